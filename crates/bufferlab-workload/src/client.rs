@@ -1,0 +1,315 @@
+//! The client trait: what a workload needs of a database, and nothing an engine needs of a workload.
+//!
+//! A workload speaks in *calls*: one execution of one named statement with typed parameters. Calls that do
+//! not depend on each other's rows travel in one [`Batch`], so that a client over a network may send them
+//! in one round trip and coalesce runs of the same statement, while an embedded client steps through them.
+//! There is no SQL here; a client maps each [`StatementId`] to its dialect's text.
+//!
+//! A batch is reused for ever: after the first few transactions it allocates nothing.
+
+use std::fmt;
+
+/// A statement of a workload, by its position in the workload's catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StatementId(pub u16);
+
+/// What a catalogue declares of one statement; a dialect supplies the text under the same name.
+#[derive(Clone, Copy, Debug)]
+pub struct StatementSpec {
+    /// Name of the statement in the dialects' files.
+    pub name: &'static str,
+    /// Number of parameters, in the order in which the workload pushes them.
+    pub parameters: usize,
+    /// Number of result columns; zero for a statement that only writes.
+    pub columns: usize,
+}
+
+/// One value as a workload gives it: a parameter of a call or a column of a loaded row.
+///
+/// Money is integer cents; dates are integer microseconds since 1970; everything else is an integer or text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// SQL NULL.
+    Null,
+    /// Any integer.
+    Int(i64),
+    /// Text (ASCII in every workload here).
+    Text(&'a str),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Null,
+    Int(i64),
+    Text { start: u32, end: u32 },
+}
+
+/// Values in one flat array, texts in one arena: grows to its largest use and then allocates no more.
+#[derive(Debug, Default)]
+pub struct Cells {
+    cells: Vec<Cell>,
+    text: Vec<u8>,
+}
+
+impl Cells {
+    /// Forgets the values and keeps the memory.
+    pub fn clear(&mut self) {
+        self.cells.clear();
+        self.text.clear();
+    }
+
+    /// Number of values held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// True when no value is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Appends a value, copying its text.
+    pub fn push(&mut self, value: Value<'_>) {
+        let cell = match value {
+            Value::Null => Cell::Null,
+            Value::Int(int) => Cell::Int(int),
+            Value::Text(text) => {
+                let start = self.text.len() as u32;
+                self.text.extend_from_slice(text.as_bytes());
+                Cell::Text { start, end: self.text.len() as u32 }
+            }
+        };
+        self.cells.push(cell);
+    }
+
+    /// The value at `index`.
+    ///
+    /// # Panics
+    /// When `index` is out of bounds: a workload asked for a column its statement does not have.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Value<'_> {
+        match self.cells[index] {
+            Cell::Null => Value::Null,
+            Cell::Int(int) => Value::Int(int),
+            Cell::Text { start, end } => {
+                let bytes = &self.text[start as usize..end as usize];
+                // Every push took a &str and ranges are never cut, so this cannot fail.
+                Value::Text(std::str::from_utf8(bytes).unwrap_or_default())
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    statement: StatementId,
+    first_param: usize,
+    params: usize,
+    first_cell: usize,
+    rows: usize,
+    affected: u64,
+}
+
+/// Calls to be executed in order, and afterwards their rows.
+#[derive(Debug, Default)]
+pub struct Batch {
+    calls: Vec<Call>,
+    params: Cells,
+    results: Cells,
+}
+
+impl Batch {
+    /// Forgets calls and rows, keeps the memory.
+    pub fn clear(&mut self) {
+        self.calls.clear();
+        self.params.clear();
+        self.results.clear();
+    }
+
+    /// Adds a call and returns its index, by which its rows are read after `Client::execute`.
+    pub fn call(&mut self, statement: StatementId, params: &[Value<'_>]) -> usize {
+        let first_param = self.params.len();
+        for &param in params {
+            self.params.push(param);
+        }
+        self.calls.push(Call { statement, first_param, params: params.len(), first_cell: 0, rows: 0, affected: 0 });
+        self.calls.len() - 1
+    }
+
+    /// Number of calls.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// True when there is no call.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// For clients: the statement of a call.
+    #[must_use]
+    pub fn statement(&self, call: usize) -> StatementId {
+        self.calls[call].statement
+    }
+
+    /// For clients: how many parameters a call has.
+    #[must_use]
+    pub fn param_count(&self, call: usize) -> usize {
+        self.calls[call].params
+    }
+
+    /// For clients: a parameter of a call, counted from zero.
+    #[must_use]
+    pub fn param(&self, call: usize, index: usize) -> Value<'_> {
+        assert!(index < self.calls[call].params, "call {call} has no parameter {index}");
+        self.params.get(self.calls[call].first_param + index)
+    }
+
+    /// For clients: says that the rows which follow belong to `call`. Calls are answered in order.
+    pub fn begin_rows(&mut self, call: usize) {
+        self.calls[call].first_cell = self.results.len();
+        self.calls[call].rows = 0;
+    }
+
+    /// For clients: appends one column of the current row.
+    pub fn push_column(&mut self, value: Value<'_>) {
+        self.results.push(value);
+    }
+
+    /// For clients: ends the current row of `call`.
+    pub fn end_row(&mut self, call: usize) {
+        self.calls[call].rows += 1;
+    }
+
+    /// For clients: records how many rows a write touched.
+    pub fn set_affected(&mut self, call: usize, rows: u64) {
+        self.calls[call].affected = rows;
+    }
+
+    /// Rows returned by a call.
+    #[must_use]
+    pub fn rows(&self, call: usize) -> usize {
+        self.calls[call].rows
+    }
+
+    /// Rows written by a call.
+    #[must_use]
+    pub fn affected(&self, call: usize) -> u64 {
+        self.calls[call].affected
+    }
+
+    /// A result value; `columns` is the number of columns of that call's statement.
+    #[must_use]
+    pub fn value(&self, call: usize, columns: usize, row: usize, column: usize) -> Value<'_> {
+        assert!(row < self.calls[call].rows && column < columns, "no row {row}, column {column} in call {call}");
+        self.results.get(self.calls[call].first_cell + row * columns + column)
+    }
+}
+
+/// Why a client could not do what a workload asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientError {
+    /// The transaction was chosen as a deadlock's victim or met a lock time-out: roll back and try again.
+    Retry {
+        /// The engine's message.
+        message: String,
+    },
+    /// The connection or the engine is gone; the run has failed.
+    Lost {
+        /// The engine's message.
+        message: String,
+    },
+    /// The engine refused a statement.
+    Statement {
+        /// Name of the statement in the workload's catalogue.
+        statement: String,
+        /// The engine's message.
+        message: String,
+    },
+    /// The data is not what the workload loaded (a row that must exist is missing, an update hit no row).
+    Data {
+        /// What was expected and what was found.
+        message: String,
+    },
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Retry { message } => write!(f, "the transaction must be retried: {message}"),
+            ClientError::Lost { message } => write!(f, "the connection to the engine is lost: {message}"),
+            ClientError::Statement { statement, message } => write!(f, "statement {statement} failed: {message}"),
+            ClientError::Data { message } => write!(f, "the data is not what was loaded: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// A connection to an engine, synchronous. A client may hide a runtime or pipelining inside.
+pub trait Client {
+    /// Starts a transaction that may write. `read_only` lets an engine take a cheaper snapshot.
+    ///
+    /// # Errors
+    /// Whatever the engine answers.
+    fn begin(&mut self, read_only: bool) -> Result<(), ClientError>;
+
+    /// Commits the open transaction.
+    ///
+    /// # Errors
+    /// Whatever the engine answers.
+    fn commit(&mut self) -> Result<(), ClientError>;
+
+    /// Rolls the open transaction back.
+    ///
+    /// # Errors
+    /// Whatever the engine answers.
+    fn rollback(&mut self) -> Result<(), ClientError>;
+
+    /// Executes every call of the batch in order and stores their rows in it.
+    ///
+    /// # Errors
+    /// The first call that fails ends the batch.
+    fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError>;
+}
+
+/// One planned transaction: chosen and its inputs generated, not yet executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Index into [`Workload::transaction_types`].
+    pub transaction_type: usize,
+    /// The terminal that submits it, counted from zero among this driver's terminals.
+    pub terminal: usize,
+}
+
+/// How an executed transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Committed.
+    Committed,
+    /// Rolled back because the workload says so (1 % of New-Orders), not because of an error.
+    RolledBack,
+}
+
+/// What a driver thread runs: a stream of transactions with their inputs, one at a time.
+pub trait Workload {
+    /// Names of the transaction types, in the order of their indices.
+    fn transaction_types(&self) -> &'static [&'static str];
+
+    /// How many terminals this driver multiplexes.
+    fn terminals(&self) -> usize;
+
+    /// Chooses the next transaction and generates its inputs.
+    fn plan(&mut self) -> Planned;
+
+    /// Executes the planned transaction once. After [`ClientError::Retry`] the caller rolls back and calls
+    /// this again with the same inputs.
+    ///
+    /// # Errors
+    /// Whatever the client answers, or [`ClientError::Data`].
+    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError>;
+}

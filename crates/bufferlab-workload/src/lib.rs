@@ -1,0 +1,3 @@
+//! What the workloads do, over the [`client`] trait: no sockets, no SQL text, no clocks.
+
+pub mod client;
