@@ -1,0 +1,216 @@
+"""Sizes, shares and durations: read from text, and written for people.
+
+Powers of two only: "64MiB", "64M" and "4k" are 1024-based, as every engine's manual reads them;
+"64MB" is refused, because half the world reads it as 64,000,000. Ratios are 0-1 inside; "%" exists
+in texts people write and read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
+
+_BYTE_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": KIB,
+    "ki": KIB,
+    "kib": KIB,
+    "m": MIB,
+    "mi": MIB,
+    "mib": MIB,
+    "g": GIB,
+    "gi": GIB,
+    "gib": GIB,
+    "t": TIB,
+    "ti": TIB,
+    "tib": TIB,
+}
+_DURATION_UNITS_S = {
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "sec": Decimal(1),
+    "m": Decimal(60),
+    "min": Decimal(60),
+    "h": Decimal(3600),
+}
+_NUMBER_AND_UNIT = re.compile(r"\s*([+-]?[0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*")
+
+
+class UnitError(ValueError):
+    """A text that is not the quantity it should be. `hint` says how to write it."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size asked for: bytes, or a ratio of the loaded database. Exactly one of the two is set."""
+
+    size_bytes: int | None = None
+    ratio: Decimal | None = None
+
+    def __str__(self) -> str:
+        """The canonical text, equal for equal sizes: it goes into keys."""
+        if self.ratio is not None:
+            return f"{_plain(self.ratio * 100)}%"
+        return canonical_bytes(self.size_bytes or 0)
+
+    def resolve_bytes(self, whole_bytes: int) -> int:
+        """The size in bytes, when the whole is `whole_bytes`; fractions of a byte are dropped."""
+        if self.ratio is not None:
+            return int(self.ratio * whole_bytes)
+        return self.size_bytes or 0
+
+
+def parse_bytes(text: str | int) -> int:
+    """Bytes from "64MiB", "4k", "512" or 512.
+
+    >>> parse_bytes("4k"), parse_bytes("1.5MiB"), parse_bytes(512)
+    (4096, 1572864, 512)
+    """
+    hint = 'write a size such as "4k", "64MiB" or "1GiB"'
+    if isinstance(text, bool):
+        raise UnitError(f"{str(text).lower()} is not a size", hint)
+    if isinstance(text, int):
+        return text
+    number, unit = _split(text, "size", hint)
+    if unit == "%":
+        raise UnitError(f'"{text}" is a share, and this must be a size in bytes', hint)
+    factor = _BYTE_UNITS.get(unit.lower())
+    if factor is None:
+        if unit.lower() in ("kb", "mb", "gb", "tb"):
+            letter = unit[0].upper()
+            raise UnitError(
+                f'"{text}": {unit} is read as 1000s by some and 1024s by others',
+                f'write {_plain(number)}{letter}iB (1024s)',
+            )
+        raise UnitError(f'"{text}": unknown unit "{unit}" of a size', hint)
+    size = number * factor
+    if size != int(size):
+        raise UnitError(f'"{text}" is not a whole number of bytes', hint)
+    return int(size)
+
+
+def parse_size(text: str | int) -> Size:
+    """Bytes, or a share of the database: "10%".
+
+    >>> str(parse_size("10%")), str(parse_size("65536k"))
+    ('10%', '64MiB')
+    """
+    if isinstance(text, str) and text.strip().endswith("%"):
+        return Size(ratio=parse_percent(text))
+    return Size(size_bytes=parse_bytes(text))
+
+
+def parse_percent(text: str) -> Decimal:
+    """A ratio from "10%"; exact, so that 5 % of a database is the same number of bytes everywhere."""
+    number, unit = _split(text, "share", 'write a share such as "10%"')
+    if unit != "%":
+        raise UnitError(f'"{text}" is not a share', 'write a share such as "10%"')
+    return number / 100
+
+
+def parse_duration(text: str | int | float) -> float:
+    """Seconds from "90s", "5min", "1h", "250ms", or a plain number of seconds.
+
+    >>> parse_duration("5min"), parse_duration("250ms"), parse_duration(2)
+    (300.0, 0.25, 2.0)
+    """
+    hint = 'write a duration such as "90s", "5min" or "1h"'
+    if isinstance(text, bool):
+        raise UnitError(f"{str(text).lower()} is not a duration", hint)
+    if isinstance(text, int | float):
+        return float(text)
+    number, unit = _split(text, "duration", hint)
+    factor = _DURATION_UNITS_S.get(unit.lower() or "s")
+    if factor is None:
+        raise UnitError(f'"{text}": unknown unit "{unit}" of a duration', hint)
+    return float(number * factor)
+
+
+def canonical_bytes(size_bytes: int) -> str:
+    """The shortest exact text of a size: equal sizes give equal texts.
+
+    >>> canonical_bytes(4096), canonical_bytes(1536), canonical_bytes(1000)
+    ('4KiB', '1536B', '1000B')
+    """
+    for factor, unit in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{unit}"
+    return f"{size_bytes}B"
+
+
+def format_bytes(size_bytes: float) -> str:
+    """A size for people, three digits: "64 MiB", "1.21 GiB".
+
+    >>> format_bytes(64 * 1024 * 1024), format_bytes(1300000000), format_bytes(12)
+    ('64 MiB', '1.21 GiB', '12 B')
+    """
+    for factor, unit in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if abs(size_bytes) >= factor:
+            return f"{_three_digits(size_bytes / factor)} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def format_duration(seconds: float) -> str:
+    """A duration for people: "12 s", "4 min 10 s", "1 h 05 min".
+
+    >>> format_duration(0.25), format_duration(12), format_duration(250), format_duration(3900)
+    ('0.25 s', '12 s', '4 min 10 s', '1 h 05 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.2g} s" if seconds else "0 s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        minutes, rest = divmod(whole, 60)
+        return f"{minutes} min {rest:02d} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(whole / 60), 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def format_count(count: float) -> str:
+    """A whole number with separators: "1,234,567"."""
+    return f"{count:,.0f}"
+
+
+def format_percent(ratio: float) -> str:
+    """A ratio for people: 0.125 is "12.5 %".
+
+    >>> format_percent(0.125), format_percent(1), format_percent(0.000123)
+    ('12.5 %', '100 %', '0.0123 %')
+    """
+    return f"{_three_digits(ratio * 100)} %"
+
+
+def _split(text: str, quantity: str, hint: str) -> tuple[Decimal, str]:
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None:
+        raise UnitError(f'"{text}" is not a {quantity}', hint)
+    try:
+        return Decimal(match[1].replace("_", "")), match[2]
+    except InvalidOperation:
+        raise UnitError(f'"{text}" is not a {quantity}', hint) from None
+
+
+def _plain(number: Decimal) -> str:
+    """A decimal without exponent and trailing zeros: 10, 12.5."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _three_digits(number: float) -> str:
+    if number == 0:
+        return "0"
+    if abs(number) >= 1:
+        text = f"{number:.4g}" if abs(number) >= 1000 else f"{number:.3g}"
+        return text if "e" not in text else f"{number:.0f}"
+    return f"{float(f'{number:.3g}'):f}".rstrip("0").rstrip(".")
