@@ -1,0 +1,25 @@
+//! A counter with one writer and any number of readers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts without a locked instruction: the only writer loads and stores, readers may be a moment behind.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`. Only one thread may write a counter.
+    pub fn add(&self, amount: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+    }
+
+    /// Replaces the value; for gauges.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// The value as last written.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

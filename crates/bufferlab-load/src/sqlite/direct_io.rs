@@ -1,0 +1,133 @@
+//! Does this directory really give O_DIRECT? Some file systems refuse the flag, others accept it and buffer.
+//!
+//! Belief needs evidence: a cold and a warm read of the same page must both appear in `/proc/self/io` as bytes
+//! fetched from storage. The same trial finds the alignment that the device demands.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::page_io::AlignedBuffer;
+
+/// What a trial of direct I/O in a directory showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectIo {
+    /// True when reads really bypass the page cache.
+    pub honoured: bool,
+    /// Smallest alignment that works, in bytes; zero when none does.
+    pub alignment_bytes: usize,
+    /// Why not, in words; empty when honoured.
+    pub reason: String,
+}
+
+const TRIAL_BYTES: usize = 256 * 1024;
+const LARGEST_ALIGNMENT: usize = 65_536;
+
+/// Writes a small file into `directory`, reads it twice with O_DIRECT and removes it.
+///
+/// # Errors
+/// When the directory cannot be written at all.
+pub fn check(directory: &Path) -> io::Result<DirectIo> {
+    let trial = TrialFile::create(directory)?;
+    let direct = match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&trial.path) {
+        Ok(direct) => direct,
+        Err(error) => return Ok(refused(0, format!("opening a file with O_DIRECT is refused ({error})"))),
+    };
+    let Some(alignment_bytes) = smallest_alignment(&direct) else {
+        return Ok(refused(0, "no alignment up to 64 KiB is accepted for an O_DIRECT read".to_owned()));
+    };
+    let mut memory = AlignedBuffer::new(LARGEST_ALIGNMENT, LARGEST_ALIGNMENT);
+    for attempt in ["cold", "warm"] {
+        let before = match storage_read_bytes() {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                return Ok(refused(alignment_bytes, format!("/proc/self/io cannot be read to verify it ({error})")));
+            }
+        };
+        let read = direct.read_at(memory.as_mut_slice(), 0)?;
+        let counted = storage_read_bytes()? - before;
+        if counted < read as u64 {
+            let reason = format!(
+                "the flag is accepted but not honoured: a {attempt} read of {read} bytes fetched {counted} bytes from storage"
+            );
+            return Ok(refused(alignment_bytes, reason));
+        }
+    }
+    Ok(DirectIo { honoured: true, alignment_bytes, reason: String::new() })
+}
+
+fn refused(alignment_bytes: usize, reason: String) -> DirectIo {
+    DirectIo { honoured: false, alignment_bytes, reason }
+}
+
+/// A file that is removed when the trial ends, however it ends.
+struct TrialFile {
+    path: PathBuf,
+}
+
+impl TrialFile {
+    fn create(directory: &Path) -> io::Result<Self> {
+        let path = directory.join(format!(".bufferlab-direct-io-{}", std::process::id()));
+        let trial = TrialFile { path };
+        let mut file = File::create(&trial.path)?;
+        file.write_all(&vec![0xA5; TRIAL_BYTES])?;
+        file.sync_all()?;
+        Ok(trial)
+    }
+}
+
+impl Drop for TrialFile {
+    fn drop(&mut self) {
+        // Nothing useful can be done if a temporary file cannot be removed; the next trial reuses the name.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn smallest_alignment(direct: &File) -> Option<usize> {
+    let mut memory = AlignedBuffer::new(2 * LARGEST_ALIGNMENT, 2 * LARGEST_ALIGNMENT);
+    let mut alignment = 512;
+    while alignment <= LARGEST_ALIGNMENT {
+        // Address, offset and length are multiples of `alignment` and of nothing larger.
+        let buffer = &mut memory.as_mut_slice()[alignment..2 * alignment];
+        if direct.read_at(buffer, alignment as u64).is_ok_and(|count| count == alignment) {
+            return Some(alignment);
+        }
+        alignment *= 2;
+    }
+    None
+}
+
+/// Bytes this process has caused to be fetched from storage (`read_bytes` of `/proc/self/io`).
+fn storage_read_bytes() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/self/io")?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("read_bytes: ")?.trim().parse().ok())
+        .ok_or_else(|| io::Error::other("no read_bytes line"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_directory_is_an_error_with_its_cause() {
+        let error = check(Path::new("/nonexistent/bufferlab")).expect_err("there is no such directory");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn memory_is_not_taken_for_a_device() {
+        // tmpfs either refuses O_DIRECT or, from Linux 6.6 on, accepts it and serves memory.
+        let answer = check(Path::new("/dev/shm")).expect("/dev/shm can be written");
+        assert!(!answer.honoured, "tmpfs cannot do direct I/O: {answer:?}");
+        assert!(!answer.reason.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_left_behind() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        check(directory.path()).expect("the trial runs");
+        assert_eq!(fs::read_dir(directory.path()).expect("lists").count(), 0);
+    }
+}

@@ -1,0 +1,683 @@
+//! The page pool behind SQLite's pager: aligned frames, a hash table and an LRU list, with exact counters.
+//!
+//! The replacement rules are those of SQLite's own `pcache1.c` (`pcache1FetchStage2`, `pcache1Unpin`,
+//! `pcache1TruncateUnsafe`), so that a run with this pool and a run with the stock one differ in nothing but the
+//! memory: frames here are cut from one mapping and aligned to their size, which lets a direct read land in them.
+//! One rule is stated differently: a stock cache of size N holds N-1 pages once it recycles; this pool holds N.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use rusqlite::ffi::sqlite3_pcache_page;
+
+use crate::counter::Counter;
+
+/// What the pool did, cumulative; gauges are the state now. Written by the connection's thread alone.
+#[derive(Debug, Default)]
+pub struct PoolCounters {
+    /// Logical gets: fetches that ask for a page with the intent to have it.
+    pub fetches: Counter,
+    /// Fetches that found the page.
+    pub hits: Counter,
+    /// Pages taken into a frame because they were not there.
+    pub admissions: Counter,
+    /// Pages that lost their frame: recycled for another, or dropped because the pool was over its size.
+    pub evictions: Counter,
+    /// Evictions whose frame went directly to the page that needed it.
+    pub recycled: Counter,
+    /// Gauge: frames the pool may hold.
+    pub frames: Counter,
+    /// Gauge: frames that hold a page.
+    pub frames_used: Counter,
+    /// Gauge: pages held beyond the pool's size because all others were pinned.
+    pub overflow_frames: Counter,
+}
+
+/// Cost of not having a page, chosen by SQLite (`createFlag` of `xFetch`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Create {
+    /// Look only.
+    No,
+    /// Take a frame if that is cheap; SQLite will otherwise write a dirty page first and ask again.
+    IfEasy,
+    /// Take a frame, whatever it costs.
+    Always,
+}
+
+/// A frame. SQLite sees only the first field and gives its address back to us.
+#[repr(C)]
+pub struct Frame {
+    page: sqlite3_pcache_page,
+    hash_next: *mut Frame,
+    newer: *mut Frame,
+    older: *mut Frame,
+    key: u32,
+    /// True when unpinned, that is, on the LRU list.
+    in_lru: bool,
+    /// True when the frame belongs to a region and not to the overflow.
+    in_region: bool,
+}
+
+/// Memory for a number of frames, mapped at once and touched as frames are used.
+struct Region {
+    frames: *mut Frame,
+    frames_layout: Layout,
+    extras: *mut u8,
+    extras_layout: Layout,
+    pages: *mut u8,
+    pages_layout: Layout,
+}
+
+impl Region {
+    fn new(count: usize, page_bytes: usize, extra_bytes: usize) -> Self {
+        let frames_layout = layout(count * size_of::<Frame>(), align_of::<Frame>());
+        let extras_layout = layout(count * extra_bytes, 16);
+        let pages_layout = layout(count * page_bytes, page_bytes.max(4096));
+        Region {
+            frames: zeroed(frames_layout).cast(),
+            frames_layout,
+            extras: zeroed(extras_layout),
+            extras_layout,
+            pages: mapped(pages_layout),
+            pages_layout,
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: each part was allocated in new() with the layout kept beside it, and is freed once.
+        unsafe {
+            dealloc(self.frames.cast(), self.frames_layout);
+            dealloc(self.extras, self.extras_layout);
+            unmap(self.pages, self.pages_layout);
+        }
+    }
+}
+
+fn layout(bytes: usize, alignment: usize) -> Layout {
+    #[expect(clippy::expect_used, reason = "sizes are bounded by SQLite's page count; alignments are powers of two")]
+    Layout::from_size_align(bytes.max(1), alignment).expect("a valid layout")
+}
+
+fn zeroed(layout: Layout) -> *mut u8 {
+    // SAFETY: layouts made by layout() are never empty.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    memory
+}
+
+/// Anonymous memory straight from the kernel: page-aligned, zero, and resident only where touched.
+fn mapped(layout: Layout) -> *mut u8 {
+    let slack = if layout.align() > 4096 { layout.align() } else { 0 };
+    // SAFETY: an anonymous private mapping at an address the kernel chooses.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            layout.size() + slack,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        handle_alloc_error(layout);
+    }
+    if slack == 0 {
+        return start.cast();
+    }
+    let address = start as usize;
+    let aligned = address.next_multiple_of(layout.align());
+    // SAFETY: trims the unused head and tail of the mapping just made, both whole system pages.
+    unsafe {
+        if aligned > address {
+            libc::munmap(start, aligned - address);
+        }
+        let tail = address + slack - aligned;
+        if tail > 0 {
+            libc::munmap((aligned + layout.size().next_multiple_of(4096)) as *mut c_void, tail);
+        }
+    }
+    aligned as *mut u8
+}
+
+/// # Safety
+/// `memory` came from [`mapped`] with this layout and is not used afterwards.
+unsafe fn unmap(memory: *mut u8, layout: Layout) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::munmap(memory.cast(), layout.size()) };
+}
+
+/// A page pool for one database file.
+pub struct Pool {
+    page_bytes: usize,
+    extra_bytes: usize,
+    /// Frames the pool may hold; SQLite may exceed it while everything is pinned.
+    capacity: usize,
+    /// False for temporary in-memory databases, whose pages have no other home and are never evicted.
+    purgeable: bool,
+    buckets: Vec<*mut Frame>,
+    /// Head of the LRU list (most recently unpinned) and its tail.
+    newest: *mut Frame,
+    oldest: *mut Frame,
+    /// Pages held, and how many of them are unpinned.
+    used: usize,
+    unpinned: usize,
+    free: Vec<*mut Frame>,
+    regions: Vec<Region>,
+    region_frames: usize,
+    /// A fetch that was told "not easy" and will be repeated: it must not count twice.
+    refused_key: Option<u32>,
+    counters: Arc<PoolCounters>,
+}
+
+impl Pool {
+    /// An empty pool of pages of `page_bytes`, each with `extra_bytes` for SQLite's own use.
+    #[must_use]
+    pub fn new(page_bytes: usize, extra_bytes: usize, purgeable: bool, counters: Arc<PoolCounters>) -> Self {
+        Pool {
+            page_bytes,
+            extra_bytes: extra_bytes.next_multiple_of(16),
+            capacity: 0,
+            purgeable,
+            buckets: vec![ptr::null_mut(); 256],
+            newest: ptr::null_mut(),
+            oldest: ptr::null_mut(),
+            used: 0,
+            unpinned: 0,
+            free: Vec::new(),
+            regions: Vec::new(),
+            region_frames: 0,
+            refused_key: None,
+            counters,
+        }
+    }
+
+    /// Sets how many frames the pool may hold; a smaller size gives up the oldest unpinned pages at once.
+    pub fn set_capacity(&mut self, frames: usize) {
+        self.capacity = frames;
+        self.counters.frames.set(frames as u64);
+        if self.purgeable {
+            self.evict_down_to(frames);
+        }
+    }
+
+    /// Pages held, pinned ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// True when no page is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Finds or admits the page `key` and pins it; null when the page is absent and `create` forbids more.
+    pub fn fetch(&mut self, key: u32, create: Create) -> *mut Frame {
+        let found = self.find(key);
+        let repeated = self.refused_key.take() == Some(key) && create == Create::Always;
+        if create != Create::No && !repeated {
+            self.counters.fetches.add(1);
+            self.counters.hits.add(u64::from(!found.is_null()));
+        }
+        if !found.is_null() {
+            // SAFETY: frames in the table are alive.
+            if unsafe { (*found).in_lru } {
+                self.unlink(found);
+            }
+            return found;
+        }
+        if create == Create::No {
+            return ptr::null_mut();
+        }
+        if create == Create::IfEasy && self.is_nearly_all_pinned() {
+            self.refused_key = Some(key);
+            return ptr::null_mut();
+        }
+        self.admit(key)
+    }
+
+    /// The rule of `pcache1FetchStage2` step 3: nine tenths pinned means that dirty pages should be written first.
+    fn is_nearly_all_pinned(&self) -> bool {
+        let pinned = self.used - self.unpinned;
+        // pcache1 counts in its cache size N = frames + 1; mxPinned is N + 10 - 10 for a single cache.
+        let stock_size = self.capacity + 1;
+        pinned >= stock_size || pinned >= stock_size * 9 / 10
+    }
+
+    fn admit(&mut self, key: u32) -> *mut Frame {
+        if self.used >= self.buckets.len() {
+            self.grow_table();
+        }
+        let frame = if self.purgeable && self.used >= self.capacity && !self.oldest.is_null() {
+            let victim = self.oldest;
+            self.unlink(victim);
+            self.forget(victim);
+            self.counters.evictions.add(1);
+            self.counters.recycled.add(1);
+            victim
+        } else {
+            self.take_free_frame()
+        };
+        self.counters.admissions.add(1);
+        // SAFETY: the frame is ours and in no list. SQLite wants the first word of the extra space to be zero.
+        unsafe {
+            (*frame).key = key;
+            (*frame).page.pExtra.cast::<*mut c_void>().write(ptr::null_mut());
+            let bucket = key as usize & (self.buckets.len() - 1);
+            (*frame).hash_next = self.buckets[bucket];
+            self.buckets[bucket] = frame;
+        }
+        self.used += 1;
+        self.publish();
+        frame
+    }
+
+    /// Unpins a page. It becomes the most recently used one, or is dropped when SQLite will not want it again or the
+    /// pool is over its size.
+    ///
+    /// # Safety
+    /// `frame` was returned by [`Pool::fetch`] and is pinned.
+    pub unsafe fn unpin(&mut self, frame: *mut Frame, discard: bool) {
+        let over = self.purgeable && self.used > self.capacity;
+        if discard || over {
+            self.counters.evictions.add(u64::from(!discard));
+            self.forget(frame);
+            self.release(frame);
+            self.publish();
+            return;
+        }
+        // SAFETY: the caller's frame is alive and on no list.
+        unsafe {
+            (*frame).in_lru = true;
+            (*frame).newer = ptr::null_mut();
+            (*frame).older = self.newest;
+            if self.newest.is_null() {
+                self.oldest = frame;
+            } else {
+                (*self.newest).newer = frame;
+            }
+        }
+        self.newest = frame;
+        self.unpinned += 1;
+    }
+
+    /// Gives a page another number; an unpinned page that had that number is dropped.
+    ///
+    /// # Safety
+    /// `frame` was returned by [`Pool::fetch`] and holds a page.
+    pub unsafe fn rekey(&mut self, frame: *mut Frame, key: u32) {
+        let other = self.find(key);
+        if !other.is_null() && other != frame {
+            // SAFETY: frames in the table are alive.
+            if unsafe { (*other).in_lru } {
+                self.unlink(other);
+            }
+            self.forget(other);
+            self.release(other);
+        }
+        self.forget(frame);
+        // SAFETY: the frame is alive and was just taken out of the table.
+        unsafe {
+            (*frame).key = key;
+            let bucket = key as usize & (self.buckets.len() - 1);
+            (*frame).hash_next = self.buckets[bucket];
+            self.buckets[bucket] = frame;
+        }
+        self.used += 1;
+        self.publish();
+    }
+
+    /// Drops every page numbered `limit` or more, pinned ones too.
+    pub fn truncate(&mut self, limit: u32) {
+        for bucket in 0..self.buckets.len() {
+            let mut frame = self.buckets[bucket];
+            while !frame.is_null() {
+                // SAFETY: frames in the table are alive; the successor is read before the frame is released.
+                let (next, key, in_lru) = unsafe { ((*frame).hash_next, (*frame).key, (*frame).in_lru) };
+                if key >= limit {
+                    if in_lru {
+                        self.unlink(frame);
+                    }
+                    self.forget(frame);
+                    self.release(frame);
+                }
+                frame = next;
+            }
+        }
+        self.publish();
+    }
+
+    /// Drops every unpinned page (`xShrink`).
+    pub fn shrink(&mut self) {
+        self.evict_down_to(0);
+    }
+
+    fn evict_down_to(&mut self, frames: usize) {
+        while self.used > frames && !self.oldest.is_null() {
+            let victim = self.oldest;
+            self.unlink(victim);
+            self.forget(victim);
+            self.release(victim);
+            self.counters.evictions.add(1);
+        }
+        self.publish();
+    }
+
+    fn find(&self, key: u32) -> *mut Frame {
+        let mut frame = self.buckets[key as usize & (self.buckets.len() - 1)];
+        // SAFETY: frames in the table are alive.
+        unsafe {
+            while !frame.is_null() && (*frame).key != key {
+                frame = (*frame).hash_next;
+            }
+        }
+        frame
+    }
+
+    /// Takes a frame out of the hash table.
+    fn forget(&mut self, frame: *mut Frame) {
+        // SAFETY: the frame is in the table, so its chain leads to it.
+        unsafe {
+            let bucket = (*frame).key as usize & (self.buckets.len() - 1);
+            let mut link: *mut *mut Frame = &raw mut self.buckets[bucket];
+            while *link != frame {
+                link = &raw mut (**link).hash_next;
+            }
+            *link = (*frame).hash_next;
+        }
+        self.used -= 1;
+    }
+
+    /// Takes a frame off the LRU list, that is, pins it.
+    fn unlink(&mut self, frame: *mut Frame) {
+        // SAFETY: the frame is on the list, so its neighbours are alive.
+        unsafe {
+            let (newer, older) = ((*frame).newer, (*frame).older);
+            if newer.is_null() { self.newest = older } else { (*newer).older = older }
+            if older.is_null() { self.oldest = newer } else { (*older).newer = newer }
+            (*frame).in_lru = false;
+        }
+        self.unpinned -= 1;
+    }
+
+    fn take_free_frame(&mut self) -> *mut Frame {
+        if let Some(frame) = self.free.pop() {
+            return frame;
+        }
+        if self.purgeable && self.region_frames < self.capacity {
+            self.add_region(self.capacity - self.region_frames);
+        } else if !self.purgeable {
+            // In-memory databases (sorters, temporary indexes) grow by doubling.
+            self.add_region(self.region_frames.clamp(8, 1024));
+        }
+        self.free.pop().unwrap_or_else(|| self.overflow_frame())
+    }
+
+    fn add_region(&mut self, count: usize) {
+        let region = Region::new(count, self.page_bytes, self.extra_bytes);
+        self.free.reserve(count);
+        for index in (0..count).rev() {
+            // SAFETY: index is within the region's arrays, which were allocated for `count` frames.
+            unsafe {
+                let frame = region.frames.add(index);
+                frame.write(self.blank_frame(
+                    region.pages.add(index * self.page_bytes),
+                    region.extras.add(index * self.extra_bytes),
+                    true,
+                ));
+                self.free.push(frame);
+            }
+        }
+        self.region_frames += count;
+        self.regions.push(region);
+    }
+
+    fn blank_frame(&self, page: *mut u8, extra: *mut u8, in_region: bool) -> Frame {
+        Frame {
+            page: sqlite3_pcache_page { pBuf: page.cast(), pExtra: extra.cast() },
+            hash_next: ptr::null_mut(),
+            newer: ptr::null_mut(),
+            older: ptr::null_mut(),
+            key: 0,
+            in_lru: false,
+            in_region,
+        }
+    }
+
+    /// One more frame than the pool's size, because every page is pinned; freed when its page is unpinned.
+    fn overflow_frame(&self) -> *mut Frame {
+        let page = zeroed(self.overflow_page_layout());
+        let extra = zeroed(layout(self.extra_bytes, 16));
+        Box::into_raw(Box::new(self.blank_frame(page, extra, false)))
+    }
+
+    fn overflow_page_layout(&self) -> Layout {
+        layout(self.page_bytes, self.page_bytes.max(4096))
+    }
+
+    /// Returns the memory of a frame that holds no page any more.
+    fn release(&mut self, frame: *mut Frame) {
+        // SAFETY: the frame is in no list; overflow frames were made by overflow_frame() with these layouts.
+        unsafe {
+            if (*frame).in_region {
+                self.free.push(frame);
+                return;
+            }
+            dealloc((*frame).page.pBuf.cast(), self.overflow_page_layout());
+            dealloc((*frame).page.pExtra.cast(), layout(self.extra_bytes, 16));
+            drop(Box::from_raw(frame));
+        }
+    }
+
+    fn grow_table(&mut self) {
+        let buckets = self.buckets.len() * 2;
+        let old = std::mem::replace(&mut self.buckets, vec![ptr::null_mut(); buckets]);
+        for mut frame in old {
+            while !frame.is_null() {
+                // SAFETY: frames in the table are alive; the successor is read before the link is overwritten.
+                unsafe {
+                    let next = (*frame).hash_next;
+                    let bucket = (*frame).key as usize & (buckets - 1);
+                    (*frame).hash_next = self.buckets[bucket];
+                    self.buckets[bucket] = frame;
+                    frame = next;
+                }
+            }
+        }
+    }
+
+    fn publish(&self) {
+        self.counters.frames_used.set(self.used as u64);
+        self.counters.overflow_frames.set(self.used.saturating_sub(self.capacity) as u64);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.truncate(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{HashMap, VecDeque};
+
+    /// The same rules over plain collections, written from the comments of SQLite's `sqlite3_pcache_methods2`.
+    #[derive(Default)]
+    struct NaivePool {
+        capacity: usize,
+        pinned: Vec<u32>,
+        lru: VecDeque<u32>, // front = most recent
+        evictions: u64,
+    }
+
+    impl NaivePool {
+        fn used(&self) -> usize {
+            self.pinned.len() + self.lru.len()
+        }
+        fn fetch(&mut self, key: u32, create: Create) -> bool {
+            if self.pinned.contains(&key) {
+                return true;
+            }
+            if let Some(position) = self.lru.iter().position(|&k| k == key) {
+                self.lru.remove(position);
+                self.pinned.push(key);
+                return true;
+            }
+            let nearly = self.pinned.len() > self.capacity || self.pinned.len() >= (self.capacity + 1) * 9 / 10;
+            if create == Create::No || (create == Create::IfEasy && nearly) {
+                return false;
+            }
+            if self.used() >= self.capacity && self.lru.pop_back().is_some() {
+                self.evictions += 1;
+            }
+            self.pinned.push(key);
+            true
+        }
+        fn unpin(&mut self, key: u32, discard: bool) {
+            let over = self.used() > self.capacity;
+            self.pinned.retain(|&k| k != key);
+            if !discard && !over {
+                self.lru.push_front(key);
+            } else if !discard {
+                self.evictions += 1;
+            }
+        }
+        fn truncate(&mut self, limit: u32) {
+            self.pinned.retain(|&k| k < limit);
+            self.lru.retain(|&k| k < limit);
+        }
+        fn resize(&mut self, capacity: usize) {
+            self.capacity = capacity;
+            while self.used() > capacity && self.lru.pop_back().is_some() {
+                self.evictions += 1;
+            }
+        }
+    }
+
+    fn pool(capacity: usize) -> Pool {
+        let mut pool = Pool::new(512, 24, true, Arc::default());
+        pool.set_capacity(capacity);
+        pool
+    }
+
+    proptest! {
+        #[test]
+        fn every_operation_leaves_the_same_pages_as_the_naive_pool(
+            capacity in 1usize..24,
+            operations in proptest::collection::vec((0u8..16, 1u32..48), 1..400),
+        ) {
+            let mut fast = pool(capacity);
+            let mut naive = NaivePool { capacity, ..NaivePool::default() };
+            let mut held: HashMap<u32, *mut Frame> = HashMap::new();
+            for (operation, key) in operations {
+                match operation {
+                    0..=7 => {
+                        let create = [Create::Always, Create::IfEasy, Create::No][operation as usize % 3];
+                        let frame = fast.fetch(key, create);
+                        prop_assert_eq!(!frame.is_null(), naive.fetch(key, create));
+                        if !frame.is_null() {
+                            // SAFETY: a pinned frame; its buffers are its own until it is unpinned.
+                            unsafe {
+                                prop_assert_eq!((*frame).key, key);
+                                prop_assert_eq!((*frame).page.pBuf as usize % 512, 0);
+                                prop_assert!(held.get(&key).is_none_or(|&known| known == frame));
+                                (*frame).page.pBuf.cast::<u8>().write_bytes(key as u8, 512);
+                                (*frame).page.pExtra.cast::<u8>().write_bytes(key as u8, 24);
+                            }
+                            held.insert(key, frame);
+                        }
+                    }
+                    8..=12 => {
+                        let Some(&key) = held.keys().min_by_key(|&&k| k.abs_diff(key)) else { continue };
+                        let frame = held.remove(&key).expect("just found");
+                        // SAFETY: pinned by an earlier fetch; no other frame wrote over its memory.
+                        unsafe {
+                            prop_assert_eq!((*frame).page.pBuf.cast::<u8>().read(), key as u8);
+                            fast.unpin(frame, operation == 12);
+                        }
+                        naive.unpin(key, operation == 12);
+                    }
+                    13 => {
+                        fast.truncate(key);
+                        naive.truncate(key);
+                        held.retain(|&k, _| k < key);
+                    }
+                    14 => {
+                        let capacity = key as usize % 24 + 1;
+                        fast.set_capacity(capacity);
+                        naive.resize(capacity);
+                    }
+                    _ => {
+                        let Some(&old) = held.keys().min() else { continue };
+                        if held.contains_key(&key) { continue }
+                        let frame = held.remove(&old).expect("just found");
+                        // SAFETY: pinned by an earlier fetch.
+                        unsafe {
+                            fast.rekey(frame, key);
+                            (*frame).page.pBuf.cast::<u8>().write_bytes(key as u8, 512);
+                        }
+                        naive.lru.retain(|&k| k != key);
+                        naive.pinned.retain(|&k| k != old);
+                        naive.pinned.push(key);
+                        held.insert(key, frame);
+                    }
+                }
+                prop_assert_eq!(fast.len(), naive.used());
+                prop_assert_eq!(fast.unpinned, naive.lru.len());
+                prop_assert_eq!(fast.counters.evictions.get(), naive.evictions);
+                let mut frame = fast.newest;
+                for &key in &naive.lru {
+                    // SAFETY: a frame of the list.
+                    unsafe {
+                        prop_assert_eq!((*frame).key, key);
+                        frame = (*frame).older;
+                    }
+                }
+                prop_assert!(frame.is_null());
+            }
+        }
+    }
+
+    fn read(pool: &mut Pool, key: u32) -> bool {
+        let hits = pool.counters.hits.get();
+        let frame = pool.fetch(key, Create::Always);
+        // SAFETY: just pinned.
+        unsafe { pool.unpin(frame, false) };
+        pool.counters.hits.get() > hits
+    }
+
+    #[test]
+    fn reading_pages_in_a_cycle_longer_than_the_pool_never_hits() {
+        // The vector of a stock cache of size 10, which holds nine pages.
+        let mut pool = pool(9);
+        assert_eq!((1..=20).filter(|&key| read(&mut pool, key)).count(), 0);
+        assert_eq!(pool.len(), 9);
+        assert_eq!((12..=20).filter(|&key| read(&mut pool, key)).count(), 9);
+        let cyclic = (0..50).filter(|index| read(&mut pool, 100 + index % 10)).count();
+        assert_eq!(cyclic, 0);
+    }
+
+    #[test]
+    fn a_fetch_that_is_refused_and_repeated_counts_once() {
+        let mut pool = pool(10);
+        for key in 1..=10 {
+            pool.fetch(key, Create::Always);
+        }
+        let before = pool.counters.fetches.get();
+        assert!(pool.fetch(99, Create::IfEasy).is_null());
+        assert!(!pool.fetch(99, Create::Always).is_null());
+        assert_eq!(pool.counters.fetches.get(), before + 1);
+        assert_eq!(pool.counters.overflow_frames.get(), 1);
+    }
+}
