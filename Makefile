@@ -1,0 +1,31 @@
+# Shortcuts for people; `make help` lists them. The real work is in ./bufferlab, ./test and tools/.
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint fmt lock
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 10
+
+setup: ## install what bufferlab needs, build it, say what this host can measure
+	./bufferlab doctor
+
+run: ## the main job: how does the buffer size change this database?
+	./bufferlab run buffer-size
+
+test: ## exactly what CI runs
+	./test
+
+lint: ## style, lints, types and layers, without the tests
+	./test --lint
+
+fmt: ## put Rust and Python into the project's format
+	cargo fmt --all
+	.venv/bin/ruff check --fix-only --quiet
+	.venv/bin/ruff format --quiet
+
+# One resolution serves Python 3.11 and later (--universal writes the markers); uv only resolves, pip installs.
+LOCK = uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock" --group build
+
+lock: ## write requirements.lock and requirements-dev.lock anew (needs uv: pip install uv)
+	$(LOCK) --upgrade -o requirements.lock
+	$(LOCK) --upgrade --group dev -c requirements.lock -o requirements-dev.lock

@@ -1,0 +1,218 @@
+# shellcheck shell=bash
+# Finds or installs what bufferlab needs, for ./bufferlab and ./test; sourced, never run by itself.
+# System packages come from the distribution, Python packages from requirements*.lock, crates from Cargo.lock.
+# It never runs sudo unasked and never fetches a compiler by another way than the distribution's packages.
+
+# Exit code 3: the environment lacks something (the codes are listed in README.md).
+readonly LACKING=3
+
+say() { printf 'bufferlab: %s\n' "$*" >&2; }
+
+# lack WHAT HINT: ends with exit code 3, in the three lines of every bufferlab error.
+lack() {
+    printf 'error: %s\n  where: setting up %s\n  hint:  %s\n' "$1" "$ROOT" "$2" >&2
+    exit "$LACKING"
+}
+
+# version_at_least HAVE WANT: dotted numbers, compared as numbers.
+version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+# --- The distribution's packages -------------------------------------------------------------------
+
+have_apt() { command -v apt-get >/dev/null && command -v apt-cache >/dev/null; }
+
+APT_LISTS_FRESH=no
+# The lists on a machine just made are empty or name versions that are gone; once per call is enough.
+refresh_apt_lists() {
+    [ "$APT_LISTS_FRESH" = no ] || return 0
+    APT_LISTS_FRESH=yes
+    [ "$(id -u)" = 0 ] || return 0
+    say "reading the distribution's package lists (apt-get update)"
+    apt-get -qq -o DPkg::Lock::Timeout=120 update >&2 || say "apt-get update failed; going on with the lists there are"
+}
+
+# A new machine may have no lists at all; asking them about a package then proves nothing.
+have_apt_lists() { [ -n "$(apt_candidate gcc)" ]; }
+
+# apt_candidate PACKAGE: the version apt would install, upstream part only; nothing when there is none.
+apt_candidate() {
+    apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([0-9]*:\)\{0,1\}\([0-9.]*\).*/\2/p'
+}
+
+# install_packages WHY PACKAGE...: as root installs; otherwise says what to run, or asks on a terminal.
+install_packages() {
+    local why=$1 command
+    shift
+    # --no-remove: a machine's own packages are never removed to make room for ours.
+    command="apt-get install -y --no-install-recommends --no-remove $*"
+    have_apt || lack "$why: not found, and this system has no apt-get" \
+        "install the equivalent of these Debian packages, then run the command again: $*"
+    refresh_apt_lists
+    if [ "$(id -u)" = 0 ]; then
+        say "installing $why: $command"
+        # shellcheck disable=SC2086  # the words of the command
+        DEBIAN_FRONTEND=noninteractive $command -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 \
+            </dev/null >"$APT_LOG" 2>&1 || {
+            tail -n 15 "$APT_LOG" >&2
+            lack "apt-get could not install $why" "see $APT_LOG, or install by hand: $command"
+        }
+        return
+    fi
+    if [ -t 0 ] && [ -t 2 ] && command -v sudo >/dev/null; then
+        local answer=
+        read -r -p "bufferlab: $why missing. Run 'sudo $command'? [y/N] " answer || true
+        case $answer in
+            y | Y | yes)
+                # shellcheck disable=SC2086  # the words of the command
+                sudo $command >&2 || lack "apt-get could not install $why" "install by hand: $*"
+                return
+                ;;
+        esac
+    fi
+    lack "$why: not found" "sudo apt-get update && sudo $command"
+}
+
+# --- Compiler, Python, Rust ------------------------------------------------------------------------
+
+# What the set-up itself needs, asked for in one go: one question, one apt-get.
+find_system_tools() {
+    local wanted=()
+    command -v cc >/dev/null || wanted+=(gcc)
+    # A compiler without the C library's headers cannot build the bundled SQLite.
+    [ -e /usr/include/stdio.h ] || wanted+=(libc6-dev)
+    # Cargo trusts only the system's certificates.
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -n "${SSL_CERT_FILE:-}" ] || wanted+=(ca-certificates)
+    find_python || wanted+=(python3 python3-venv)
+    if ! find_rust; then
+        choose_rust_packages
+        wanted+=("${RUST_PACKAGES[@]}")
+    fi
+    [ "${#wanted[@]}" -gt 0 ] || return 0
+
+    install_packages "a compiler, Python or Rust" "${wanted[@]}"
+    find_python || lack "no Python >= 3.11 that can make a virtual environment" \
+        "install Python 3.11 or newer with its venv module and put it on PATH"
+    find_rust || lack "no Rust >= $(rust_wanted) with cargo" "$(rust_hint)"
+}
+
+# PYTHON: the first interpreter new enough that can also make a virtual environment.
+find_python() {
+    local candidate
+    for candidate in python3 python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            PYTHON=$(command -v "$candidate")
+            return
+        fi
+    done
+    return 1
+}
+
+# The lowest Rust is said once, in Cargo.toml.
+rust_wanted() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml"; }
+
+# Puts a Rust new enough on PATH: the one there is, ~/.cargo/bin, or a distribution's versioned one.
+find_rust() {
+    local dir
+    for dir in "" "$HOME/.cargo/bin" $(printf '%s\n' /usr/lib/rust-*/bin | sort -rV); do
+        if rust_works "$dir"; then
+            [ -z "$dir" ] || PATH=$dir:$PATH
+            return
+        fi
+    done
+    return 1
+}
+
+# rust_works DIR: cargo and rustc in DIR (or on PATH) both run and are new enough.
+rust_works() {
+    local have
+    have=$(PATH=${1:+$1:}$PATH cargo --version 2>/dev/null | cut -d' ' -f2) && [ -n "$have" ] || return 1
+    version_at_least "$have" "$(rust_wanted)" || return 1
+    have=$(PATH=${1:+$1:}$PATH rustc --version 2>/dev/null | cut -d' ' -f2) && [ -n "$have" ] || return 1
+    version_at_least "$have" "$(rust_wanted)"
+}
+
+# RUST_PACKAGES: what the distribution calls a Rust new enough.
+choose_rust_packages() {
+    local suffix want
+    want=$(rust_wanted)
+    have_apt || lack "no Rust >= $want with cargo" "$(rust_hint)"
+    refresh_apt_lists
+    # Debian stable keeps a current Rust for its browsers (-web); Ubuntu has one package per version.
+    for suffix in "" -web $(apt-cache pkgnames rustc- | sed -n 's/^rustc\(-1\.[0-9]*\)$/\1/p' | sort -rV); do
+        if version_at_least "$(apt_candidate "rustc$suffix")" "$want" && [ -n "$(apt_candidate "cargo$suffix")" ]; then
+            RUST_PACKAGES=("rustc$suffix" "cargo$suffix")
+            return
+        fi
+    done
+    lack "no Rust >= $want with cargo, and none among this system's packages" "$(rust_hint)"
+}
+
+rust_hint() {
+    local update=
+    [ "$(id -u)" = 0 ] || ! have_apt || update="run 'sudo apt-get update' and try again; else "
+    printf '%sinstall Rust >= %s with cargo by your own means (rustup, say), put it on PATH, then run the command again' \
+        "$update" "$(rust_wanted)"
+}
+
+# --- The virtual environment and the extension -----------------------------------------------------
+
+# What the extension is made of. Contents, not times: another checkout of the same tree does not rebuild.
+native_stamp() {
+    (cd "$ROOT" && find crates Cargo.toml Cargo.lock .cargo pyproject.toml -type f -print0 | sort -z |
+        xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
+}
+
+# The folder's own path and the interpreter are in the stamp: a moved folder or a new Python needs a new environment.
+environment_stamp() {
+    printf '%s %s %s\n' "$(sha256sum <"$ROOT/$1" | cut -d' ' -f1)" "$VENV" "$(readlink -f "$VENV/bin/python" || true)"
+}
+
+is_stamped() { [ -f "$VENV/.stamp-$1" ] && [ "$(cat "$VENV/.stamp-$1")" = "$2" ]; }
+
+# setup LOCK-FILE: afterwards $VENV/bin holds bufferlab with exactly the packages of the lock file.
+setup() {
+    local lock=$1 name=${1%.lock}
+    VENV=$ROOT/.venv
+    APT_LOG=${TMPDIR:-/tmp}/bufferlab-apt-$(id -u).log
+    # Two commands started together must not build into each other; descriptor 9 is closed again below.
+    exec 9<"$ROOT/pyproject.toml"
+    flock 9
+    if ! is_stamped "$name" "$(environment_stamp "$lock")" || ! is_stamped native "$(native_stamp)" ||
+        ! ls "$ROOT"/python/bufferlab/_native*.so >/dev/null 2>&1; then
+        find_system_tools
+        make_environment "$lock" "$name"
+        build_native
+    fi
+    exec 9<&-
+}
+
+make_environment() {
+    local lock=$1 name=$2
+    if is_stamped "$name" "$(environment_stamp "$lock")"; then return; fi
+    if [ ! -x "$VENV/bin/python" ] || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
+        ! grep -qsF "$VENV" "$VENV/bin/activate"; then
+        say "making the virtual environment .venv with $("$PYTHON" --version)"
+        rm -rf "$VENV"
+        "$PYTHON" -m venv "$VENV"
+    fi
+    say "installing the Python packages of $lock"
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$ROOT/$lock" >&2 ||
+        lack "pip could not install the packages of $lock" "the lines above say why; a package index must be reachable"
+    environment_stamp "$lock" >"$VENV/.stamp-$name"
+}
+
+build_native() {
+    local stamp
+    stamp=$(native_stamp)
+    # Without cargo, maturin would fetch a compiler by itself: stop here instead.
+    command -v cargo >/dev/null || lack "no cargo on PATH" "$(rust_hint)"
+    (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2) ||
+        lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why; the crate registry must be reachable"
+    say "building the Rust core (about two minutes the first time: SQLite is compiled from source)"
+    (cd "$ROOT" && PYO3_PYTHON=$VENV/bin/python "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --no-deps --no-build-isolation --editable . >&2) || {
+        say "the Rust core did not build; the compiler's words are above"
+        exit 70
+    }
+    printf '%s\n' "$stamp" >"$VENV/.stamp-native"
+}

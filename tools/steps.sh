@@ -1,0 +1,111 @@
+# shellcheck shell=bash
+# Runs the steps of ./test one after the other, keeps going when one fails, and prints one summary.
+# Also finds the tools that only tests need. Sourced after tools/setup.sh.
+
+LOG=$(mktemp)
+trap 'rm -f "$LOG"' EXIT
+SUMMARY=()
+FAILED_STEPS=0
+TESTS_PASSED=0
+TESTS_FAILED=0
+TESTS_SKIPPED=0
+
+# step NAME COMMAND...: runs the command and notes how it ended and how long it took.
+step() {
+    local name=$1 started=$SECONDS outcome=ok
+    shift
+    printf '\n== %s: %s\n' "$name" "$*"
+    "$@" || outcome=FAILED
+    [ "$outcome" = ok ] || FAILED_STEPS=$((FAILED_STEPS + 1))
+    note "$name" "$outcome" "$((SECONDS - started)) s"
+}
+
+# tests NAME COMMAND...: a step whose output also says how many tests ran.
+tests() {
+    local name=$1
+    shift
+    step "$name" with_log "$@"
+    # cargo says so once per test program, pytest once; no test at all must not pass for success.
+    local passed failed skipped
+    passed=$(count_in_log passed)
+    failed=$(count_in_log failed)
+    skipped=$(($(count_in_log skipped) + $(count_in_log ignored)))
+    TESTS_PASSED=$((TESTS_PASSED + passed))
+    TESTS_FAILED=$((TESTS_FAILED + failed + $(count_in_log errors) + $(count_in_log error)))
+    TESTS_SKIPPED=$((TESTS_SKIPPED + skipped))
+    if [ $((passed + failed)) = 0 ]; then
+        FAILED_STEPS=$((FAILED_STEPS + 1))
+        note "$name" FAILED "ran no test"
+    fi
+}
+
+with_log() { "$@" 2>&1 | tee "$LOG"; }
+
+# count_in_log WORD: the sum of the numbers before WORD in the closing lines of cargo test or pytest.
+count_in_log() {
+    sed 's/\x1b\[[0-9;]*m//g' "$LOG" | grep -E '^test result: |^=+ .* in [0-9.]+s' |
+        grep -oE "[0-9]+ $1\b" | awk '{ sum += $1 } END { print sum + 0 }' || true
+}
+
+note() { SUMMARY+=("$(printf '%-14s %-8s %s' "$1" "$2" "$3")"); }
+
+# The last line is the one that CI reads.
+print_summary() {
+    printf '\n== summary\n'
+    printf '%s\n' "${SUMMARY[@]}"
+    if [ $((TESTS_PASSED + TESTS_FAILED)) -gt 0 ]; then
+        printf '%d passed, %d failed, %d skipped\n' "$TESTS_PASSED" "$TESTS_FAILED" "$TESTS_SKIPPED"
+    fi
+    [ "$FAILED_STEPS" = 0 ]
+}
+
+# --- Tools that only tests need --------------------------------------------------------------------
+
+# rustfmt and clippy belong to the compiler: only those of the same version will do.
+find_rust_tools() {
+    local version wanted=()
+    find_rust || lack "no Rust >= $(rust_wanted) with cargo" "$(rust_hint)"
+    # rustup brings its own, and its tools and a distribution's do not mix.
+    ! command -v rustup >/dev/null && have_apt || return 0
+    have_apt_lists || refresh_apt_lists
+    version=$(rustc --version | cut -d' ' -f2 | cut -d. -f1,2)
+    cargo fmt --version >/dev/null 2>&1 || wanted+=("$(same_version "$version" rustfmt rustfmt-web "rustfmt-$version")")
+    cargo clippy --version >/dev/null 2>&1 ||
+        wanted+=("$(same_version "$version" rust-clippy rust-clippy-web "rust-$version-clippy")")
+    # shellcheck disable=SC2068  # an empty word is a tool that no package holds
+    set -- ${wanted[@]:-}
+    [ $# = 0 ] || install_packages "rustfmt or clippy" "$@"
+}
+
+# same_version VERSION PACKAGE...: the first package that apt offers in that version; nothing when none is.
+same_version() {
+    local version=$1 package
+    shift
+    for package in "$@"; do
+        case $(apt_candidate "$package") in
+            "$version".*) printf '%s\n' "$package" && return ;;
+        esac
+    done
+}
+
+# has_rust_tool fmt|clippy: true when it can run; otherwise the summary says why its step did not.
+has_rust_tool() {
+    if cargo "$1" --version >/dev/null 2>&1; then return; fi
+    if command -v rustup >/dev/null; then
+        note "cargo $1" FAILED "missing: run 'rustup component add ${1/fmt/rustfmt}'"
+        FAILED_STEPS=$((FAILED_STEPS + 1))
+    else
+        note "cargo $1" "not run" "$1 not available for this toolchain: step not run"
+    fi
+    return 1
+}
+
+# A browser looks at the HTML report; loop devices make full and read-only disks.
+find_test_tools() {
+    local wanted=()
+    command -v chromium >/dev/null && command -v chromedriver >/dev/null || wanted+=(chromium chromium-driver)
+    command -v mkfs.ext4 >/dev/null || [ -x /sbin/mkfs.ext4 ] || wanted+=(e2fsprogs)
+    command -v losetup >/dev/null || [ -x /sbin/losetup ] || wanted+=(util-linux)
+    command -v mount >/dev/null || wanted+=(mount)
+    [ "${#wanted[@]}" = 0 ] || install_packages "what the tests need" "${wanted[@]}"
+}
