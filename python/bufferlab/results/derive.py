@@ -1,0 +1,134 @@
+"""The formula registry: every derived figure of a run, computed from its edge samples and from nothing else.
+
+Pure: it takes samples and returns numbers. Every formula's unit is checked against the declaration in `metrics` when
+this module is imported. Device columns are computed as iostat -x does, CPU columns as mpstat does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bufferlab.results import metrics
+from bufferlab.results.quantity import Figure, Quantity, check_units
+from bufferlab.results.window import Window, counted, elapsed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from bufferlab.results.store import RunRecord
+
+_SECONDS = elapsed()
+_COMMITTED = counted("transactions_committed")
+_ROLLED_BACK = counted("transactions_rolled_back")
+_TRANSACTIONS = (_COMMITTED + _ROLLED_BACK).counted_as("transaction")
+_NEW_ORDERS_COMMITTED = counted("transactions_committed", "new_order").counted_as("New-Order")
+_NEW_ORDERS_ROLLED_BACK = counted("transactions_rolled_back", "new_order").counted_as("New-Order")
+#: The 1 % rolled back read pages too, so they count as completed.
+_NEW_ORDERS = _NEW_ORDERS_COMMITTED + _NEW_ORDERS_ROLLED_BACK
+
+
+def _io_formulas() -> dict[str, Quantity]:
+    tops = {
+        "reads": "pages_read",
+        "misses": "demand_misses",
+        "page_gets": "page_gets",
+        "writes": "pages_written",
+        "read_bytes": "db_read_bytes",
+        "write_bytes": "db_write_bytes",
+        "wal_read_bytes": "wal_read_bytes",
+        "wal_write_bytes": "wal_write_bytes",
+        "device_reads": "device_reads",
+        "device_writes": "device_writes",
+    }
+    formulas = {}
+    for name, raw in tops.items():
+        formulas[f"{name}_per_new_order"] = counted(raw) / _NEW_ORDERS
+        formulas[f"{name}_per_transaction"] = counted(raw) / _TRANSACTIONS
+    for name in ("reads", "misses", "writes", "read_bytes", "write_bytes"):
+        formulas[f"{name}_per_s"] = counted(tops[name]) / _SECONDS
+    return formulas
+
+
+def _rate_formulas() -> dict[str, Quantity]:
+    reads = counted("pages_read").counted_as("reads") + counted("db_other_reads")
+    worker_cpu = counted("process_user_us") + counted("process_system_us")
+    return {
+        "hit_ratio": (counted("demand_misses") / counted("page_gets")).complement(),
+        "new_orders_per_s": _NEW_ORDERS / _SECONDS,
+        "new_orders_committed_per_s": _NEW_ORDERS_COMMITTED / _SECONDS,
+        "new_orders_rolled_back_per_s": _NEW_ORDERS_ROLLED_BACK / _SECONDS,
+        "transactions_per_s": _COMMITTED / _SECONDS,
+        "transactions_rolled_back_per_s": _ROLLED_BACK / _SECONDS,
+        "read_us": counted("db_read_ns") / reads,
+        "write_us": counted("db_write_ns") / counted("pages_written").counted_as("writes"),
+        "cpu_us_per_transaction": worker_cpu / _TRANSACTIONS,
+        "driver_cpu_us_per_transaction": counted("driver_cpu_us") / _TRANSACTIONS,
+        "measured_seconds": _SECONDS,
+        "new_orders": _NEW_ORDERS,
+        "transactions": _TRANSACTIONS,
+    }
+
+
+def _device_formulas() -> dict[str, Quantity]:
+    formulas = {
+        "device_flushes_per_s": counted("device_flushes") / _SECONDS,
+        "device_flush_await_ms": counted("device_flush_ms") / counted("device_flushes"),
+        "device_queue_length": counted("device_queue_ms") / _SECONDS,
+        "device_busy_ratio": counted("device_busy_ms") / _SECONDS,
+    }
+    for word in ("read", "write", "discard"):
+        requests = counted(f"device_{word}s")
+        merged = counted(f"device_{word}s_merged")
+        formulas |= {
+            f"device_{word}s_per_s": requests / _SECONDS,
+            f"device_{word}_kib_per_s": counted(f"device_{word}_bytes") / _SECONDS,
+            f"device_{word}s_merged_per_s": merged / _SECONDS,
+            f"device_{word}s_merged_ratio": merged / (requests + merged),
+            f"device_{word}_await_ms": counted(f"device_{word}_ms") / requests,
+            f"device_{word}_size_kib": counted(f"device_{word}_bytes") / requests,
+        }
+    return formulas
+
+
+def _cpu_formulas(subject: str) -> dict[str, Quantity]:
+    columns = [counted(f"cpu_{column}_us", subject) for column in metrics.CPU_COLUMNS]
+    whole = columns[0]
+    for column in columns[1:]:
+        whole = whole + column
+    return {
+        f"cpu_{name}_share": column / whole for name, column in zip(metrics.CPU_COLUMNS, columns, strict=True)
+    }
+
+
+FORMULAS = check_units(
+    _io_formulas() | _rate_formulas() | _device_formulas() | _cpu_formulas("all"),
+    {name: metric.unit for name, metric in metrics.DERIVED.items()},
+)
+
+
+def figures_of(samples: pl.DataFrame) -> dict[str, Figure]:
+    """Every derived figure of a run, each a number or the reason why there is none."""
+    window = Window.of(samples)
+    return {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
+
+
+def run_figures(record: RunRecord) -> dict[str, Figure]:
+    """Every derived figure of a published run."""
+    return figures_of(record.samples())
+
+
+def run_metrics(record: RunRecord) -> dict[str, float | None]:
+    """The derived figures of a published run as plain numbers, null where there is none."""
+    return {name: figure.value for name, figure in run_figures(record).items()}
+
+
+def cpu_shares(samples: pl.DataFrame) -> dict[str, dict[str, Figure]]:
+    """mpstat's table: core -> column -> share of that core's time."""
+    window = Window.of(samples)
+    table = {}
+    for core in window.subjects("cpu_idle_us"):
+        formulas = _cpu_formulas(core)
+        table[core] = {
+            column: formulas[f"cpu_{column}_share"].evaluate(window) for column in metrics.CPU_COLUMNS
+        }
+    return table

@@ -1,0 +1,60 @@
+"""Identities of points and data: SHA-256 over canonical JSON, so equal settings have equal keys on any host.
+
+A key says what was asked, run or loaded; it never contains the host, the time or the source of the numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+#: Raise this when the meaning of a key's parts changes, so that old and new keys never meet by accident.
+KEY_SCHEMA = 1
+
+
+def canonical_json(value: Any) -> str:
+    """One spelling per value: keys sorted, no spaces, no NaN, text as it is."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(kind: str, parts: Mapping[str, Any]) -> str:
+    """The key of a kind of thing; the kind is part of it, so a point and its data never share a key."""
+    text = canonical_json({"kind": kind, "schema": KEY_SCHEMA, **parts})
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def point_key(
+    *, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]
+) -> str:
+    """What was asked: the same on every host and for measured and predicted alike."""
+    return digest(
+        "point",
+        {
+            "experiment": experiment,
+            "engine": engine,
+            "workload": dict(workload),
+            "knobs_asked": dict(knobs_asked),
+        },
+    )
+
+
+def actual_key(
+    *, engine: str, engine_version: str, workload: Mapping[str, Any], knobs_actual: Mapping[str, Any]
+) -> str:
+    """What was really run: the settings read back from the engine."""
+    return digest(
+        "actual",
+        {
+            "engine": engine,
+            "engine_version": engine_version,
+            "workload": dict(workload),
+            "knobs_actual": dict(knobs_actual),
+        },
+    )
+
+
+def data_key(recipe: Mapping[str, Any]) -> str:
+    """The whole load recipe: engine build, page size, schema, loader version and order, scale, seed, file options."""
+    return digest("data", {"recipe": dict(recipe)})

@@ -1,0 +1,148 @@
+"""Numbers with units: a small algebra in which pages per second and pages per minute cannot be confused.
+
+A Quantity is a formula over a measured window; dividing and adding formulas divides and checks their units.
+A missing number stays missing and carries its reason through every formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bufferlab.results.window import Window
+
+#: Units that are another unit times a factor. All others are units of their own ("page", "New-Order").
+_SCALED = {
+    "ns": ("s", 1e-9),
+    "us": ("s", 1e-6),
+    "ms": ("s", 1e-3),
+    "KiB": ("byte", 1024.0),
+}
+_PLURALS = ("bytes", "pages", "gets", "reads", "writes", "requests", "transactions", "syncs", "faults")
+
+
+class UnitMismatchError(AssertionError):
+    """A formula adds or declares units that do not fit: a bug, found when the module is imported."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A product of powers of base units, times a scale."""
+
+    powers: tuple[tuple[str, int], ...]
+    scale: float = 1.0
+
+    @classmethod
+    def parse(cls, text: str) -> Unit:
+        """The unit in a text like "pages/New-Order", "KiB/s" or "1".
+
+        >>> Unit.parse("ms/request") == Unit.parse("ms") / Unit.parse("requests")
+        True
+        """
+        top, _, bottom = text.partition("/")
+        return _single(top) / _single(bottom) if bottom else _single(top)
+
+    def __truediv__(self, other: Unit) -> Unit:
+        powers = dict(self.powers)
+        for name, power in other.powers:
+            powers[name] = powers.get(name, 0) - power
+        kept = tuple(sorted((name, power) for name, power in powers.items() if power))
+        return Unit(kept, self.scale / other.scale)
+
+    def factor_to(self, other: Unit) -> float:
+        """What a number in this unit is multiplied by to be a number in the other one."""
+        if self.powers != other.powers:
+            raise UnitMismatchError(f"{self} is not {other}")
+        return self.scale / other.scale
+
+    def __str__(self) -> str:
+        return "·".join(f"{name}^{power}" for name, power in self.powers) or "1"
+
+
+def _single(name: str) -> Unit:
+    if name == "1":
+        return Unit(())
+    name = name[:-1] if name in _PLURALS else name
+    base, scale = _SCALED.get(name, (name, 1.0))
+    return Unit(((base, 1),), scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number, or the reason why there is none."""
+
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A formula over a measured window, and the unit of what it gives."""
+
+    unit: Unit
+    evaluate: Callable[[Window], Figure]
+    name: str
+
+    def __truediv__(self, other: Quantity) -> Quantity:
+        def divide(window: Window) -> Figure:
+            top, bottom = self.evaluate(window), other.evaluate(window)
+            if top.value is None or bottom.value is None:
+                return Figure(None, top.reason or bottom.reason)
+            if bottom.value == 0:
+                return Figure(None, f"{other.name} is zero in the measured window")
+            return Figure(top.value / bottom.value)
+
+        return Quantity(self.unit / other.unit, divide, f"{self.name} / {other.name}")
+
+    def __add__(self, other: Quantity) -> Quantity:
+        factor = other.unit.factor_to(self.unit)
+
+        def add(window: Window) -> Figure:
+            first, second = self.evaluate(window), other.evaluate(window)
+            if first.value is None or second.value is None:
+                return Figure(None, first.reason or second.reason)
+            return Figure(first.value + factor * second.value)
+
+        return Quantity(self.unit, add, f"({self.name} + {other.name})")
+
+    def complement(self) -> Quantity:
+        """One minus a share."""
+        factor = self.unit.factor_to(Unit(()))
+
+        def subtract(window: Window) -> Figure:
+            share = self.evaluate(window)
+            return share if share.value is None else Figure(1.0 - factor * share.value)
+
+        return Quantity(Unit(()), subtract, f"1 - {self.name}")
+
+    def counted_as(self, unit: str) -> Quantity:
+        """The same number under another name, where one of these is one of those (a page read is a read)."""
+        return Quantity(Unit.parse(unit), self.evaluate, self.name)
+
+    def in_unit(self, unit: str) -> Quantity:
+        """The same quantity, expressed in the declared unit; refuses a unit of another kind."""
+        target = Unit.parse(unit)
+        factor = self.unit.factor_to(target)
+
+        def convert(window: Window) -> Figure:
+            figure = self.evaluate(window)
+            return figure if figure.value is None else Figure(factor * figure.value)
+
+        return Quantity(target, convert, self.name)
+
+
+def check_units(formulas: Mapping[str, Quantity], declared: Mapping[str, str]) -> dict[str, Quantity]:
+    """Formulas converted to their declared units; every declaration has a formula and the other way round."""
+    if formulas.keys() != declared.keys():
+        raise UnitMismatchError(
+            f"declared without formula, or the reverse: {formulas.keys() ^ declared.keys()}"
+        )
+    checked = {}
+    for name, formula in formulas.items():
+        try:
+            checked[name] = formula.in_unit(declared[name])
+        except UnitMismatchError as error:
+            raise UnitMismatchError(f"{name}: the formula gives {error}") from None
+    return checked

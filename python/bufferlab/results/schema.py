@@ -1,0 +1,181 @@
+"""The stored format, version 1: run.json as typed models and the columns of every Parquet file.
+
+It only describes and checks. A test pins `schema_hash()`, so the format cannot change without someone deciding so;
+a change needs a new FORMAT_VERSION and a reader for the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bufferlab.results.keys import canonical_json
+
+FORMAT_VERSION = 1
+
+#: Column -> Arrow-like type name. `store` turns these into polars types, so that this file imports nothing heavy.
+SAMPLE_COLUMNS: dict[str, str] = {
+    "t_s": "f64",
+    "phase": "str",
+    "edge": "str",
+    "metric": "str",
+    "subject": "str",
+    "count": "i64",
+    "value": "f64",
+    "reason": "str",
+    "probe": "str",
+}
+LATENCY_COLUMNS: dict[str, str] = {
+    "transaction_type": "str",
+    "time": "str",
+    "low_us": "f64",
+    "high_us": "f64",
+    "count": "i64",
+}
+SUMMARY_COLUMNS: dict[str, str] = {
+    "point_index": "i32",
+    "point_label": "str",
+    "point_key": "str",
+    "metric": "str",
+    "statistic": "str",
+    "value": "f64",
+    "ci_low": "f64",
+    "ci_high": "f64",
+    "n": "i32",
+    "unit": "str",
+    "source": "str",
+    "interval_kind": "str",
+}
+
+
+class _Strict(BaseModel):
+    """Unknown fields are refused: a misspelt field must not be lost silently."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Point(_Strict):
+    """One setting of every knob, by its place in the sweep and the knobs that are swept."""
+
+    index: int = Field(ge=0)
+    label: str
+    swept: dict[str, str]
+
+
+class WarmUp(_Strict):
+    """How the warm-up gate ended: by a full turnover, by flat misses, or at its cap."""
+
+    gate: Literal["pool_turnover", "flat_misses", "cap"]
+    seconds: float = Field(ge=0)
+    transactions: int = Field(ge=0)
+    detail: Any = None
+
+
+class Measured(_Strict):
+    """The measured window."""
+
+    seconds: float = Field(ge=0)
+    transactions: int = Field(ge=0)
+
+
+class Database(_Strict):
+    """Size of the database file after the load and at both edges of the measured window."""
+
+    bytes_loaded: int = Field(ge=0)
+    bytes_start: int | None = Field(default=None, ge=0)
+    bytes_end: int | None = Field(default=None, ge=0)
+
+
+class Condition(_Strict):
+    """One consistency condition of the workload's specification, checked after the run."""
+
+    condition: int
+    name: str
+    passed: bool
+    violations: int = Field(ge=0)
+
+
+class Consistency(_Strict):
+    """All consistency conditions and the seconds they took, outside the measured window."""
+
+    seconds: float = Field(ge=0)
+    conditions: list[Condition]
+
+
+class IntegrityRow(_Strict):
+    """A check the executor made and only it could make (the report adds those made from the samples)."""
+
+    name: str
+    status: Literal["passed", "failed", "not_applicable"]
+    detail: str
+
+
+class StoredFile(_Strict):
+    """Size and hash of a file beside run.json, so that a damaged file is noticed and named."""
+
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
+class Run(_Strict):
+    """run.json: everything about one execution of one point but its samples."""
+
+    format_version: Literal[1] = 1
+    run_id: str = Field(pattern=r"^[0-9a-f]{8,64}$")
+    experiment: str
+    point_key: str
+    actual_key: str | None = None
+    data_key: str | None = None
+    source: Literal["measured", "predicted"] = "measured"
+    inputs: Literal["server", "trace", "generated", "given"] = "server"
+    interval_kind: Literal["between-run", "model-error", "none"] = "between-run"
+    clock: Literal["wall", "virtual"] = "wall"
+    engine: str
+    engine_version: str | None = None
+    workload: dict[str, Any]
+    knobs_asked: dict[str, str]
+    knobs_actual: dict[str, Any] = {}
+    point: Point
+    repetition: int = Field(ge=0)
+    block: int = Field(ge=0)
+    order: int = Field(ge=0)
+    seed: int = Field(ge=0)
+    host: str = ""
+    versions: dict[str, str] = {}
+    warm_up: WarmUp | None = None
+    measured: Measured | None = None
+    database: Database | None = None
+    consistency: Consistency | None = None
+    integrity: list[IntegrityRow] = []
+    status: Literal["ok", "failed", "skipped", "interrupted"]
+    reason: str | None = None
+    started_at: str
+    ended_at: str
+    files: dict[str, StoredFile] = {}
+
+
+def schema_hash() -> str:
+    """One hash over everything stored; a test pins it."""
+    described = {
+        "format_version": FORMAT_VERSION,
+        "run": Run.model_json_schema(),
+        "samples": SAMPLE_COLUMNS,
+        "latency": LATENCY_COLUMNS,
+        "summary": SUMMARY_COLUMNS,
+    }
+    return hashlib.sha256(canonical_json(_without_prose(described)).encode()).hexdigest()
+
+
+def _without_prose(value: Any) -> Any:
+    """Drop descriptions and titles: rewording a docstring does not change the format."""
+    if isinstance(value, dict):
+        return {
+            key: _without_prose(inner)
+            for key, inner in value.items()
+            if not (key in ("description", "title") and isinstance(inner, str))
+        }
+    if isinstance(value, list):
+        return [_without_prose(inner) for inner in value]
+    return value
