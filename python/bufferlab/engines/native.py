@@ -1,0 +1,57 @@
+"""The native core as Python sees it: typed, imported late, with a clear error where it is missing."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from bufferlab.errors import EnvironmentLackingError
+
+
+class Native(Protocol):
+    """The functions of `bufferlab._native`; JSON in and out, the GIL released."""
+
+    def run_sqlite(self, job_json: str, on_event: Callable[[str], None]) -> str:
+        """One run of SQLite."""
+        ...
+
+    def load_sqlite(self, job_json: str, on_event: Callable[[str], None]) -> str:
+        """Bulk load into a new SQLite file."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop the running job at the next transaction."""
+        ...
+
+    def check_direct_io(self, directory: str) -> str:
+        """Whether O_DIRECT is accepted and honoured there."""
+        ...
+
+    def sqlite_version(self) -> str:
+        """Version of the bundled SQLite."""
+        ...
+
+    def core_version(self) -> str:
+        """Version of the core."""
+        ...
+
+    def resolve_device(self, path: str) -> str:
+        """The block device that holds a path."""
+        ...
+
+    def host_fingerprint(self, path: str) -> str:
+        """The host, for host.json."""
+        ...
+
+
+def native() -> Native:
+    """The core, or EnvironmentLackingError when this installation has none."""
+    try:
+        return cast(Native, importlib.import_module("bufferlab._native"))
+    except ImportError as error:
+        raise EnvironmentLackingError(
+            "the native core of bufferlab is not built",
+            f"import bufferlab._native: {error}",
+            "run `make setup` in the checkout, or install a wheel of bufferlab",
+        ) from error

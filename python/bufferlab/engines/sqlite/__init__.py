@@ -1,0 +1,1 @@
+"""SQLite, embedded: the engine that needs nothing installed."""

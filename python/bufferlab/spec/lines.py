@@ -1,0 +1,105 @@
+"""On which line of a TOML text does each key stand? Does not parse values: tomllib does.
+
+A small scanner over the text, following toml.io/en/v1.0.0: tables, dotted and quoted keys, comments,
+and values that run over several lines (arrays, inline tables, multi-line strings).
+"""
+
+from __future__ import annotations
+
+import re
+
+KeyPath = tuple[str, ...]
+
+_KEY_PART = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)\s*(\.?)""")
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """The line (from 1) of every table and key of a valid TOML text, keyed by its path.
+
+    >>> key_lines("a = 1\\n[sweep]\\npool_size = [\\n  '5%',\\n]\\nb = 2")[("sweep", "b")]
+    6
+    """
+    found: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    position, line = 0, 1
+    while position < len(text):
+        end = _end_of_line(text, position)
+        stripped = text[position:end].strip()
+        if stripped.startswith("["):
+            table = _key_path(stripped.strip("[]# \t").split("]")[0])
+            found.setdefault(table, line)
+        elif stripped and not stripped.startswith("#"):
+            key, equals = _key_before_equals(text, position)
+            path = table + key
+            for depth in range(len(table) + 1, len(path) + 1):
+                found.setdefault(path[:depth], line)
+            end = _end_of_value(text, equals + 1)
+        line += text.count("\n", position, end + 1)
+        position = end + 1
+    return found
+
+
+def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
+    """The line of the key, or of the nearest table around it that stands in the text."""
+    for depth in range(len(path), 0, -1):
+        if path[:depth] in lines:
+            return lines[path[:depth]]
+    return None
+
+
+def _key_path(text: str) -> KeyPath:
+    parts = []
+    position = 0
+    while match := _KEY_PART.match(text, position):
+        parts.append(match[1].strip("\"'"))
+        position = match.end()
+        if not match[2]:
+            break
+    return tuple(parts)
+
+
+def _key_before_equals(text: str, start: int) -> tuple[KeyPath, int]:
+    position = start
+    while match := _KEY_PART.match(text, position):
+        position = match.end()
+        if not match[2]:
+            break
+    return _key_path(text[start:position]), text.index("=", position)
+
+
+def _end_of_line(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
+
+
+def _end_of_value(text: str, start: int) -> int:
+    """Where the line ends on which the value that begins at `start` is complete."""
+    depth, position = 0, start
+    while position < len(text):
+        character = text[position]
+        if character in "\"'":
+            position = _end_of_string(text, position)
+            continue
+        if character == "#":
+            position = _end_of_line(text, position)
+            continue
+        if character in "[{":
+            depth += 1
+        elif character in "]}":
+            depth -= 1
+        elif character == "\n" and depth <= 0:
+            return position
+        position += 1
+    return len(text)
+
+
+def _end_of_string(text: str, start: int) -> int:
+    quote = text[start]
+    triple = quote * 3
+    if text.startswith(triple, start):
+        end = text.find(triple, start + 3)
+        return len(text) if end < 0 else end + 3
+    position = start + 1
+    while position < len(text) and text[position] != quote:
+        position += 2 if text[position] == "\\" and quote == '"' else 1
+    return position + 1

@@ -1,0 +1,142 @@
+"""The typed Experiment: shapes and limits of everything a TOML may say, save the knobs (knobs.py).
+
+Frozen: what was validated is what runs. Does not read files and knows no lines: load.py adds those.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from bufferlab.units import UnitError, parse_bytes, parse_duration
+
+FORMAT_VERSION = 1
+MAX_SEED = 2**53 - 1
+"""Seeds pass through JSON, whose readers keep 53 bits."""
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, str | int | float):
+        raise ValueError('not a duration; write one such as "90s" or "5min"')
+    try:
+        return parse_duration(value)
+    except UnitError as error:
+        raise ValueError(f"{error.what}; {error.hint}") from error
+
+
+def _bytes(value: Any) -> int:
+    if not isinstance(value, str | int):
+        raise ValueError('not a size; write one such as "4k"')
+    try:
+        return parse_bytes(value)
+    except UnitError as error:
+        raise ValueError(f"{error.what}; {error.hint}") from error
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=7 * 86400)]
+PageBytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)]
+
+
+class Table(BaseModel):
+    """A table of the TOML: unknown keys are refused, values do not change after validation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Workload(Table):
+    """Which workload, and its parameters (checked against its declaration)."""
+
+    name: str
+    parameters: dict[str, int]
+    connections: int = Field(default=1, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_parameters(cls, value: Any) -> Any:
+        """In the TOML the parameters stand beside the name."""
+        if not isinstance(value, dict) or "parameters" in value:
+            return value
+        own = {key: value[key] for key in ("name", "connections") if key in value}
+        rest = {key: inner for key, inner in value.items() if key not in own}
+        return {**own, "parameters": rest}
+
+
+class Reference(Table):
+    """The page size at which a share of the database is reckoned, so that bytes stay equal across page sizes."""
+
+    page_size: PageBytes = 4096
+
+
+class WarmUp(Table):
+    """When warming up is given up: the gate decides earlier if it can."""
+
+    max_transactions: int = Field(ge=1)
+    max_duration: Seconds
+    on_cap: Literal["fail", "report"] = "fail"
+    """A run whose gate hits the cap fails; or is kept, and shown as a failed check."""
+
+
+class Measure(Table):
+    """How long to measure: a fixed number of transactions (with a time cap), or a duration."""
+
+    transactions: int | None = Field(default=None, ge=1)
+    duration: Seconds | None = None
+    max_duration: Seconds | None = None
+    sample_interval: Seconds = 1.0
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Measure:
+        if (self.transactions is None) == (self.duration is None):
+            raise ValueError("give either transactions (the rule) or duration")
+        if self.transactions is not None and self.max_duration is None:
+            raise ValueError("transactions needs a max_duration, so that a slow device ends too")
+        if self.duration is not None and self.max_duration is not None:
+            raise ValueError("max_duration belongs to transactions; with duration leave it out")
+        return self
+
+    @property
+    def max_seconds(self) -> float:
+        """When the window ends at the latest."""
+        return self.duration or self.max_duration or 0.0
+
+
+class Design(Table):
+    """Repetitions in randomised blocks, from one seed."""
+
+    repetitions: int = Field(default=3, ge=1, le=1000)
+    seed: int = Field(default=1, ge=0, le=MAX_SEED)
+
+
+class Limits(Table):
+    """When a run is given up."""
+
+    worker_silent: Seconds = 120.0
+    """A worker that says nothing for this long is killed, and its run failed."""
+
+
+class Experiment(Table):
+    """One experiment: the question, the points, and how to measure them."""
+
+    format_version: Literal[1]
+    name: Name
+    question: str = Field(min_length=1)
+    engine: str
+    workload: Workload
+    reference: Reference = Reference()
+    knobs: dict[str, str]
+    """Every knob that is not swept, as canonical text, defaults filled in."""
+    sweep: dict[str, tuple[str, ...]]
+    """The swept knobs, in the order written."""
+    warm_up: WarmUp
+    measure: Measure
+    design: Design = Design()
+    limits: Limits = Limits()
+    profile: Literal["default", "quick", "full", "smoke"] = "default"
+    """Which of the TOML's own sizes this is."""
+
+    def same_work(self, other: Experiment) -> list[str]:
+        """The top-level keys in which two experiments differ; empty when they ask for the same."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return [key for key in mine if mine[key] != theirs[key]]

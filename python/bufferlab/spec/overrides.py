@@ -1,0 +1,25 @@
+"""What the command line changes in an experiment. Pure data; applying it is merge.py's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Profile = Literal["quick", "full", "smoke"]
+PROFILES: tuple[Profile, ...] = ("quick", "full", "smoke")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Values from flags; None or empty means the flag was not given."""
+
+    profile: Profile | None = None
+    engine: str | None = None
+    set_knobs: tuple[tuple[str, str], ...] = ()
+    sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    repetitions: int | None = None
+    transactions: int | None = None
+    duration: str | None = None
+    warehouses: int | None = None
+    connections: int | None = None
+    seed: int | None = None
