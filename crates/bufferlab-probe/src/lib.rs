@@ -1,1 +1,20 @@
-//! probe
+//! What watches a run: the block device, the processors, memory and this process.
+//! Emits raw cumulative counters and gauges only; differences, rates and averages are made later from the stored samples.
+//! Follows the kernel's own documents: proc(5), Documentation/admin-guide/iostats.rst, cgroup-v2.rst.
+
+mod cgroup;
+pub mod clock;
+mod cpu;
+pub mod device;
+pub mod host;
+mod memory;
+pub mod parse;
+mod proc_file;
+mod process;
+mod reading;
+
+pub use cpu::CpuProbe;
+pub use device::DeviceProbe;
+pub use memory::MemoryProbe;
+pub use process::{DriverThread, ProcessProbe};
+pub use reading::{Probe, Reading};

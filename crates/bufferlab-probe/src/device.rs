@@ -1,0 +1,114 @@
+//! The block device that really holds a path: which it is, what it is like, and its counters.
+//! `resolve` answers once; `DeviceProbe` reads /proc/diskstats each sample, all columns iostat -x is made from.
+
+mod mounted;
+mod probe;
+mod sysfs;
+
+pub use probe::DeviceProbe;
+
+use serde::Serialize;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use sysfs::Sysfs;
+
+/// The whole disk under a path, or why there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// Name of the whole disk as in /proc/diskstats, such as `vda`, `nvme0n1`, `md0`.
+    pub name: Option<String>,
+    /// Name of the partition that holds the path, when it is on one.
+    pub partition: Option<String>,
+    /// Number of the whole disk, as `major:minor`.
+    pub major_minor: Option<String>,
+    /// What the manufacturer, or the device mapper, calls it.
+    pub model: Option<String>,
+    /// The smallest unit of a direct transfer.
+    pub logical_block_size_bytes: Option<u64>,
+    /// Whether the device says it has moving parts (virtual disks often say so wrongly).
+    pub rotational: Option<bool>,
+    /// The request scheduler in use.
+    pub scheduler: Option<String>,
+    /// How far the kernel reads ahead on buffered sequential reads.
+    pub read_ahead_bytes: Option<u64>,
+    /// Why there is no device.
+    pub reason: Option<String>,
+}
+
+impl Device {
+    fn none(reason: String) -> Self {
+        Self {
+            reason: Some(reason),
+            ..Self::default()
+        }
+    }
+}
+
+/// The device that holds a path. The path need not exist yet: its nearest existing ancestor counts.
+/// A path that is a block device means that device.
+pub fn resolve(path: &Path) -> Device {
+    let mountinfo = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    resolve_with(&Sysfs::of_host(), &mountinfo, path)
+}
+
+fn resolve_with(sysfs: &Sysfs, mountinfo: &[u8], path: &Path) -> Device {
+    let existing = match nearest_existing(path) {
+        Ok(existing) => existing,
+        Err(error) => return Device::none(format!("cannot look at {}: {error}", path.display())),
+    };
+    match device_number(&existing) {
+        Ok((0, _)) => mounted::resolve(sysfs, mountinfo, &existing),
+        Ok((major, minor)) => sysfs.describe(major, minor),
+        Err(error) => Device::none(format!("cannot look at {}: {error}", existing.display())),
+    }
+}
+
+/// The canonical path of the path or of its nearest ancestor that exists.
+pub(crate) fn nearest_existing(path: &Path) -> std::io::Result<PathBuf> {
+    let absolute = std::path::absolute(path)?;
+    let mut candidate = absolute.as_path();
+    loop {
+        match (candidate.canonicalize(), candidate.parent()) {
+            (Ok(existing), _) => return Ok(existing),
+            (Err(error), Some(parent)) if error.kind() == std::io::ErrorKind::NotFound => {
+                candidate = parent;
+            }
+            (Err(error), _) => return Err(error),
+        }
+    }
+}
+
+/// (major, minor) of the device a file lies on; of the device itself for a block device's node.
+fn device_number(path: &Path) -> std::io::Result<(u32, u32)> {
+    let metadata = fs::metadata(path)?;
+    let number = if metadata.file_type().is_block_device() {
+        metadata.rdev()
+    } else {
+        metadata.dev()
+    };
+    Ok((libc::major(number), libc::minor(number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_does_not_exist_yet_is_on_its_ancestors_device() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let missing = directory.path().join("not/yet/there.db");
+        assert_eq!(resolve(&missing), resolve(directory.path()));
+    }
+
+    #[test]
+    fn a_file_system_without_a_block_device_says_so_and_names_the_path() {
+        let device = resolve(Path::new("/proc/self/status"));
+        assert_eq!(device.name, None);
+        let reason = device.reason.expect("a reason");
+        assert!(
+            reason.contains("is on proc, which has no block device"),
+            "{reason}"
+        );
+    }
+}

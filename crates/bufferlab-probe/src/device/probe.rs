@@ -1,0 +1,190 @@
+//! The device's counters at each sample, with times in the kernel's milliseconds and sizes in bytes.
+//! Does not compute iostat's averages (r_await, aqu-sz, %util): those are differences, made from the stored samples.
+
+use super::{Device, resolve};
+use crate::parse::diskstats::{self, Column, DiskCounters, SECTOR_BYTES};
+use crate::proc_file::ProcFile;
+use crate::reading::{Probe, Reading};
+use std::path::Path;
+use std::sync::Arc;
+
+const NAME: &str = "device";
+
+/// Cumulative counters: metric, column, and what one unit of the column is worth.
+const COUNTERS: [(&str, Column, u64); 16] = [
+    ("device_reads", Column::Reads, 1),
+    ("device_reads_merged", Column::ReadsMerged, 1),
+    ("device_read_bytes", Column::ReadSectors, SECTOR_BYTES),
+    ("device_read_ms", Column::ReadMs, 1),
+    ("device_writes", Column::Writes, 1),
+    ("device_writes_merged", Column::WritesMerged, 1),
+    ("device_write_bytes", Column::WriteSectors, SECTOR_BYTES),
+    ("device_write_ms", Column::WriteMs, 1),
+    ("device_busy_ms", Column::BusyMs, 1),
+    ("device_queue_ms", Column::WeightedMs, 1),
+    ("device_discards", Column::Discards, 1),
+    ("device_discards_merged", Column::DiscardsMerged, 1),
+    ("device_discard_bytes", Column::DiscardSectors, SECTOR_BYTES),
+    ("device_discard_ms", Column::DiscardMs, 1),
+    ("device_flushes", Column::Flushes, 1),
+    ("device_flush_ms", Column::FlushMs, 1),
+];
+const IN_FLIGHT: &str = "device_in_flight";
+
+/// Reads the line of one whole disk in /proc/diskstats.
+pub struct DeviceProbe {
+    subject: Arc<str>,
+    target: Result<Target, Arc<str>>,
+}
+
+struct Target {
+    file: ProcFile,
+    major: u32,
+    minor: u32,
+    no_column: Arc<str>,
+    gone: Arc<str>,
+}
+
+impl DeviceProbe {
+    /// A probe of the device that holds the path. Where there is none every reading is a null with the reason.
+    pub fn for_path(path: &Path) -> Self {
+        Self::for_device(&resolve(path))
+    }
+
+    /// A probe of a device already resolved.
+    pub fn for_device(device: &Device) -> Self {
+        let subject = device.name.as_deref().unwrap_or_default().into();
+        Self {
+            subject,
+            target: target(device),
+        }
+    }
+
+    fn push(&self, out: &mut Vec<Reading>, counters: &DiskCounters, no_column: &Arc<str>) {
+        for (metric, column, unit) in COUNTERS {
+            let count = counters
+                .get(column)
+                .and_then(|value| value.checked_mul(unit))
+                .and_then(|value| i64::try_from(value).ok());
+            out.push(match count {
+                Some(count) => Reading::counter(NAME, metric, &self.subject, count),
+                None => Reading::missing(NAME, metric, &self.subject, no_column),
+            });
+        }
+        out.push(match counters.get(Column::InFlight) {
+            Some(requests) => Reading::gauge(NAME, IN_FLIGHT, &self.subject, requests as f64),
+            None => Reading::missing(NAME, IN_FLIGHT, &self.subject, no_column),
+        });
+    }
+
+    fn push_missing(&self, out: &mut Vec<Reading>, reason: &Arc<str>) {
+        let metrics = COUNTERS
+            .iter()
+            .map(|(metric, _, _)| *metric)
+            .chain([IN_FLIGHT]);
+        out.extend(metrics.map(|metric| Reading::missing(NAME, metric, &self.subject, reason)));
+    }
+}
+
+impl Probe for DeviceProbe {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn sample(&mut self, out: &mut Vec<Reading>) {
+        let counters = match &mut self.target {
+            Ok(target) => target.read(),
+            Err(reason) => Err(Arc::clone(reason)),
+        };
+        match counters {
+            Ok((counters, no_column)) => self.push(out, &counters, &no_column),
+            Err(reason) => self.push_missing(out, &reason),
+        }
+    }
+}
+
+impl Target {
+    fn read(&mut self) -> Result<(DiskCounters, Arc<str>), Arc<str>> {
+        let text = self.file.read()?;
+        let counters =
+            diskstats::find(text, self.major, self.minor).ok_or_else(|| Arc::clone(&self.gone))?;
+        Ok((counters, Arc::clone(&self.no_column)))
+    }
+}
+
+fn target(device: &Device) -> Result<Target, Arc<str>> {
+    let (Some(name), Some(number)) = (&device.name, &device.major_minor) else {
+        return Err(device
+            .reason
+            .as_deref()
+            .unwrap_or("the device has no name")
+            .into());
+    };
+    let numbers = number.split_once(':');
+    let Some((Ok(major), Ok(minor))) = numbers.map(|(major, minor)| (major.parse(), minor.parse()))
+    else {
+        return Err(format!("{number} is not the number of a device").into());
+    };
+    Ok(Target {
+        file: ProcFile::open("/proc/diskstats"),
+        major,
+        minor,
+        no_column: "this kernel's /proc/diskstats does not have the column".into(),
+        gone: format!("{name} ({number}) is not in /proc/diskstats").into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_device_every_metric_is_a_null_with_the_same_reason() {
+        let mut out = Vec::new();
+        DeviceProbe::for_path(Path::new("/proc/self/status")).sample(&mut out);
+        assert_eq!(out.len(), 17);
+        for reading in &out {
+            assert_eq!((reading.count, reading.value), (None, None));
+            assert!(
+                reading
+                    .reason
+                    .as_deref()
+                    .is_some_and(|reason| reason.contains("proc"))
+            );
+        }
+    }
+
+    #[test]
+    fn an_old_kernels_missing_columns_are_nulls_beside_the_columns_it_has() {
+        let text = include_bytes!("../../testdata/diskstats-3.10");
+        let counters = diskstats::find(text, 8, 0).expect("sda");
+        let device = Device {
+            name: Some("sda".into()),
+            ..Device::default()
+        };
+        let mut out = Vec::new();
+        DeviceProbe::for_device(&device).push(&mut out, &counters, &"no column".into());
+        let find = |metric| {
+            out.iter()
+                .find(|reading| reading.metric == metric)
+                .expect("emitted")
+        };
+        assert_eq!(find("device_read_bytes").count, Some(331_218 * 512));
+        assert_eq!(&*find("device_read_bytes").subject, "sda");
+        assert_eq!(find("device_flushes").reason.as_deref(), Some("no column"));
+        assert_eq!(find("device_in_flight").value, Some(0.0));
+    }
+
+    #[test]
+    fn a_device_that_vanished_says_so() {
+        let device = Device {
+            name: Some("gone0".into()),
+            major_minor: Some("4095:1048575".into()),
+            ..Device::default()
+        };
+        let mut out = Vec::new();
+        DeviceProbe::for_device(&device).sample(&mut out);
+        let reason = out[0].reason.as_deref().expect("a reason");
+        assert_eq!(reason, "gone0 (4095:1048575) is not in /proc/diskstats");
+    }
+}

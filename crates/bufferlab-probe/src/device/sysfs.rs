@@ -1,0 +1,196 @@
+//! Block devices as /sys shows them: from a number to the whole disk and its properties.
+//! Follows Documentation/ABI/stable/sysfs-block. The root is a parameter, so that tests bring their own tree.
+
+use super::Device;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A /sys tree.
+pub(super) struct Sysfs {
+    root: PathBuf,
+}
+
+impl Sysfs {
+    pub(super) fn of_host() -> Self {
+        Self {
+            root: "/sys".into(),
+        }
+    }
+
+    /// The whole disk of the device with these numbers.
+    pub(super) fn describe(&self, major: u32, minor: u32) -> Device {
+        let link = self.root.join(format!("dev/block/{major}:{minor}"));
+        let Ok(directory) = link.canonicalize() else {
+            return Device::none(format!(
+                "{} is not there for device {major}:{minor}",
+                link.display()
+            ));
+        };
+        // A partition's directory lies inside its disk's; only partitions have a file of that name.
+        let (disk, partition) = match directory.parent() {
+            Some(parent) if directory.join("partition").exists() => {
+                (parent.to_path_buf(), kernel_name(&directory))
+            }
+            _ => (directory, None),
+        };
+        Device {
+            name: kernel_name(&disk),
+            partition,
+            major_minor: text(&disk.join("dev")),
+            model: text(&disk.join("device/model")).or_else(|| text(&disk.join("dm/name"))),
+            logical_block_size_bytes: number(&disk.join("queue/logical_block_size")),
+            rotational: number(&disk.join("queue/rotational")).map(|flag| flag != 0),
+            scheduler: text(&disk.join("queue/scheduler")).map(|line| chosen(&line)),
+            read_ahead_bytes: number(&disk.join("queue/read_ahead_kb")).map(|kib| kib * 1024),
+            reason: None,
+        }
+    }
+
+    /// All devices of the btrfs file system that the device with these numbers belongs to; empty when it is none.
+    pub(super) fn btrfs_members(&self, major: u32, minor: u32) -> Vec<String> {
+        let wanted = format!("{major}:{minor}");
+        let Ok(file_systems) = fs::read_dir(self.root.join("fs/btrfs")) else {
+            return Vec::new();
+        };
+        for file_system in file_systems.flatten() {
+            let Ok(devices) = fs::read_dir(file_system.path().join("devices")) else {
+                continue;
+            };
+            let devices: Vec<PathBuf> = devices.flatten().map(|entry| entry.path()).collect();
+            if devices
+                .iter()
+                .any(|device| text(&device.join("dev")).as_deref() == Some(&wanted))
+            {
+                let mut names: Vec<String> = devices
+                    .iter()
+                    .filter_map(|path| kernel_name(path))
+                    .collect();
+                names.sort();
+                return names;
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// The name as /proc/diskstats writes it: sysfs cannot have a slash in a name and shows `!` instead.
+fn kernel_name(directory: &Path) -> Option<String> {
+    Some(directory.file_name()?.to_str()?.replace('!', "/"))
+}
+
+/// The scheduler in brackets; older kernels write a lone `none` without them.
+fn chosen(line: &str) -> String {
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+        .unwrap_or(line)
+        .to_owned()
+}
+
+fn text(path: &Path) -> Option<String> {
+    let text = fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+fn number(path: &Path) -> Option<u64> {
+    text(path)?.parse().ok()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A made /sys with one disk per entry: (number, directory below devices, files with their texts).
+    pub(in crate::device) fn tree(
+        devices: &[(&str, &str, &[(&str, &str)])],
+    ) -> (tempfile::TempDir, Sysfs) {
+        let root = tempfile::tempdir().expect("a directory");
+        let links = root.path().join("dev/block");
+        fs::create_dir_all(&links).expect("the links' directory");
+        for (number, place, files) in devices {
+            let directory = root.path().join("devices").join(place);
+            fs::create_dir_all(&directory).expect("the device's directory");
+            fs::write(directory.join("dev"), format!("{number}\n")).expect("its number");
+            for (name, content) in *files {
+                let file = directory.join(name);
+                fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
+                fs::write(file, content).expect("a file");
+            }
+            symlink(&directory, links.join(number)).expect("the link");
+        }
+        let sysfs = Sysfs {
+            root: root.path().to_path_buf(),
+        };
+        (root, sysfs)
+    }
+
+    #[test]
+    fn an_nvme_partition_leads_to_its_whole_disk_and_the_disks_properties() {
+        let (_root, sysfs) = tree(&[
+            (
+                "259:0",
+                "pci/nvme/nvme0/nvme0n1",
+                &[
+                    ("device/model", "SAMSUNG MZVL2512  \n"),
+                    ("queue/logical_block_size", "4096\n"),
+                    ("queue/rotational", "0\n"),
+                    ("queue/scheduler", "[none] mq-deadline kyber\n"),
+                    ("queue/read_ahead_kb", "128\n"),
+                ],
+            ),
+            (
+                "259:1",
+                "pci/nvme/nvme0/nvme0n1/nvme0n1p1",
+                &[("partition", "1\n")],
+            ),
+        ]);
+        let device = sysfs.describe(259, 1);
+        assert_eq!(device.name.as_deref(), Some("nvme0n1"));
+        assert_eq!(device.partition.as_deref(), Some("nvme0n1p1"));
+        assert_eq!(device.major_minor.as_deref(), Some("259:0"));
+        assert_eq!(device.model.as_deref(), Some("SAMSUNG MZVL2512"));
+        assert_eq!(device.logical_block_size_bytes, Some(4096));
+        assert_eq!(device.rotational, Some(false));
+        assert_eq!(device.scheduler.as_deref(), Some("none"));
+        assert_eq!(device.read_ahead_bytes, Some(131_072));
+        assert_eq!(device.reason, None);
+    }
+
+    #[test]
+    fn stacked_and_odd_devices_keep_their_own_names() {
+        let (_root, sysfs) = tree(&[
+            (
+                "253:0",
+                "virtual/block/dm-0",
+                &[("dm/name", "vg0-data\n"), ("queue/scheduler", "none\n")],
+            ),
+            ("9:127", "virtual/block/md127", &[]),
+            ("252:0", "virtual/block/zram0", &[]),
+            (
+                "104:0",
+                "pci/cciss!c0d0",
+                &[("queue/scheduler", "noop deadline [cfq]\n")],
+            ),
+        ]);
+        let dm = sysfs.describe(253, 0);
+        assert_eq!(
+            (dm.name.as_deref(), dm.model.as_deref()),
+            (Some("dm-0"), Some("vg0-data"))
+        );
+        assert_eq!(dm.scheduler.as_deref(), Some("none"));
+        assert_eq!(sysfs.describe(9, 127).name.as_deref(), Some("md127"));
+        assert_eq!(sysfs.describe(252, 0).name.as_deref(), Some("zram0"));
+        let cciss = sysfs.describe(104, 0);
+        assert_eq!(cciss.name.as_deref(), Some("cciss/c0d0"));
+        assert_eq!(cciss.scheduler.as_deref(), Some("cfq"));
+    }
+
+    #[test]
+    fn a_number_sysfs_does_not_know_gives_a_reason() {
+        let (_root, sysfs) = tree(&[]);
+        let device = sysfs.describe(8, 1);
+        assert_eq!(device.name, None);
+        assert!(device.reason.is_some_and(|reason| reason.contains("8:1")));
+    }
+}

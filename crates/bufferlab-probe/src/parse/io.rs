@@ -1,0 +1,57 @@
+//! /proc/self/io and /proc/self/statm: bytes this process moved to and from storage, and its resident pages.
+//! Layout: proc(5). read_bytes counts what reached the block layer, so a page-cache hit is not in it.
+
+use super::{fields, named_numbers, number};
+
+/// Bytes of /proc/PID/io that reached the storage layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct StorageBytes {
+    pub read_bytes: Option<u64>,
+    pub write_bytes: Option<u64>,
+}
+
+/// Reads /proc/PID/io.
+pub fn storage_bytes(text: &[u8]) -> StorageBytes {
+    let [read_bytes, write_bytes] = named_numbers(text, ["read_bytes", "write_bytes"]);
+    StorageBytes {
+        read_bytes,
+        write_bytes,
+    }
+}
+
+/// Resident pages from /proc/PID/statm, its second field.
+pub fn resident_pages(text: &[u8]) -> Option<u64> {
+    number(fields(text).nth(1)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const IO: &[u8] = include_bytes!("../../testdata/self-io-6.18");
+
+    #[test]
+    fn cancelled_writes_and_read_calls_are_not_mistaken_for_storage_bytes() {
+        let bytes = storage_bytes(IO);
+        assert_eq!(
+            (bytes.read_bytes, bytes.write_bytes),
+            (Some(67_108_864), Some(8_192))
+        );
+    }
+
+    #[test]
+    fn resident_pages_are_the_second_field_of_statm() {
+        assert_eq!(resident_pages(b"765 381 350 5 0 120 0\n"), Some(381));
+        assert_eq!(resident_pages(b"765"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+            storage_bytes(&text);
+            resident_pages(&text);
+        }
+    }
+}

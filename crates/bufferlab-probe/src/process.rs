@@ -1,0 +1,254 @@
+//! This process: processor time, bytes through the storage layer, page faults, resident memory; and one thread's time.
+//! Sources: getrusage(2), /proc/self/io, /proc/self/statm, and the driver thread's own clock.
+
+use crate::clock::clock_ns;
+use crate::parse::io;
+use crate::proc_file::ProcFile;
+use crate::reading::{Probe, Reading};
+use std::sync::Arc;
+
+const NAME: &str = "process";
+
+/// The clock of one thread's processor time; other threads of the process can read it.
+#[derive(Debug, Clone, Copy)]
+pub struct DriverThread {
+    clock: libc::clockid_t,
+}
+
+impl DriverThread {
+    /// The calling thread.
+    pub fn current() -> Self {
+        let mut clock = libc::CLOCK_THREAD_CPUTIME_ID;
+        // SAFETY: the calling thread exists, and `clock` is valid to write.
+        // It cannot fail for the calling thread; if it did, `clock` stays the reader's own clock.
+        unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+        Self { clock }
+    }
+
+    /// Processor time of the thread in nanoseconds; None once it has ended.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        clock_ns(self.clock)
+    }
+}
+
+/// Reads this process's own accounts. To be made in the process that samples: after a fork it would watch the parent.
+pub struct ProcessProbe {
+    io: ProcFile,
+    statm: ProcFile,
+    page_bytes: f64,
+    driver: Option<DriverThread>,
+    subject: Arc<str>,
+}
+
+impl ProcessProbe {
+    /// A probe of the whole process; `driver_cpu_us` is null until a driver thread is named.
+    pub fn new() -> Self {
+        // SAFETY: sysconf only reads a constant of the system.
+        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        Self {
+            io: ProcFile::open("/proc/self/io"),
+            statm: ProcFile::open("/proc/self/statm"),
+            page_bytes: page_bytes as f64,
+            driver: None,
+            subject: "".into(),
+        }
+    }
+
+    /// Also watches the processor time of the thread that drives the workload.
+    pub fn with_driver(mut self, driver: DriverThread) -> Self {
+        self.driver = Some(driver);
+        self
+    }
+
+    fn push(&self, out: &mut Vec<Reading>, metric: &'static str, count: Result<i64, Arc<str>>) {
+        out.push(match count {
+            Ok(count) => Reading::counter(NAME, metric, &self.subject, count),
+            Err(reason) => Reading::missing(NAME, metric, &self.subject, &reason),
+        });
+    }
+
+    fn driver_cpu_us(&self) -> Result<i64, Arc<str>> {
+        let driver = self.driver.as_ref().ok_or("no driver thread is watched")?;
+        let nanoseconds = driver.cpu_ns().ok_or("the driver thread has ended")?;
+        counted(Some(nanoseconds / 1_000), "CLOCK_THREAD_CPUTIME_ID")
+    }
+}
+
+impl Default for ProcessProbe {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Probe for ProcessProbe {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn sample(&mut self, out: &mut Vec<Reading>) {
+        // Storage bytes first: in the samples at the edges of a window nothing of this sample may be between them and the edge.
+        let bytes = self.io.read().map(io::storage_bytes);
+        let resident_pages = self.statm.read().map(io::resident_pages);
+        let usage = resource_usage();
+
+        let of_bytes = |value: fn(io::StorageBytes) -> Option<u64>| {
+            bytes
+                .clone()
+                .and_then(|bytes| counted(value(bytes), "/proc/self/io"))
+        };
+        self.push(
+            out,
+            "process_read_bytes",
+            of_bytes(|bytes| bytes.read_bytes),
+        );
+        self.push(
+            out,
+            "process_write_bytes",
+            of_bytes(|bytes| bytes.write_bytes),
+        );
+        self.push(out, "process_user_us", Ok(microseconds(usage.ru_utime)));
+        self.push(out, "process_system_us", Ok(microseconds(usage.ru_stime)));
+        self.push(out, "process_minor_faults", Ok(usage.ru_minflt));
+        self.push(out, "process_major_faults", Ok(usage.ru_majflt));
+        self.push(out, "driver_cpu_us", self.driver_cpu_us());
+        out.push(match resident_pages {
+            Ok(Some(pages)) => {
+                // Resident bytes are far below 2^53, so the float is exact.
+                Reading::gauge(
+                    NAME,
+                    "resident_bytes",
+                    &self.subject,
+                    pages as f64 * self.page_bytes,
+                )
+            }
+            Ok(None) => {
+                let reason = "/proc/self/statm does not have it".into();
+                Reading::missing(NAME, "resident_bytes", &self.subject, &reason)
+            }
+            Err(reason) => Reading::missing(NAME, "resident_bytes", &self.subject, &reason),
+        });
+    }
+}
+
+fn counted(value: Option<u64>, source: &str) -> Result<i64, Arc<str>> {
+    value
+        .and_then(|value| i64::try_from(value).ok())
+        .ok_or_else(|| format!("{source} does not have it").into())
+}
+
+/// getrusage, not /proc/self/stat: microseconds instead of ticks of 10 ms.
+fn resource_usage() -> libc::rusage {
+    // SAFETY: rusage is plain data, for which all zeros is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid to write; RUSAGE_SELF cannot fail.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    usage
+}
+
+fn microseconds(time: libc::timeval) -> i64 {
+    time.tv_sec * 1_000_000 + time.tv_usec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn count(out: &[Reading], metric: &str) -> Option<i64> {
+        out.iter()
+            .find(|reading| reading.metric == metric)
+            .and_then(|reading| reading.count)
+    }
+
+    #[test]
+    fn work_of_the_driver_thread_shows_in_its_time_and_in_the_process_time() {
+        let mut probe = ProcessProbe::new().with_driver(DriverThread::current());
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        probe.sample(&mut before);
+        let start = Instant::now();
+        let own = DriverThread::current();
+        let from = own.cpu_ns().expect("this thread lives");
+        while own.cpu_ns().expect("this thread lives") - from < 30_000_000 {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "30 ms of processor time took a minute"
+            );
+        }
+        probe.sample(&mut after);
+        let grown = |metric| {
+            count(&after, metric)
+                .zip(count(&before, metric))
+                .map(|(b, a)| b - a)
+        };
+        let driver = grown("driver_cpu_us").expect("the driver is watched");
+        assert!(
+            (30_000..200_000).contains(&driver),
+            "driver_cpu_us grew by {driver}"
+        );
+        let process = grown("process_user_us")
+            .zip(grown("process_system_us"))
+            .map(|(u, s)| u + s);
+        assert!(
+            process.is_some_and(|time| time >= 29_000),
+            "process time grew by {process:?}"
+        );
+    }
+
+    #[test]
+    fn another_thread_can_read_the_driver_and_learns_when_it_has_ended() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (stop, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            send.send(DriverThread::current()).ok();
+            wait.recv().ok();
+        });
+        let driver = receive.recv().expect("the thread sends its clock");
+        assert!(driver.cpu_ns().is_some());
+        stop.send(()).ok();
+        thread.join().expect("the thread ends well");
+        // Joining returns once the thread has left; the kernel drops its clock with it.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while driver.cpu_ns().is_some() {
+            assert!(
+                Instant::now() < deadline,
+                "the clock of an ended thread is still read"
+            );
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn without_a_driver_its_time_is_null_with_a_reason() {
+        let mut out = Vec::new();
+        ProcessProbe::new().sample(&mut out);
+        let driver = out
+            .iter()
+            .find(|reading| reading.metric == "driver_cpu_us")
+            .expect("emitted");
+        assert_eq!(
+            driver.reason.as_deref(),
+            Some("no driver thread is watched")
+        );
+        assert_eq!(out.len(), 8);
+    }
+
+    #[test]
+    fn touched_memory_becomes_resident() {
+        let mut probe = ProcessProbe::new();
+        let mut resident = || {
+            let mut out = Vec::new();
+            probe.sample(&mut out);
+            out.iter()
+                .find_map(|reading| reading.value)
+                .expect("resident_bytes is a gauge")
+        };
+        let before = resident();
+        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let grown = resident() - before;
+        // Parallel tests of this process may free a little meanwhile.
+        assert!(
+            grown > 0.9 * block.len() as f64,
+            "resident_bytes grew by {grown}"
+        );
+    }
+}
