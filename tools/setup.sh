@@ -207,7 +207,7 @@ build_native() {
     # Without cargo, maturin would fetch a compiler by itself: stop here instead.
     command -v cargo >/dev/null || lack "no cargo on PATH" "$(rust_hint)"
     (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2) ||
-        lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why; the crate registry must be reachable"
+        lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why: no way to the crate registry, or a Cargo.lock older than a Cargo.toml"
     say "building the Rust core (about two minutes the first time: SQLite is compiled from source)"
     (cd "$ROOT" && PYO3_PYTHON=$VENV/bin/python "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
         --no-deps --no-build-isolation --editable . >&2) || {
