@@ -1,7 +1,7 @@
 """The formula registry: every derived figure of a run, computed from its edge samples and from nothing else.
 
-Pure: it takes samples and returns numbers. Every formula's unit is checked against the declaration in `metrics` when
-this module is imported. Device columns are computed as iostat -x does, CPU columns as mpstat does.
+Pure: it takes samples and returns numbers. Every formula's unit is checked against the registry's
+when this module is imported. Device columns are computed as iostat -x does, CPU columns as mpstat does.
 """
 
 from __future__ import annotations

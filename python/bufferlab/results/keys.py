@@ -56,5 +56,5 @@ def actual_key(
 
 
 def data_key(recipe: Mapping[str, Any]) -> str:
-    """The whole load recipe: engine build, page size, schema, loader version and order, scale, seed, file options."""
+    """The whole load recipe: engine build, page size, schema, loader version and order, scale, seed."""
     return digest("data", {"recipe": dict(recipe)})

@@ -1,6 +1,6 @@
 """The stored format, version 1: run.json as typed models and the columns of every Parquet file.
 
-It only describes and checks. A test pins `schema_hash()`, so the format cannot change without someone deciding so;
+It only describes and checks. A test pins `schema_hash()`, so the format cannot change by accident;
 a change needs a new FORMAT_VERSION and a reader for the old one.
 """
 
@@ -15,7 +15,7 @@ from bufferlab.results.keys import canonical_json
 
 FORMAT_VERSION = 1
 
-#: Column -> Arrow-like type name. `store` turns these into polars types, so that this file imports nothing heavy.
+#: Column -> type name. `store` turns these into polars types, so that this file imports nothing heavy.
 SAMPLE_COLUMNS: dict[str, str] = {
     "t_s": "f64",
     "phase": "str",

@@ -1,7 +1,7 @@
 """The sweep folder on disk: created, published run by run without half-written files, opened with suspicion.
 
-It stores and returns; it computes no figure. Publication follows the usual recipe: write beside, fsync the files,
-rename, fsync the parent (see "Files are hard", and rename(2)): a crash leaves a whole run or a `.tmp-*` folder.
+It stores and returns; it computes no figure. Publication is the usual recipe (rename(2), fsync(2)): write
+beside, fsync the files, rename, fsync the parent. A crash leaves a whole run or a `.tmp-*` folder.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def sample_rows(event: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of latency.parquet in the worker's `latency` list; the top bucket ends at the largest value seen."""
+    """The rows of latency.parquet in the worker's `latency`; the top bucket ends at the maximum seen."""
     rows = []
     for histogram in histograms:
         buckets = [bucket for bucket in histogram["buckets"] if bucket[2] > 0]
@@ -191,8 +191,8 @@ class SweepFolder:
     ) -> RunRecord:
         """Write one run whole: it is there afterwards, also after a power cut, or it is not there at all.
 
-        `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`). A run that failed or was
-        interrupted is published too, with what it has. InternalError when the rows do not follow the registry.
+        `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`). A run that
+        failed or was interrupted is published too, with what it has. InternalError when a row breaks the rules.
         """
         _check_samples(samples)
         run_id = str(run["run_id"])
@@ -269,9 +269,7 @@ def _check_samples(samples: Sequence[Mapping[str, Any]]) -> None:
     for row in samples:
         metric = metrics.RAW.get(row["metric"])
         if metric is None:
-            raise InternalError(
-                f"a probe emitted {row['metric']!r}, which the metric registry does not declare", row["probe"]
-            )
+            raise InternalError(f"a probe emitted {row['metric']!r}, which the registry lacks", row["probe"])
         wanted, other = ("count", "value") if metric.kind == "counter" else ("value", "count")
         if row.get(other) is not None:
             raise InternalError(
@@ -336,7 +334,7 @@ def _read_stamped(path: Path) -> dict[str, Any]:
         raise DataFileError(f"{path.name} was not written by bufferlab", str(path), _WRONG_FOLDER_HINT)
     if document.get("format_version") != FORMAT_VERSION:
         raise DataFileError(
-            f"{path.name} has format version {document.get('format_version')!r}; this bufferlab reads {FORMAT_VERSION}",
+            f"{path.name} has format version {document.get('format_version')!r}, not {FORMAT_VERSION}",
             str(path),
             "use the bufferlab version that wrote it",
         )
@@ -391,7 +389,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:
-    """Rename without ever replacing: a rename onto an existing non-empty folder fails, so the next number is tried."""
+    """Rename without replacing: a rename onto a non-empty folder fails, and the next number is tried."""
     for number in range(1, 1000):
         target = parent / (name if number == 1 else f"{name}-{number}")
         if target.exists():

@@ -1,7 +1,7 @@
 """The measured window of one run: what every counter did between the two edge samples.
 
-Counters go by difference, end minus start; one that went backwards gives no number but a reason. Gauges are read at
-the end edge. Nothing here knows what a figure means.
+Counters go by difference, end minus start; one that went backwards gives a reason, not a number. Gauges are
+read at the end edge. Nothing here knows what a figure means.
 """
 
 from __future__ import annotations
