@@ -209,7 +209,8 @@ build_native() {
     (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2) ||
         lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why: no way to the crate registry, or a Cargo.lock older than a Cargo.toml"
     say "building the Rust core (about two minutes the first time: SQLite is compiled from source)"
-    (cd "$ROOT" && PYO3_PYTHON=$VENV/bin/python "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
+    # pip's build back end looks for maturin on PATH.
+    (cd "$ROOT" && PATH=$VENV/bin:$PATH PYO3_PYTHON=$VENV/bin/python "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
         --no-deps --no-build-isolation --editable . >&2) || {
         say "the Rust core did not build; the compiler's words are above"
         exit 70
