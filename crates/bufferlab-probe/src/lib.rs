@@ -1,6 +1,17 @@
 //! What watches a run: the block device, the processors, memory and this process.
 //! Emits raw cumulative counters and gauges only; differences, rates and averages are made later from the stored samples.
 //! Follows the kernel's own documents: proc(5), Documentation/admin-guide/iostats.rst, cgroup-v2.rst.
+//!
+//! ```
+//! use bufferlab_probe::{DeviceProbe, Probe};
+//!
+//! let mut readings = Vec::new();
+//! DeviceProbe::for_path(".".as_ref()).sample(&mut readings);
+//! for reading in &readings {
+//!     // A value, or the reason why there is none.
+//!     assert!(reading.count.is_some() || reading.value.is_some() || reading.reason.is_some());
+//! }
+//! ```
 
 mod cgroup;
 pub mod clock;

@@ -16,34 +16,40 @@ pub(super) fn resolve(sysfs: &Sysfs, mountinfo: &[u8], path: &Path) -> Device {
         ));
     };
     if mount.filesystem == "overlay" {
-        return resolve_overlay(sysfs, mountinfo, path, mount);
-    }
-    match device_number(&mount.source) {
-        Ok((major, minor)) if major != 0 && mount.source.is_absolute() => {
-            resolve_source(sysfs, path, mount, major, minor)
-        }
-        _ => Device::none(no_device(path, mount)),
+        resolve_overlay(sysfs, &mounts, path, mount)
+    } else {
+        resolve_source(sysfs, path, mount)
     }
 }
 
 /// Writes to an overlay land in its upper directory, so that directory's device is the one that works.
-fn resolve_overlay(sysfs: &Sysfs, mountinfo: &[u8], path: &Path, mount: &Mount) -> Device {
-    let upper = mount.super_option("upperdir").map(Path::new);
-    match upper.and_then(|upper| upper.canonicalize().ok()) {
-        // An overlay on an overlay would recurse; one level is what container engines make.
-        Some(upper) => match device_number(&upper) {
-            Ok((major, minor)) if major != 0 => sysfs.describe(major, minor),
-            _ => Device::none(no_device(path, mount)),
-        },
-        None => Device::none(format!(
+fn resolve_overlay(sysfs: &Sysfs, mounts: &[Mount], path: &Path, overlay: &Mount) -> Device {
+    let upper = overlay.super_option("upperdir").map(Path::new);
+    let Some(upper) = upper.and_then(|upper| upper.canonicalize().ok()) else {
+        return Device::none(format!(
             "{} is on an overlay whose upper directory cannot be seen from here (a container's root)",
             path.display()
-        )),
+        ));
+    };
+    match (device_number(&upper), mount_of(mounts, &upper)) {
+        (Ok((major, minor)), _) if major != 0 => sysfs.describe(major, minor),
+        // An overlay on an overlay is not followed: container engines make one level.
+        (_, Some(mount)) if mount.filesystem != "overlay" => resolve_source(sysfs, &upper, mount),
+        _ => Device::none(no_device(path, overlay)),
     }
 }
 
-fn resolve_source(sysfs: &Sysfs, path: &Path, mount: &Mount, major: u32, minor: u32) -> Device {
-    let members = sysfs.btrfs_members(major, minor);
+/// The device a file system was mounted from, when that is one block device.
+fn resolve_source(sysfs: &Sysfs, path: &Path, mount: &Mount) -> Device {
+    let number = match mount
+        .source
+        .is_absolute()
+        .then(|| device_number(&mount.source))
+    {
+        Some(Ok(number)) if number.0 != 0 => number,
+        _ => return Device::none(no_device(path, mount)),
+    };
+    let members = sysfs.btrfs_members(number.0, number.1);
     if members.len() > 1 {
         return Device::none(format!(
             "{} is on {} over several devices ({})",
@@ -52,7 +58,7 @@ fn resolve_source(sysfs: &Sysfs, path: &Path, mount: &Mount, major: u32, minor: 
             members.join(", ")
         ));
     }
-    sysfs.describe(major, minor)
+    sysfs.describe(number.0, number.1)
 }
 
 fn no_device(path: &Path, mount: &Mount) -> String {
@@ -123,6 +129,45 @@ mod tests {
         } else {
             assert_eq!(device.name.as_deref(), Some("under0"));
         }
+    }
+
+    #[test]
+    fn btrfs_on_one_device_is_that_device_and_over_several_is_none_with_their_names() {
+        // The source must be a node that exists; the test's own root device is one wherever there is any.
+        let Some((node, number)) = some_block_device() else {
+            return;
+        };
+        let line = format!("1 0 0:45 /@ /srv rw - btrfs {node} rw,subvol=/@\n");
+        let member = |place| (number.as_str(), place, &[][..]);
+        let (root, sysfs) = tree(&[member("virtual/block/one0")]);
+        let device = resolve(&sysfs, line.as_bytes(), Path::new("/srv/x.db"));
+        assert_eq!(device.name.as_deref(), Some("one0"));
+
+        let devices = root.path().join("fs/btrfs/some-uuid/devices");
+        std::fs::create_dir_all(devices.join("two0")).expect("the second member");
+        std::os::unix::fs::symlink(
+            root.path().join("devices/virtual/block/one0"),
+            devices.join("one0"),
+        )
+        .expect("the first member");
+        let reason = resolve(&sysfs, line.as_bytes(), Path::new("/srv/x.db")).reason;
+        assert_eq!(
+            reason.as_deref(),
+            Some("/srv/x.db is on btrfs over several devices (one0, two0)")
+        );
+    }
+
+    /// A block device's node and number.
+    fn some_block_device() -> Option<(String, String)> {
+        std::fs::read_dir("/dev").ok()?.flatten().find_map(|entry| {
+            use std::os::unix::fs::FileTypeExt;
+            let path = entry.path();
+            if !std::fs::metadata(&path).ok()?.file_type().is_block_device() {
+                return None;
+            }
+            let (major, minor) = device_number(&path).ok()?;
+            Some((path.to_str()?.to_owned(), format!("{major}:{minor}")))
+        })
     }
 
     #[test]

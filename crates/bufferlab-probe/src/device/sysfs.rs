@@ -101,10 +101,11 @@ pub(super) mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A made /sys with one disk per entry: (number, directory below devices, files with their texts).
-    pub(in crate::device) fn tree(
-        devices: &[(&str, &str, &[(&str, &str)])],
-    ) -> (tempfile::TempDir, Sysfs) {
+    /// (number, directory below devices, files with their texts).
+    type MadeDevice<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+    /// A made /sys with one device per entry.
+    pub(in crate::device) fn tree(devices: &[MadeDevice<'_>]) -> (tempfile::TempDir, Sysfs) {
         let root = tempfile::tempdir().expect("a directory");
         let links = root.path().join("dev/block");
         fs::create_dir_all(&links).expect("the links' directory");
