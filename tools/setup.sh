@@ -209,9 +209,8 @@ build_native() {
     (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2) ||
         lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why: no way to the crate registry, or a Cargo.lock older than a Cargo.toml"
     say "building the Rust core (about two minutes the first time: SQLite is compiled from source)"
-    # pip's build back end looks for maturin on PATH.
-    (cd "$ROOT" && PATH=$VENV/bin:$PATH PYO3_PYTHON=$VENV/bin/python "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --no-deps --no-build-isolation --editable . >&2) || {
+    # Not through pip: it hides the compiler's progress, and this takes minutes.
+    (cd "$ROOT" && VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python "$VENV/bin/maturin" develop --release --locked >&2) || {
         say "the Rust core did not build; the compiler's words are above"
         exit 70
     }
