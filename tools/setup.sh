@@ -209,8 +209,14 @@ build_native() {
     (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2) ||
         lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why: no way to the crate registry, or a Cargo.lock older than a Cargo.toml"
     say "building the Rust core (about two minutes the first time: SQLite is compiled from source)"
-    # Not through pip: it hides the compiler's progress, and this takes minutes.
-    (cd "$ROOT" && VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python "$VENV/bin/maturin" develop --release --locked >&2) || {
+    # Built by maturin, whose output shows the progress of some minutes; then installed by pip, which
+    # finds it built, keeps to the lock file (--no-deps) and looks for maturin on PATH.
+    (
+        cd "$ROOT"
+        export PATH=$VENV/bin:$PATH VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python
+        maturin develop --release --locked --skip-install >&2 &&
+            python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . >&2
+    ) || {
         say "the Rust core did not build; the compiler's words are above"
         exit 70
     }
