@@ -223,6 +223,11 @@ pub enum ClientError {
         /// The engine's message.
         message: String,
     },
+    /// The engine has no space left for its files.
+    DiskFull {
+        /// The engine's message.
+        message: String,
+    },
     /// The engine refused a statement.
     Statement {
         /// Name of the statement in the workload's catalogue.
@@ -242,6 +247,7 @@ impl fmt::Display for ClientError {
         match self {
             ClientError::Retry { message } => write!(f, "the transaction must be retried: {message}"),
             ClientError::Lost { message } => write!(f, "the connection to the engine is lost: {message}"),
+            ClientError::DiskFull { message } => write!(f, "no space is left: {message}"),
             ClientError::Statement { statement, message } => write!(f, "statement {statement} failed: {message}"),
             ClientError::Data { message } => write!(f, "the data is not what was loaded: {message}"),
         }

@@ -1,3 +1,8 @@
 //! What the workloads do, over the [`client`] trait: no sockets, no SQL text, no clocks.
+//!
+//! A workload is a folder: its tables, its population, its catalogue of statements and its driver. Dialects
+//! and clients live with the engines; [`random`] is shared by all.
 
 pub mod client;
+pub mod random;
+pub mod tpcc;

@@ -1,0 +1,81 @@
+//! The scale and the seeds of a TPC-C database and its run, checked once so that nothing later need check.
+
+use crate::tpcc::schema::TERMINALS_PER_WAREHOUSE;
+
+/// Most warehouses accepted: 10 TB of data, and every row count still fits where it is kept.
+pub const MAX_WAREHOUSES: u32 = 100_000;
+
+/// Scale and seeds of one TPC-C database and of one run over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TpccConfig {
+    warehouses: u32,
+    load_seed: u64,
+    run_seed: u64,
+}
+
+impl TpccConfig {
+    /// Checks the scale and keeps it with both seeds.
+    ///
+    /// `load_seed` decides every row of the population, `run_seed` every input of the run. The run also needs
+    /// the load seed: clause 2.1.6.1 ties the run's constant for last names to the load's.
+    ///
+    /// # Errors
+    /// [`TpccConfigError::Warehouses`] when the scale is zero or above [`MAX_WAREHOUSES`].
+    pub fn new(warehouses: u32, load_seed: u64, run_seed: u64) -> Result<Self, TpccConfigError> {
+        if warehouses == 0 || warehouses > MAX_WAREHOUSES {
+            return Err(TpccConfigError::Warehouses { warehouses });
+        }
+        Ok(TpccConfig { warehouses, load_seed, run_seed })
+    }
+
+    /// Number of warehouses, the scale of everything but the items.
+    #[must_use]
+    pub fn warehouses(&self) -> u32 {
+        self.warehouses
+    }
+
+    /// Seed of the population.
+    #[must_use]
+    pub fn load_seed(&self) -> u64 {
+        self.load_seed
+    }
+
+    /// Seed of the run.
+    #[must_use]
+    pub fn run_seed(&self) -> u64 {
+        self.run_seed
+    }
+
+    /// Number of terminals over all drivers: ten for each warehouse (4.2.1).
+    #[must_use]
+    pub fn terminals(&self) -> u32 {
+        self.warehouses * TERMINALS_PER_WAREHOUSE
+    }
+}
+
+/// A configuration that cannot be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TpccConfigError {
+    /// The scale is out of range.
+    #[error("warehouses = {warehouses} is not between 1 and {MAX_WAREHOUSES}")]
+    Warehouses {
+        /// The scale asked for.
+        warehouses: u32,
+    },
+    /// There are more drivers than terminals for them to serve.
+    #[error("{drivers} drivers cannot share {terminals} terminals; use at most one driver per terminal")]
+    IdleDrivers {
+        /// The number of drivers asked for.
+        drivers: u32,
+        /// Ten for each warehouse.
+        terminals: u32,
+    },
+    /// A driver's index is not below the number of drivers.
+    #[error("driver {driver_index} does not exist: there are {drivers}, counted from zero")]
+    DriverIndex {
+        /// The index asked for.
+        driver_index: u32,
+        /// The number of drivers.
+        drivers: u32,
+    },
+}

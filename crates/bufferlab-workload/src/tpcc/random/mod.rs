@@ -1,0 +1,10 @@
+//! The random values of TPC-C: NURand and its constants (2.1.6), last names, texts and zip codes (4.3.2).
+//!
+//! Draws come from [`crate::random::Random`]; nothing here keeps a state of its own.
+
+mod nurand;
+mod text;
+
+pub use crate::random::Random;
+pub use nurand::{NuRand, NuRandConstants, is_valid_delta};
+pub use text::{ExactShare, LastName, TextBuffer, last_name};

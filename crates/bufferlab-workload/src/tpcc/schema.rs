@@ -1,0 +1,272 @@
+//! The nine tables (1.3): names, columns in order, kinds and primary keys, and the cardinalities of 4.3.3.
+//!
+//! Key columns come first and in the order of the primary key, so that a clustered engine reads a row's
+//! start and knows its place. No SQL here: an engine's dialect spells the kinds in its own types.
+
+/// Rows of ITEM, whatever the number of warehouses.
+pub const ITEMS: u32 = 100_000;
+/// Districts of one warehouse.
+pub const DISTRICTS: u32 = 10;
+/// Customers of one district.
+pub const CUSTOMERS: u32 = 3_000;
+/// Orders of one district after the load.
+pub const ORDERS: u32 = 3_000;
+/// The first order that the load leaves undelivered: it and all later ones have a row in NEW-ORDER.
+pub const FIRST_UNDELIVERED_ORDER: u32 = 2_101;
+/// Fewest lines of an order.
+pub const MIN_ORDER_LINES: u32 = 5;
+/// Most lines of an order.
+pub const MAX_ORDER_LINES: u32 = 15;
+/// Terminals of one warehouse (4.2.1).
+pub const TERMINALS_PER_WAREHOUSE: u32 = 10;
+/// Most characters in C_DATA.
+pub const MAX_C_DATA_CHARS: usize = 500;
+
+/// How a column's values are to be read and stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// A number without a unit: keys, counts, quantities.
+    Integer,
+    /// Money as integer cents.
+    Cents,
+    /// A tax rate or a discount as integer basis points (2000 is 20 %), the specification's four decimals.
+    BasisPoints,
+    /// A date and time as integer microseconds since 1970.
+    Micros,
+    /// ASCII text of at most so many characters.
+    Text {
+        /// Longest value.
+        max_chars: u16,
+    },
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The specification's name in lower case.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: ColumnKind,
+    /// True for O_CARRIER_ID and OL_DELIVERY_D, unset until the order is delivered.
+    pub nullable: bool,
+}
+
+const fn column(name: &'static str, kind: ColumnKind) -> Column {
+    Column { name, kind, nullable: false }
+}
+
+const fn int(name: &'static str) -> Column {
+    column(name, ColumnKind::Integer)
+}
+
+const fn cents(name: &'static str) -> Column {
+    column(name, ColumnKind::Cents)
+}
+
+const fn basis_points(name: &'static str) -> Column {
+    column(name, ColumnKind::BasisPoints)
+}
+
+const fn micros(name: &'static str) -> Column {
+    column(name, ColumnKind::Micros)
+}
+
+const fn text(name: &'static str, max_chars: u16) -> Column {
+    column(name, ColumnKind::Text { max_chars })
+}
+
+const fn nullable(column: Column) -> Column {
+    Column { nullable: true, ..column }
+}
+
+const ITEM: &[Column] =
+    &[int("i_id"), int("i_im_id"), text("i_name", 24), cents("i_price"), text("i_data", 50)];
+
+const WAREHOUSE: &[Column] = &[
+    int("w_id"),
+    text("w_name", 10),
+    text("w_street_1", 20),
+    text("w_street_2", 20),
+    text("w_city", 20),
+    text("w_state", 2),
+    text("w_zip", 9),
+    basis_points("w_tax"),
+    cents("w_ytd"),
+];
+
+const DISTRICT: &[Column] = &[
+    int("d_w_id"),
+    int("d_id"),
+    text("d_name", 10),
+    text("d_street_1", 20),
+    text("d_street_2", 20),
+    text("d_city", 20),
+    text("d_state", 2),
+    text("d_zip", 9),
+    basis_points("d_tax"),
+    cents("d_ytd"),
+    int("d_next_o_id"),
+];
+
+const STOCK: &[Column] = &[
+    int("s_w_id"),
+    int("s_i_id"),
+    int("s_quantity"),
+    text("s_dist_01", 24),
+    text("s_dist_02", 24),
+    text("s_dist_03", 24),
+    text("s_dist_04", 24),
+    text("s_dist_05", 24),
+    text("s_dist_06", 24),
+    text("s_dist_07", 24),
+    text("s_dist_08", 24),
+    text("s_dist_09", 24),
+    text("s_dist_10", 24),
+    int("s_ytd"),
+    int("s_order_cnt"),
+    int("s_remote_cnt"),
+    text("s_data", 50),
+];
+
+const CUSTOMER: &[Column] = &[
+    int("c_w_id"),
+    int("c_d_id"),
+    int("c_id"),
+    text("c_first", 16),
+    text("c_middle", 2),
+    text("c_last", 16),
+    text("c_street_1", 20),
+    text("c_street_2", 20),
+    text("c_city", 20),
+    text("c_state", 2),
+    text("c_zip", 9),
+    text("c_phone", 16),
+    micros("c_since"),
+    text("c_credit", 2),
+    cents("c_credit_lim"),
+    basis_points("c_discount"),
+    cents("c_balance"),
+    cents("c_ytd_payment"),
+    int("c_payment_cnt"),
+    int("c_delivery_cnt"),
+    text("c_data", MAX_C_DATA_CHARS as u16),
+];
+
+const HISTORY: &[Column] = &[
+    int("h_c_id"),
+    int("h_c_d_id"),
+    int("h_c_w_id"),
+    int("h_d_id"),
+    int("h_w_id"),
+    micros("h_date"),
+    cents("h_amount"),
+    text("h_data", 24),
+];
+
+const ORDERS_COLUMNS: &[Column] = &[
+    int("o_w_id"),
+    int("o_d_id"),
+    int("o_id"),
+    int("o_c_id"),
+    micros("o_entry_d"),
+    nullable(int("o_carrier_id")),
+    int("o_ol_cnt"),
+    int("o_all_local"),
+];
+
+const NEW_ORDER: &[Column] = &[int("no_w_id"), int("no_d_id"), int("no_o_id")];
+
+const ORDER_LINE: &[Column] = &[
+    int("ol_w_id"),
+    int("ol_d_id"),
+    int("ol_o_id"),
+    int("ol_number"),
+    int("ol_i_id"),
+    int("ol_supply_w_id"),
+    nullable(micros("ol_delivery_d")),
+    int("ol_quantity"),
+    cents("ol_amount"),
+    text("ol_dist_info", 24),
+];
+
+/// A table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TableId {
+    /// ITEM, the catalogue shared by all warehouses.
+    Item,
+    /// WAREHOUSE.
+    Warehouse,
+    /// DISTRICT, ten to a warehouse.
+    District,
+    /// STOCK, one row for each warehouse and item.
+    Stock,
+    /// CUSTOMER, 3000 to a district.
+    Customer,
+    /// HISTORY of payments, the one table without a primary key.
+    History,
+    /// ORDER, spelt `orders` because the word is reserved.
+    Orders,
+    /// NEW-ORDER, the orders not yet delivered.
+    NewOrder,
+    /// ORDER-LINE.
+    OrderLine,
+}
+
+impl TableId {
+    /// Every table, in the order in which they are loaded.
+    pub const ALL: [TableId; 9] = [
+        TableId::Item,
+        TableId::Warehouse,
+        TableId::District,
+        TableId::Stock,
+        TableId::Customer,
+        TableId::History,
+        TableId::Orders,
+        TableId::NewOrder,
+        TableId::OrderLine,
+    ];
+
+    /// The table's name in every dialect.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            TableId::Item => "item",
+            TableId::Warehouse => "warehouse",
+            TableId::District => "district",
+            TableId::Stock => "stock",
+            TableId::Customer => "customer",
+            TableId::History => "history",
+            TableId::Orders => "orders",
+            TableId::NewOrder => "new_order",
+            TableId::OrderLine => "order_line",
+        }
+    }
+
+    /// The table's columns, in the order of every generated row.
+    #[must_use]
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            TableId::Item => ITEM,
+            TableId::Warehouse => WAREHOUSE,
+            TableId::District => DISTRICT,
+            TableId::Stock => STOCK,
+            TableId::Customer => CUSTOMER,
+            TableId::History => HISTORY,
+            TableId::Orders => ORDERS_COLUMNS,
+            TableId::NewOrder => NEW_ORDER,
+            TableId::OrderLine => ORDER_LINE,
+        }
+    }
+
+    /// How many leading columns form the primary key; zero for HISTORY, which has none.
+    #[must_use]
+    pub fn key_columns(self) -> usize {
+        match self {
+            TableId::Item | TableId::Warehouse => 1,
+            TableId::District | TableId::Stock => 2,
+            TableId::Customer | TableId::Orders | TableId::NewOrder => 3,
+            TableId::OrderLine => 4,
+            TableId::History => 0,
+        }
+    }
+}
