@@ -38,7 +38,7 @@ class HostCheck:
 
 
 class Behaviour(Protocol):
-    """Drives one engine. The methods from `load` on run inside the worker process."""
+    """Drives one engine. `load`, `run` and `cancel` are called inside the worker process."""
 
     def find(self) -> Found:
         """The engine as it is here, or EnvironmentLackingError."""
@@ -64,10 +64,22 @@ class Behaviour(Protocol):
         """One run: open, warm up, measure, close."""
         ...
 
-    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """The workload's consistency conditions on the closed database: {seconds, conditions}."""
-        ...
-
     def cancel(self) -> None:
         """Ask the running load or run to stop soon; called from another thread."""
         ...
+
+
+class ChecksItself(Protocol):
+    """An engine whose files no second client reads checks the workload's conditions itself."""
+
+    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """The consistency conditions on the closed database: {seconds, conditions}."""
+        ...
+
+
+class EngineFailure(Exception):
+    """What an engine's load or run raises inside the worker; the core's own error has the same fields."""
+
+    def __init__(self, kind: str, what: str, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(kind, what, where, hint)
+        self.kind, self.what, self.where, self.hint = kind, what, where, hint

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from bufferlab.units import Size, UnitError, canonical_bytes, parse_bytes, parse_size
 
@@ -145,7 +146,13 @@ class EngineDeclaration:
     page_knob: str
     """The knob whose bytes are a page: shares of the database are rounded down to whole frames of it."""
     min_frames: int
-    source: str = "measured"
+    file_format: Literal["sqlite", "own"]
+    """How a second client reads the closed database to check it: as SQLite, or only the engine itself can."""
+    size_factor: float = 1.0
+    """Bytes of a loaded database, over the workload's estimate."""
+    source: Literal["measured", "predicted"] = "measured"
+    inputs: Literal["server", "given"] = "server"
+    clock: Literal["wall", "virtual"] = "wall"
     hidden: bool = False
     """For tests: `bufferlab list` shows it with --all only."""
     notes: tuple[str, ...] = field(default=())

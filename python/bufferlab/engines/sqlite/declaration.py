@@ -30,7 +30,7 @@ DECLARATION = EngineDeclaration(
             kind=KnobKind.SIZE_OR_SHARE,
             unit="bytes",
             default="20%",
-            # A B-tree descent of every cursor of one statement must fit; see min_frames below.
+            # min_frames of the smallest page: the paths of all cursors of one statement must fit.
             minimum=32 * KIB,
             meaning="bytes of page frames in the buffer pool; a share is of the loaded database",
         ),
@@ -93,5 +93,6 @@ DECLARATION = EngineDeclaration(
     frame_knob="pool_size",
     page_knob="page_size",
     min_frames=64,
+    file_format="sqlite",
     notes=("the write-ahead log is always buffered: a miss may be served by it",),
 )

@@ -1,0 +1,87 @@
+"""Drives the bundled SQLite through the native core. Holds no loop and no SQL.
+
+The database header is read as sqlite.org/fileformat2.html (1.3) describes it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from bufferlab.engines.behaviour import Found, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.native import native
+from bufferlab.errors import DataFileError
+
+_HEADER_BYTES = 100
+_MAGIC = b"SQLite format 3\0"
+
+
+class SqliteBehaviour:
+    """The embedded engine: what `find` finds is inside this installation."""
+
+    def find(self) -> Found:
+        """The version of the bundled SQLite, or EnvironmentLackingError without the core."""
+        core = native()
+        return Found(core.sqlite_version(), core.core_version(), "bundled in bufferlab._native")
+
+    def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
+        """O_DIRECT accepted and honoured there, and pages no smaller than its alignment."""
+        if knobs.get("io_mode", "direct") != "direct":
+            return [HostCheck("direct_io", True, "not asked for: io_mode = buffered")]
+        found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
+        where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"
+        if not found["honoured"]:
+            hint = "choose a directory on a local disk with --data-dir, or measure with --set io_mode=buffered"
+            return [HostCheck("direct_io", False, f"{where}: {found.get('reason') or 'not honoured'}", hint)]
+        alignment_bytes = int(found["alignment_bytes"])
+        checks = [HostCheck("direct_io", True, f"{where}: honoured, alignment {alignment_bytes} bytes")]
+        page_bytes = knobs.get("page_size_bytes")
+        if isinstance(page_bytes, int) and page_bytes < alignment_bytes:
+            checks.append(
+                HostCheck(
+                    "page_alignment",
+                    False,
+                    f"page_size = {page_bytes} bytes is below the {alignment_bytes} bytes direct I/O needs at {where}",
+                    f"ask for page_size >= {alignment_bytes}, or --set io_mode=buffered",
+                )
+            )
+        return checks
+
+    def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
+        """Page size, versions of SQLite and of the loader, and the workload's scale and seed."""
+        found = self.find()
+        return {
+            "engine": "sqlite",
+            "engine_version": found.version,
+            "core_version": found.core_version,
+            "page_size_bytes": knobs["page_size_bytes"],
+            "workload": dict(workload),
+        }
+
+    def allocated_bytes(self, database: Path) -> int:
+        """Pages in use times the page size; pages on the free list hold no data."""
+        with database.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+        if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+            raise DataFileError("this is not an SQLite database", str(database), "delete it; it is loaded again")
+        (page_bytes,) = struct.unpack_from(">H", header, 16)
+        pages, _, free_pages = struct.unpack_from(">III", header, 28)
+        return int((65536 if page_bytes == 1 else page_bytes) * (pages - free_pages))
+
+    def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Bulk load through the core."""
+        return cast("dict[str, Any]", json.loads(native().load_sqlite(json.dumps(job), on_event)))
+
+    def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """One run through the core."""
+        return cast("dict[str, Any]", json.loads(native().run_sqlite(json.dumps(job), on_event)))
+
+    def cancel(self) -> None:
+        """Stop at the next transaction."""
+        native().cancel()
+
+
+BEHAVIOUR = SqliteBehaviour()

@@ -1,0 +1,74 @@
+"""The plan: every run with its point, block, order and seed. Pure; touches no file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bufferlab.plan.grid import Point, points_of
+from bufferlab.plan.order import block_order, run_seed
+from bufferlab.spec import Experiment
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One execution of one point. Each block holds every point once."""
+
+    point: int
+    block: int
+    repetition: int
+    order: int
+    """The place among all runs, from 0."""
+    seed: int
+
+    @property
+    def cell(self) -> tuple[int, int]:
+        """What makes a run the same run when a sweep is resumed."""
+        return (self.point, self.block)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All points and all runs, in the order they run."""
+
+    experiment: Experiment
+    database_bytes: int
+    points: tuple[Point, ...]
+    runs: tuple[PlannedRun, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plan.json holds it."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "experiment": self.experiment.name,
+            "engine": self.experiment.engine,
+            "database_bytes": self.database_bytes,
+            "reference_page_size_bytes": self.experiment.reference.page_size,
+            "seed": self.experiment.design.seed,
+            "points": [point.as_dict() for point in self.points],
+            "runs": [
+                {
+                    "order": run.order,
+                    "point": run.point,
+                    "block": run.block,
+                    "repetition": run.repetition,
+                    "seed": run.seed,
+                }
+                for run in self.runs
+            ],
+        }
+
+
+def make(experiment: Experiment, database_bytes: int) -> Plan:
+    """The plan of an experiment on a database of that many allocated bytes (at the reference page size)."""
+    points = points_of(experiment, database_bytes)
+    seed = experiment.design.seed
+    runs: list[PlannedRun] = []
+    for block in range(experiment.design.repetitions):
+        for point in block_order(len(points), seed, block):
+            runs.append(
+                PlannedRun(point=point, block=block, repetition=block, order=len(runs), seed=run_seed(seed, block))
+            )
+    return Plan(experiment, database_bytes, tuple(points), tuple(runs))
