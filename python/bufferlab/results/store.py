@@ -192,7 +192,7 @@ class SweepFolder:
         """Write one run whole: it is there afterwards, also after a power cut, or it is not there at all.
 
         `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`). A run that
-        failed or was interrupted is published too, with what it has. InternalError when a row breaks the rules.
+        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug.
         """
         _check_samples(samples)
         run_id = str(run["run_id"])

@@ -1,0 +1,337 @@
+"""The checks a careful person would make before believing a sweep: do numbers that must agree agree?
+
+Pure: runs in, checks out. A check passes, fails, or does not apply and says why; it never goes missing. The
+limits are constants here, so that a report can print them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from bufferlab.results.derive import FORMULAS
+from bufferlab.results.latency import total_us
+from bufferlab.results.quantity import Figure
+from bufferlab.results.window import Window
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import RunRecord
+
+Status = Literal["passed", "failed", "not_applicable"]
+
+PAGE_GETS_LIMIT = 0.02
+PROCESS_BYTES_LIMIT = 0.005
+DEVICE_BYTES_LIMIT = 0.02
+DEVICE_MIN_READS = 20_000
+LITTLE_LIMIT = 0.02
+FETCHES_LIMIT = 0.05
+MEMORY_LIMIT = 0.10
+MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check and how it ended, with the numbers behind it."""
+
+    name: str
+    title: str
+    status: Status
+    detail: str
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run whose samples have been read: what every check and table starts from."""
+
+    run: dict[str, Any]
+    window: Window
+    figures: dict[str, Figure]
+    latency_us: dict[str, float]
+    """All the time transactions spent, in service and in the queue."""
+    latency_n: int
+    """Transactions in the service histograms."""
+
+    @classmethod
+    def read(cls, record: RunRecord) -> MeasuredRun:
+        """Read a run's samples and latencies from disk."""
+        window = Window.of(record.samples())
+        latency = record.latency()
+        n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
+        figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
+        return cls(record.run, window, figures, total_us(latency), n)
+
+    @property
+    def label(self) -> str:
+        """How a check names this run."""
+        return f"{self.run['point']['label']}, block {self.run['block']}"
+
+    def knob(self, name: str) -> Any:
+        """What a knob really was."""
+        return self.run["knobs_actual"].get(name)
+
+    @property
+    def direct(self) -> bool:
+        """Whether the database file was read past the page cache."""
+        return bool(self.knob("io_mode") == "direct")
+
+
+def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:
+    """Every check over the runs that ended well, in the order a report shows them."""
+    if not runs:
+        return []
+    return [check(runs) for check in _CHECKS]
+
+
+def _outcome(name: str, title: str, passed: bool, detail: str) -> Check:
+    return Check(name, title, "passed" if passed else "failed", detail)
+
+
+def _not_applicable(name: str, title: str, why: str) -> Check:
+    return Check(name, title, "not_applicable", why)
+
+
+@dataclass(frozen=True)
+class _Off:
+    """How far one run is off, as a share, or why that cannot be said."""
+
+    run: MeasuredRun
+    share: float | None
+    why: str | None = None
+
+
+def _worst(name: str, title: str, limit: float, offs: Iterable[_Off]) -> Check:
+    """The check passes when no run is off by more than the limit; runs it does not apply to are counted apart."""
+    rows = list(offs)
+    told = [off for off in rows if off.share is not None]
+    if not told:
+        return _not_applicable(name, title, rows[0].why or "no run has the numbers")
+    worst = max(told, key=lambda off: off.share or 0.0)
+    share = worst.share or 0.0
+    left = f"; {len(rows) - len(told)} runs not checked" if len(told) < len(rows) else ""
+    detail = f"worst of {len(told)} runs: {share:.3%} off ({worst.run.label}); limit {limit:.1%}{left}"
+    return _outcome(name, title, share <= limit, detail)
+
+
+def _ratio_off(run: MeasuredRun, value: Figure, reference: Figure) -> _Off:
+    if value.value is None or reference.value is None:
+        return _Off(run, None, value.reason or reference.reason)
+    if reference.value == 0:
+        return _Off(run, None if value.value == 0 else 1.0, "nothing was counted in the measured window")
+    return _Off(run, abs(value.value / reference.value - 1))
+
+
+def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
+    """The same work asks for the same pages, whatever the pool: if not, the points did different work."""
+    name, title = "page_gets_constant", "Page gets per transaction do not depend on the pool"
+    swept = {knob for run in runs for knob in run.run["point"]["swept"]}
+    if len({run.run["point"]["index"] for run in runs}) < 2:
+        return _not_applicable(name, title, "the sweep has one point")
+    if not swept <= {"pool_size", "pool_size_bytes", "io_mode", "pcache"}:
+        return _not_applicable(
+            name, title, f"{', '.join(sorted(swept))} changes which pages the work asks for"
+        )
+    gets = [(run, run.figures["page_gets_per_transaction"]) for run in runs]
+    told = [(run, figure.value) for run, figure in gets if figure.value is not None]
+    if not told:
+        return _not_applicable(name, title, gets[0][1].reason or "not sampled")
+    middle = sum(value for _, value in told) / len(told)
+    return _worst(name, title, PAGE_GETS_LIMIT, (_Off(run, abs(value / middle - 1)) for run, value in told))
+
+
+def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "process_read_bytes", "Bytes read by the database equal the process's read_bytes"
+    if not any(run.direct for run in runs):
+        why = (
+            "buffered I/O: the page cache serves reads that never reach storage, so the two differ by design"
+        )
+        return _not_applicable(name, title, why)
+    return _worst(
+        name, title, PROCESS_BYTES_LIMIT, (_bytes_off(run, "process_read_bytes", 0) for run in runs)
+    )
+
+
+def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "device_read_bytes", "Bytes read by the database equal the device's"
+    if not any(run.direct for run in runs):
+        return _not_applicable(name, title, "buffered I/O: the page cache stands between the two")
+    offs = (_bytes_off(run, "device_read_bytes", DEVICE_MIN_READS) for run in runs)
+    return _worst(name, title, DEVICE_BYTES_LIMIT, offs)
+
+
+def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> _Off:
+    if not run.direct:
+        return _Off(run, None, "buffered I/O")
+    reads = run.window.change("pages_read").value
+    if reads is not None and reads <= min_reads:
+        return _Off(
+            run,
+            None,
+            f"no run read more than {min_reads:,} pages; other programs' reads would weigh too much",
+        )
+    return _ratio_off(run, run.window.change(other), run.window.change("db_read_bytes"))
+
+
+def _little(runs: Sequence[MeasuredRun]) -> Check:
+    """Little's law: terminals = throughput x (queue + service) in a closed loop without think time."""
+    return _worst(
+        "littles_law",
+        "Little's law holds (terminals = throughput x time)",
+        LITTLE_LIMIT,
+        map(_little_off, runs),
+    )
+
+
+def _little_off(run: MeasuredRun) -> _Off:
+    workload = run.run["workload"]
+    terminals = workload.get("terminals") or 10 * workload.get("warehouses", 0)
+    if not terminals or not run.window.seconds or "queue" not in run.latency_us:
+        return _Off(run, None, "the run has no queue times")
+    inside = sum(run.latency_us.values()) / 1e6 / run.window.seconds
+    # Transactions that wait at either edge are counted once whole and once not at all: at most one per terminal.
+    allowance = terminals / max(1, run.latency_n)
+    return _Off(run, max(0.0, abs(inside / terminals - 1) - allowance))
+
+
+def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
+    def off(run: MeasuredRun) -> _Off:
+        if not run.latency_n:
+            return _Off(run, None, "the run has no latency histograms")
+        return _ratio_off(run, Figure(float(run.latency_n)), run.figures["transactions"])
+
+    return _worst(
+        "latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs)
+    )
+
+
+def _fetches(runs: Sequence[MeasuredRun]) -> Check:
+    """SQLite's pager and the pool count the same thing in two places; new pages are fetched without being got."""
+    name, title = "pool_fetches", "The page pool was asked about as often as SQLite got pages"
+    ours = [run for run in runs if run.knob("pcache") == "ours"]
+    if not ours:
+        return _not_applicable(name, title, "SQLite's own page cache does not count fetches")
+
+    def off(run: MeasuredRun) -> _Off:
+        return _ratio_off(run, run.window.change("pool_fetches"), run.window.change("page_gets"))
+
+    return _worst(name, title, FETCHES_LIMIT, map(off, ours))
+
+
+def _bounces(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "bounce_copies", "Reads land in the page frame itself (no bounce copies)"
+    ours = [run for run in runs if run.direct and run.knob("pcache") == "ours"]
+    if not ours:
+        return _not_applicable(
+            name, title, "only direct I/O into the aligned frames of our pool promises this"
+        )
+    counts = [(run.window.change("bounce_reads"), run) for run in ours]
+    unknown = next((figure.reason for figure, _ in counts if figure.value is None), None)
+    if unknown:
+        return _not_applicable(name, title, unknown)
+    total = sum(figure.value or 0 for figure, _ in counts)
+    return _outcome(name, title, total == 0, f"{total:.0f} bounced reads in {len(ours)} runs")
+
+
+def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "warm_up_gates", "Every warm-up ended in a steady state, none at its cap"
+    gates = [(run.run["warm_up"] or {}).get("gate", "not recorded") for run in runs]
+    ended = ", ".join(f"{gates.count(gate)} by {gate.replace('_', ' ')}" for gate in dict.fromkeys(gates))
+    steady = all(gate in ("pool_turnover", "flat_misses") for gate in gates)
+    return _outcome(name, title, steady, f"{len(runs)} runs: {ended}")
+
+
+def _consistency(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "consistency", "The workload's consistency conditions hold after every run"
+    rows = [
+        (run, condition) for run in runs for condition in (run.run["consistency"] or {}).get("conditions", [])
+    ]
+    unchecked = [run.label for run in runs if not run.run["consistency"]]
+    if not rows:
+        return _not_applicable(name, title, "no run had its conditions checked")
+    broken = [
+        f"condition {row['condition']} ({row['name']}; {run.label})" for run, row in rows if not row["passed"]
+    ]
+    if broken or unchecked:
+        return _outcome(
+            name, title, False, "; ".join([*broken, *(f"not checked: {label}" for label in unchecked)])
+        )
+    return _outcome(name, title, True, f"{len(rows)} conditions held in {len(runs)} runs")
+
+
+def _memory(runs: Sequence[MeasuredRun]) -> Check:
+    """Frames that hold a page are memory: the worker must grow by as much as its used frames do."""
+    name, title = "memory_growth", "The worker's memory grows by what the pool uses"
+    pairs = [pair for run in runs if (pair := _memory_pair(run)) is not None]
+    used = [used for used, _ in pairs]
+    if not pairs or max(used) - min(used) < MEMORY_MIN_RANGE_BYTES:
+        return _not_applicable(name, title, "the pools' use differs by less than 4 MiB, or is not known")
+    mean_used = sum(used) / len(used)
+    mean_resident = sum(resident for _, resident in pairs) / len(pairs)
+    slope = sum((u - mean_used) * (r - mean_resident) for u, r in pairs) / sum(
+        (u - mean_used) ** 2 for u in used
+    )
+    detail = (
+        f"{slope:.3f} bytes of memory per byte of pool, from {len(pairs)} runs; limit 1 +- {MEMORY_LIMIT}"
+    )
+    return _outcome(name, title, abs(slope - 1) <= MEMORY_LIMIT, detail)
+
+
+def _memory_pair(run: MeasuredRun) -> tuple[float, float] | None:
+    frames, resident = run.window.level("pool_frames_used").value, run.window.level("resident_bytes").value
+    page_size = run.knob("page_size_bytes")
+    if frames is None or resident is None or not isinstance(page_size, int) or run.knob("pcache") == "stock":
+        return None
+    return frames * page_size, resident
+
+
+def _same_data(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "same_data", "Every run started from the same loaded data"
+    keys: dict[Any, set[Any]] = {}
+    for run in runs:
+        keys.setdefault(run.knob("page_size_bytes"), set()).add(run.run["data_key"])
+    if any(None in found for found in keys.values()):
+        return _not_applicable(name, title, "a run does not record its data_key")
+    differing = [f"page size {size}" for size, found in keys.items() if len(found) > 1]
+    detail = (
+        f"more than one data_key at {', '.join(differing)}"
+        if differing
+        else f"one data_key for {len(runs)} runs"
+    )
+    if not differing and len(keys) > 1:
+        detail = f"one data_key for each of {len(keys)} page sizes"
+    return _outcome(name, title, not differing, detail)
+
+
+def _counters_rise(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "counters_rise", "No counter went backwards"
+    reasons = sorted(
+        {f.reason for run in runs for f in run.figures.values() if f.reason and "backwards" in f.reason}
+    )
+    return _outcome(name, title, not reasons, "; ".join(reasons) or f"{len(runs)} runs")
+
+
+def _swapping(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "no_swapping", "The host did not swap during the measured windows"
+    changes = [run.window.change(metric) for run in runs for metric in ("swap_in_pages", "swap_out_pages")]
+    reason = next((figure.reason for figure in changes if figure.value is None), None)
+    if reason:
+        return _not_applicable(name, title, reason)
+    total = sum(figure.value or 0 for figure in changes)
+    return _outcome(name, title, total == 0, f"{total:.0f} pages swapped in {len(runs)} runs")
+
+
+_CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (
+    _warm_up,
+    _page_gets,
+    _process_bytes,
+    _device_bytes,
+    _little,
+    _latency_counts,
+    _fetches,
+    _bounces,
+    _memory,
+    _same_data,
+    _consistency,
+    _counters_rise,
+    _swapping,
+)

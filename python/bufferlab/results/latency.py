@@ -1,0 +1,69 @@
+"""Latency figures from stored histogram buckets: n, mean, percentiles, maximum, per transaction type and
+time.
+
+Runs of a point are added bucket by bucket, so a percentile is of all their transactions, never a mean of
+percentiles. Within a bucket the times are taken to be spread evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PERCENTILES = (0.5, 0.95, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class LatencyFigures:
+    """The times of one transaction type: in service, or waiting in the queue."""
+
+    transaction_type: str
+    time: str
+    n: int
+    mean_us: float
+    percentiles_us: dict[float, float]
+    max_us: float
+
+
+def latency_figures(frames: Sequence[pl.DataFrame]) -> list[LatencyFigures]:
+    """The figures of all runs together, ordered by type and time as first stored."""
+    buckets: dict[tuple[str, str], dict[tuple[float, float], int]] = {}
+    for frame in frames:
+        for kind, time, low, high, count in frame.iter_rows():
+            at = buckets.setdefault((kind, time), {})
+            at[low, high] = at.get((low, high), 0) + count
+    return [_figures(kind, time, sorted(at.items())) for (kind, time), at in buckets.items()]
+
+
+def total_us(frame: pl.DataFrame) -> dict[str, float]:
+    """All the time transactions spent, per kind of time (service, queue)."""
+    totals: dict[str, float] = {}
+    for _, time, low, high, count in frame.iter_rows():
+        totals[time] = totals.get(time, 0.0) + (low + high) / 2 * count
+    return totals
+
+
+def _figures(kind: str, time: str, buckets: list[tuple[tuple[float, float], int]]) -> LatencyFigures:
+    n = sum(count for _, count in buckets)
+    total = sum((low + high) / 2 * count for (low, high), count in buckets)
+    return LatencyFigures(
+        kind,
+        time,
+        n,
+        total / n if n else 0.0,
+        {share: _percentile(buckets, n, share) for share in PERCENTILES},
+        max((high for (_, high), count in buckets if count), default=0.0),
+    )
+
+
+def _percentile(buckets: list[tuple[tuple[float, float], int]], n: int, share: float) -> float:
+    wanted, seen = share * n, 0
+    for (low, high), count in buckets:
+        if count and seen + count >= wanted:
+            return low + (high - low) * (wanted - seen) / count
+        seen += count
+    return 0.0

@@ -1,0 +1,115 @@
+"""A run over time: figures second by second, and of any part of the measured window.
+
+Every stretch between two samples is a small window, so the same formulas serve; counters between samples
+are interpolated. Pure: samples in, figures out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bufferlab.results.derive import FORMULAS
+from bufferlab.results.quantity import Figure
+from bufferlab.results.window import Edge, Reading, Window
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Instant:
+    """Everything sampled at one time."""
+
+    t_s: float
+    phase: str
+    edge: str | None
+    readings: Edge
+
+
+@dataclass(frozen=True)
+class Second:
+    """The figures of the stretch that ends at `t_s`."""
+
+    t_s: float
+    phase: str
+    figures: dict[str, Figure]
+
+
+def instants(samples: pl.DataFrame) -> list[Instant]:
+    """The samples of a run, one object per time, in time's order (a start edge first, an end edge last)."""
+    at: dict[tuple[float, int], Instant] = {}
+    for row in samples.iter_rows(named=True):
+        key = (row["t_s"], {"start": 1, None: 0, "end": -1}[row["edge"]])
+        if key not in at:
+            at[key] = Instant(row["t_s"], row["phase"], row["edge"], {})
+        number = row["count"] if row["count"] is not None else row["value"]
+        at[key].readings.setdefault(row["metric"], {})[row["subject"]] = Reading(number, row["reason"])
+    return [at[key] for key in sorted(at)]
+
+
+def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
+    """The named derived figures of every stretch between samples. Stretches too short to divide by are joined."""
+    points = instants(samples)
+    gaps = sorted(b.t_s - a.t_s for a, b in zip(points, points[1:], strict=False))
+    shortest = gaps[len(gaps) // 2] / 2 if gaps else 0.0
+    rows: list[Second] = []
+    before: Instant | None = None
+    for instant in points:
+        if before is None or instant.edge == "start":
+            before = instant
+            continue
+        if instant.t_s - before.t_s <= shortest:
+            continue
+        window = Window(before.readings, instant.readings, instant.t_s - before.t_s)
+        rows.append(
+            Second(instant.t_s, instant.phase, {name: FORMULAS[name].evaluate(window) for name in names})
+        )
+        before = instant
+    return rows
+
+
+def measured_instants(samples: pl.DataFrame) -> list[Instant]:
+    """The samples from the start edge to the end edge; empty when a run has not both."""
+    points = instants(samples)
+    edges = {instant.edge: place for place, instant in enumerate(points) if instant.edge}
+    if "start" not in edges or "end" not in edges:
+        return []
+    return points[edges["start"] : edges["end"] + 1]
+
+
+def finest_share(points: Sequence[Instant]) -> float | None:
+    """The smallest part of the window worth looking at: a tenth, a third, or none if samples are too sparse."""
+    if len(points) < 2:
+        return None
+    whole = points[-1].t_s - points[0].t_s
+    widest = max(b.t_s - a.t_s for a, b in zip(points, points[1:], strict=False))
+    return next((share for share in (0.1, 1 / 3) if widest <= share * whole), None)
+
+
+def part(points: Sequence[Instant], start_share: float, end_share: float) -> Window:
+    """The window between two shares of the measured window, its counters interpolated between samples."""
+    first, whole = points[0].t_s, points[-1].t_s - points[0].t_s
+    start_s, end_s = first + start_share * whole, first + end_share * whole
+    return Window(_at(points, start_s), _at(points, end_s), end_s - start_s)
+
+
+def _at(points: Sequence[Instant], t_s: float) -> Edge:
+    after = next((place for place, point in enumerate(points) if point.t_s >= t_s), len(points) - 1)
+    later, earlier = points[after], points[max(0, after - 1)]
+    width = later.t_s - earlier.t_s
+    share = min(1.0, (t_s - earlier.t_s) / width) if width > 0 else 1.0
+    return {
+        metric: {
+            subject: _between(earlier.readings.get(metric, {}).get(subject), reading, share)
+            for subject, reading in subjects.items()
+        }
+        for metric, subjects in later.readings.items()
+    }
+
+
+def _between(before: Reading | None, after: Reading, share: float) -> Reading:
+    if before is None or before.number is None or after.number is None:
+        return after
+    return Reading(before.number + share * (after.number - before.number), after.reason)
