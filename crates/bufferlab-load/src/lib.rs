@@ -1,4 +1,11 @@
 //! Clients, loaders and the driver: what turns a workload into requests on a real engine, and times it.
 
 pub mod counter;
+pub mod dialect;
+pub mod driver;
+pub mod event;
+pub mod failure;
+pub mod gate;
+pub mod recorder;
+pub mod sampler;
 pub mod sqlite;

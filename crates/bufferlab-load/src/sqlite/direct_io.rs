@@ -106,6 +106,35 @@ fn storage_read_bytes() -> io::Result<u64> {
         .ok_or_else(|| io::Error::other("no read_bytes line"))
 }
 
+/// The name of the file system that holds `path`, by its magic number; `0x...` when it has no name here.
+#[must_use]
+pub fn filesystem_name(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(c_path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return "unknown".to_owned() };
+    // SAFETY: statfs fills the zeroed structure; the path is a valid C string.
+    let magic = unsafe {
+        let mut answer: libc::statfs = std::mem::zeroed();
+        if libc::statfs(c_path.as_ptr(), &raw mut answer) != 0 {
+            return "unknown".to_owned();
+        }
+        answer.f_type
+    };
+    // Magic numbers from linux/magic.h.
+    let name = match magic {
+        0xEF53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x0102_1994 => "tmpfs",
+        0x9123_683E => "btrfs",
+        0x794C_7630 => "overlayfs",
+        0x6969 => "nfs",
+        0x2FC1_2FC1 => "zfs",
+        0xF2F5_2010 => "f2fs",
+        0x6573_5546 => "fuse",
+        other => return format!("{other:#x}"),
+    };
+    name.to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

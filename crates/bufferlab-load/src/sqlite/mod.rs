@@ -1,7 +1,13 @@
 //! SQLite as a laboratory engine: direct page I/O, a real page pool, and one connection for all terminals.
 
+pub mod client;
 pub mod direct_io;
+pub mod engine;
+pub mod knobs;
+pub mod loader;
 pub mod page_io;
 pub mod pcache;
 pub mod pool;
+pub mod run;
+pub mod statement;
 pub mod vfs;

@@ -1,0 +1,95 @@
+//! What a run says while it goes on and when it ends, in the form in which Python receives it.
+
+use bufferlab_probe::Reading;
+use serde::{Serialize, Serializer};
+
+/// Part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Until the gate opens.
+    WarmUp,
+    /// The window that results are made from.
+    Measure,
+    /// Copying the WAL back and closing.
+    Closing,
+}
+
+/// Edge of the measured window, sampled while the driver stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edge {
+    /// Before the first measured transaction.
+    Start,
+    /// After the last one.
+    End,
+}
+
+/// A message from a run or a load.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A phase has begun.
+    Phase {
+        /// Which.
+        phase: Phase,
+        /// Seconds since the run's clock was anchored.
+        t_s: f64,
+    },
+    /// How far the phase is.
+    Progress {
+        /// Which phase.
+        phase: Phase,
+        /// Transactions (or rows) done.
+        done: u64,
+        /// Of how many; in the warm-up the cap, which is rarely reached.
+        total: u64,
+        /// Seconds since the run's clock was anchored.
+        t_s: f64,
+    },
+    /// All probes at one moment.
+    Sample {
+        /// Seconds since the run's clock was anchored.
+        t_s: f64,
+        /// Which phase.
+        phase: Phase,
+        /// Set for the two samples that bound the measured window.
+        edge: Option<Edge>,
+        /// One row per metric and subject.
+        #[serde(serialize_with = "readings")]
+        values: Vec<Reading>,
+    },
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    metric: &'a str,
+    subject: &'a str,
+    count: Option<i64>,
+    value: Option<f64>,
+    reason: Option<&'a str>,
+    probe: &'a str,
+}
+
+fn readings<S: Serializer>(readings: &[Reading], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(readings.iter().map(|reading| Row {
+        metric: reading.metric,
+        subject: &reading.subject,
+        count: reading.count,
+        value: reading.value,
+        reason: reading.reason.as_deref(),
+        probe: reading.probe,
+    }))
+}
+
+/// Where events go. Called from the driver's thread and from the sampler's.
+pub trait Sink: Sync {
+    /// Takes one event.
+    fn send(&self, event: Event);
+}
+
+impl<F: Fn(Event) + Sync> Sink for F {
+    fn send(&self, event: Event) {
+        self(event);
+    }
+}

@@ -1,0 +1,106 @@
+//! One error type for everything that can go wrong while loading or running, sorted by what the user does next.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use bufferlab_workload::client::ClientError;
+
+/// What kind of trouble it is; decides the exit code and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// An impossible or contradictory setting.
+    Usage,
+    /// The machine lacks something: a permission, O_DIRECT, a file system.
+    Environment,
+    /// A file that is corrupt or belongs to something else.
+    Data,
+    /// The operating system or the device answered with an error.
+    Io,
+    /// No space left.
+    FullDisk,
+    /// Somebody asked us to stop.
+    Interrupted,
+    /// A bug in bufferlab.
+    Internal,
+}
+
+impl FailureKind {
+    /// The name under which Python receives it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureKind::Usage => "usage",
+            FailureKind::Environment => "environment",
+            FailureKind::Data => "data",
+            FailureKind::Io => "io",
+            FailureKind::FullDisk => "full_disk",
+            FailureKind::Interrupted => "interrupted",
+            FailureKind::Internal => "internal",
+        }
+    }
+}
+
+/// What happened, where, and what to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind of trouble.
+    pub kind: FailureKind,
+    /// What happened.
+    pub what: String,
+    /// The path, setting or statement concerned.
+    pub place: String,
+    /// What to try.
+    pub hint: String,
+}
+
+impl Failure {
+    /// A failure of some kind.
+    #[must_use]
+    pub fn new(
+        kind: FailureKind,
+        what: impl Into<String>,
+        place: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Failure { kind, what: what.into(), place: place.into(), hint: hint.into() }
+    }
+
+    /// An operating-system error on a path.
+    #[must_use]
+    pub fn from_io(action: &str, path: &Path, error: &io::Error) -> Self {
+        let (kind, hint) = match error.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => (FailureKind::FullDisk, FULL_DISK_HINT),
+            Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
+                (FailureKind::Environment, "choose a directory that this user can write")
+            }
+            Some(libc::ENOENT) => (FailureKind::Environment, "check the path"),
+            _ => (FailureKind::Io, "look at the kernel log (dmesg) for the device's own words"),
+        };
+        Failure::new(kind, format!("{action}: {error}"), path.display().to_string(), hint)
+    }
+
+    /// What a workload's client reported, at the database it worked on.
+    #[must_use]
+    pub fn from_client(error: &ClientError, place: &Path) -> Self {
+        let (kind, hint) = match error {
+            ClientError::DiskFull { .. } => (FailureKind::FullDisk, FULL_DISK_HINT),
+            ClientError::Lost { .. } => (FailureKind::Io, "look at the kernel log (dmesg) for the device's own words"),
+            ClientError::Data { .. } => (FailureKind::Data, "the database is not the one that was loaded: load it again"),
+            ClientError::Retry { .. } | ClientError::Statement { .. } => {
+                (FailureKind::Internal, "please report this with the run's worker.log")
+            }
+        };
+        Failure::new(kind, error.to_string(), place.display().to_string(), hint)
+    }
+}
+
+const FULL_DISK_HINT: &str = "free some space, or name a directory on another disk with --data-dir";
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}); {}", self.what, self.place, self.hint)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,120 @@
+//! The warm-up gate: decides online when a pool is warm, from counts alone.
+//!
+//! A pool smaller than what the workload touches is warm when it has been filled and turned over once: everything in
+//! it was then chosen by the replacement policy under load. A pool larger than that never turns over; it is warm
+//! when demand misses have stopped falling (what is left are compulsory misses of a growing database). Pure: no
+//! clock, no engine.
+
+use std::collections::VecDeque;
+
+/// How a warm-up ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateEnd {
+    /// The pool was filled and every frame's worth of pages replaced once.
+    PoolTurnover,
+    /// Demand misses per transaction no longer fall.
+    FlatMisses,
+    /// The limit of transactions or time was reached first: the measurement may not be steady.
+    Cap,
+}
+
+impl GateEnd {
+    /// The name stored with a run.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            GateEnd::PoolTurnover => "pool_turnover",
+            GateEnd::FlatMisses => "flat_misses",
+            GateEnd::Cap => "cap",
+        }
+    }
+}
+
+/// Windows compared for flatness: this many older ones against as many newer ones.
+const HALF: usize = 5;
+/// A fall by less than this share of the level counts as flat.
+const FLAT_SHARE: f64 = 0.05;
+
+/// Watches the misses of a warm-up. Feed it after every window of equally many transactions.
+#[derive(Debug)]
+pub struct Gate {
+    frames: u64,
+    misses: u64,
+    /// Misses of the last windows, oldest first.
+    windows: VecDeque<u64>,
+}
+
+impl Gate {
+    /// A gate for a pool of `frames`.
+    #[must_use]
+    pub fn new(frames: u64) -> Self {
+        Gate { frames, misses: 0, windows: VecDeque::with_capacity(2 * HALF) }
+    }
+
+    /// Takes the demand misses of one more window; answers how the warm-up ended, if it has.
+    pub fn window(&mut self, misses: u64) -> Option<GateEnd> {
+        self.misses += misses;
+        if self.windows.len() == 2 * HALF {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(misses);
+        // Each miss takes a frame: the first `frames` of them fill the pool, the next turn it over.
+        if self.misses >= 2 * self.frames {
+            return Some(GateEnd::PoolTurnover);
+        }
+        (self.windows.len() == 2 * HALF && self.is_flat()).then_some(GateEnd::FlatMisses)
+    }
+
+    /// Misses so far.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.misses
+    }
+
+    /// The newer half is not lower than the older by more than 5 % of the level, or than chance explains.
+    ///
+    /// Counts of misses scatter like Poisson counts or more; one standard error of the difference is added to the
+    /// tolerance, so that a level of a few misses a window can be called flat at all.
+    fn is_flat(&self) -> bool {
+        let older: u64 = self.windows.iter().take(HALF).sum();
+        let newer: u64 = self.windows.iter().skip(HALF).sum();
+        let fall = older as f64 - newer as f64;
+        let noise = ((older + newer) as f64).sqrt();
+        fall <= FLAT_SHARE * newer as f64 + noise
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end_of(frames: u64, misses: impl IntoIterator<Item = u64>) -> Option<(usize, GateEnd)> {
+        let mut gate = Gate::new(frames);
+        misses.into_iter().enumerate().find_map(|(window, misses)| Some((window, gate.window(misses)?)))
+    }
+
+    #[test]
+    fn a_small_pool_is_warm_after_it_was_filled_and_turned_over() {
+        // A steep fall, so that it is the turnover that ends it.
+        assert_eq!(end_of(1000, (0..100).map(|k| 1000 - 100 * k)), Some((2, GateEnd::PoolTurnover)));
+    }
+
+    #[test]
+    fn a_pool_that_never_fills_is_warm_when_misses_stop_falling() {
+        let exponential = (0..).map(|k| (2000.0 * (-f64::from(k) / 8.0).exp()) as u64 + 40);
+        let (window, end) = end_of(1_000_000, exponential.take(500)).expect("it ends");
+        assert_eq!(end, GateEnd::FlatMisses);
+        // After five time constants 0.7 % of the transient is left: 14 of 2000 beside a level of 40.
+        assert!((30..60).contains(&window), "ended at window {window}");
+    }
+
+    #[test]
+    fn steadily_falling_misses_are_not_flat() {
+        assert_eq!(end_of(1_000_000, (0..40).map(|k| 10_000 - 240 * k)), None);
+    }
+
+    #[test]
+    fn a_pool_that_holds_everything_is_warm_when_nothing_is_missed() {
+        assert_eq!(end_of(1_000_000, [5, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some((9, GateEnd::FlatMisses)));
+    }
+}

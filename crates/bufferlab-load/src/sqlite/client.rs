@@ -1,0 +1,131 @@
+//! The client trait over one SQLite connection: every call is a step through a prepared statement.
+
+use bufferlab_workload::client::{Batch, Client, ClientError, StatementSpec};
+use rusqlite::ffi;
+
+use super::engine::Engine;
+use super::statement::{SqliteError, Statement};
+use crate::dialect;
+use crate::failure::{Failure, FailureKind};
+
+/// A client with all statements of one workload prepared.
+///
+/// Borrows nothing: the engine must outlive it, which [`SqliteClient::new`] makes its caller promise.
+pub struct SqliteClient {
+    // Finalised in this order, before the engine closes its connection.
+    statements: Vec<Statement>,
+    begin: Statement,
+    begin_immediate: Statement,
+    commit: Statement,
+    rollback: Statement,
+    names: Vec<&'static str>,
+    handle: *mut ffi::sqlite3,
+}
+
+impl SqliteClient {
+    /// Prepares a workload's catalogue from a dialect file's text.
+    ///
+    /// # Errors
+    /// When the dialect lacks a statement, or one does not compile or has other parameters or columns.
+    ///
+    /// # Safety
+    /// `engine` outlives the client and is used by the client's thread alone.
+    pub unsafe fn new(
+        engine: &Engine,
+        dialect_file: &str,
+        dialect_text: &str,
+        catalogue: &[StatementSpec],
+    ) -> Result<Self, Failure> {
+        let handle = engine.handle();
+        let prepare = |name: &str, sql: &str| {
+            // SAFETY: the caller's promise that the engine outlives the client.
+            unsafe { Statement::prepare(handle, sql) }.map_err(|error| {
+                let what = format!("statement {name} does not compile: {}", error.message);
+                Failure::new(FailureKind::Data, what, dialect_file, "the database is not the one that was loaded")
+            })
+        };
+        let texts = dialect::texts(dialect_file, dialect_text, catalogue)?;
+        let mut statements = Vec::with_capacity(catalogue.len());
+        for (spec, sql) in catalogue.iter().zip(&texts) {
+            let statement = prepare(spec.name, sql)?;
+            if (statement.parameters(), statement.columns()) != (spec.parameters, spec.columns) {
+                let what = format!(
+                    "statement {} has {} parameters and {} columns; the workload says {} and {}",
+                    spec.name,
+                    statement.parameters(),
+                    statement.columns(),
+                    spec.parameters,
+                    spec.columns
+                );
+                return Err(Failure::new(FailureKind::Internal, what, dialect_file, "please report this"));
+            }
+            statements.push(statement);
+        }
+        Ok(SqliteClient {
+            statements,
+            begin: prepare("begin", "BEGIN")?,
+            begin_immediate: prepare("begin_immediate", "BEGIN IMMEDIATE")?,
+            commit: prepare("commit", "COMMIT")?,
+            rollback: prepare("rollback", "ROLLBACK")?,
+            names: catalogue.iter().map(|spec| spec.name).collect(),
+            handle,
+        })
+    }
+}
+
+fn client_error(statement: &str, error: SqliteError) -> ClientError {
+    let message = error.message.clone();
+    match error.primary_code() {
+        ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => ClientError::Retry { message },
+        ffi::SQLITE_FULL => ClientError::DiskFull { message },
+        ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => ClientError::Data { message },
+        ffi::SQLITE_IOERR | ffi::SQLITE_CANTOPEN => {
+            ClientError::Lost { message: format!("{message} (SQLite code {})", error.code) }
+        }
+        _ => ClientError::Statement {
+            statement: statement.to_owned(),
+            message: format!("{message} (SQLite code {})", error.code),
+        },
+    }
+}
+
+impl Client for SqliteClient {
+    fn begin(&mut self, read_only: bool) -> Result<(), ClientError> {
+        let statement = if read_only { &mut self.begin } else { &mut self.begin_immediate };
+        statement.run(|_| {}).map_err(|error| client_error("begin", error))
+    }
+
+    fn commit(&mut self) -> Result<(), ClientError> {
+        self.commit.run(|_| {}).map_err(|error| client_error("commit", error))
+    }
+
+    fn rollback(&mut self) -> Result<(), ClientError> {
+        self.rollback.run(|_| {}).map_err(|error| client_error("rollback", error))
+    }
+
+    fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError> {
+        for call in 0..batch.len() {
+            let id = usize::from(batch.statement(call).0);
+            let statement = &mut self.statements[id];
+            // Texts are bound by address; rows are pushed into another part of the batch, so they stay where they are.
+            for index in 0..batch.param_count(call) {
+                statement.bind(index, batch.param(call, index));
+            }
+            let columns = statement.columns();
+            batch.begin_rows(call);
+            statement
+                .run(|row| {
+                    for column in 0..columns {
+                        batch.push_column(row.value(column));
+                    }
+                    batch.end_row(call);
+                })
+                .map_err(|error| client_error(self.names[id], error))?;
+            if columns == 0 {
+                // SAFETY: the connection is open (the engine outlives the client).
+                batch.set_affected(call, unsafe { ffi::sqlite3_changes64(self.handle) } as u64);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,231 @@
+//! Bulk load of a TPC-C database into a new SQLite file: rows generated in parallel, written in key order by one thread.
+//!
+//! Generators take partitions in turn (thread k of n: k, k+n, ...) and hand blocks over bounded channels, so the
+//! writer meets the partitions in load order whatever the number of threads, and memory stays bounded. Indexes are
+//! built after the rows. Nothing is journalled: a load that fails is thrown away.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use bufferlab_model::PageSize;
+use bufferlab_workload::tpcc::TpccConfig;
+use bufferlab_workload::tpcc::population::{Partition, RowBlock, generate, partitions};
+use bufferlab_workload::tpcc::schema::TableId;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rusqlite::Connection;
+
+use super::statement::{SqliteError, Statement};
+use crate::failure::{Failure, FailureKind};
+
+/// The tables and indexes, as SQLite spells them.
+pub const SCHEMA: &str = include_str!("../../dialects/sqlite/tpcc/schema.sql");
+
+/// What to load, and where.
+pub struct Load {
+    /// The file to create; must not exist.
+    pub database: PathBuf,
+    /// Its page size.
+    pub page_size: PageSize,
+    /// Scale and seed.
+    pub config: TpccConfig,
+    /// Threads that generate rows, beside the one that writes them.
+    pub generators: usize,
+}
+
+/// What was loaded.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Duration of the whole load, indexes and the final sync included.
+    pub seconds: f64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Rows of each table.
+    pub tables: Vec<(&'static str, u64)>,
+}
+
+/// A load going on.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadProgress {
+    /// Rows written.
+    pub rows: u64,
+    /// Rows expected.
+    pub total: u64,
+}
+
+/// Blocks a generator may be ahead of the writer.
+const BLOCKS_AHEAD: usize = 4;
+/// The load's own cache; large enough that index building sorts in memory at small scales.
+const CACHE_KIB: i64 = 256 * 1024;
+
+/// Loads a database.
+///
+/// # Errors
+/// When the file exists, the disk is full, SQLite fails, or `cancelled` is set; the file is then incomplete.
+pub fn load(
+    load: &Load,
+    cancelled: &AtomicBool,
+    on_progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Loaded, Failure> {
+    let started = Instant::now();
+    if load.database.exists() {
+        let place = load.database.display().to_string();
+        return Err(Failure::new(FailureKind::Usage, "the file to load into exists", place, "name a new file"));
+    }
+    let connection = Connection::open(&load.database).map_err(|error| at(load, "creating the database", &error))?;
+    let (tables_sql, indexes_sql) = split_schema(SCHEMA);
+    prepare_for_load(&connection, load.page_size, &tables_sql).map_err(|error| at(load, "creating tables", &error))?;
+
+    let parts = partitions(load.config.warehouses());
+    let total: u64 = parts.iter().map(|part| part.rows() as u64).sum();
+    let rows_of = std::thread::scope(|scope| {
+        let count = load.generators.clamp(1, parts.len());
+        let blocks: Vec<Receiver<RowBlock>> = (0..count)
+            .map(|first| {
+                let (sender, receiver) = bounded(BLOCKS_AHEAD);
+                let (parts, config) = (&parts, load.config);
+                scope.spawn(move || generate_every(parts, first, count, &config, &sender));
+                receiver
+            })
+            .collect();
+        write_blocks(&connection, &parts, &blocks, total, cancelled, on_progress)
+    })
+    .map_err(|error| error.into_failure(&load.database))?;
+
+    finish(&connection, &indexes_sql).map_err(|error| at(load, "building indexes", &error))?;
+    connection.close().map_err(|(_, error)| at(load, "closing the database", &error))?;
+    let bytes = sync(&load.database).map_err(|error| Failure::from_io("syncing", &load.database, &error))?;
+    let tables: Vec<(&'static str, u64)> =
+        TableId::ALL.iter().map(|&table| (table.name(), rows_of[table as usize])).collect();
+    Ok(Loaded { rows: rows_of.iter().sum(), seconds: started.elapsed().as_secs_f64(), bytes, tables })
+}
+
+fn at(load: &Load, action: &str, error: &rusqlite::Error) -> Failure {
+    let code = error.sqlite_error().map_or(rusqlite::ffi::SQLITE_ERROR, |error| error.extended_code);
+    let error = SqliteError { code, message: format!("{action}: {error}") };
+    WriteError::Sqlite(error).into_failure(&load.database)
+}
+
+/// Tables come before rows, indexes after them.
+fn split_schema(schema: &str) -> (String, String) {
+    let statements = schema.split_inclusive(';');
+    let (indexes, tables): (Vec<&str>, Vec<&str>) = statements.partition(|sql| sql.contains("CREATE INDEX"));
+    (tables.concat(), indexes.concat())
+}
+
+fn prepare_for_load(connection: &Connection, page_size: PageSize, tables_sql: &str) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "PRAGMA page_size={};PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;PRAGMA locking_mode=EXCLUSIVE;\
+         PRAGMA cache_size=-{CACHE_KIB};PRAGMA temp_store=MEMORY;PRAGMA foreign_keys=OFF;{tables_sql}",
+        page_size.bytes()
+    ))
+}
+
+fn finish(connection: &Connection, indexes_sql: &str) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!("{indexes_sql};PRAGMA locking_mode=NORMAL;PRAGMA journal_mode=WAL;"))
+}
+
+fn sync(path: &Path) -> std::io::Result<u64> {
+    let file = std::fs::File::open(path)?;
+    file.sync_all()?;
+    Ok(file.metadata()?.len())
+}
+
+fn generate_every(parts: &[Partition], first: usize, step: usize, config: &TpccConfig, blocks: &Sender<RowBlock>) {
+    for part in parts.iter().skip(first).step_by(step) {
+        let mut block = RowBlock::new();
+        generate(part, config, &mut block);
+        // The writer hangs up when it fails; there is nothing left to do then.
+        if blocks.send(block).is_err() {
+            return;
+        }
+    }
+}
+
+enum WriteError {
+    Sqlite(SqliteError),
+    Cancelled,
+    GeneratorDied,
+}
+
+impl WriteError {
+    fn into_failure(self, path: &Path) -> Failure {
+        let place = path.display().to_string();
+        match self {
+            WriteError::Cancelled => Failure::new(FailureKind::Interrupted, "the load was stopped", place, "run it again"),
+            WriteError::GeneratorDied => {
+                Failure::new(FailureKind::Internal, "a thread that generates rows died", place, "please report this")
+            }
+            WriteError::Sqlite(error) => {
+                let (kind, hint) = match error.primary_code() {
+                    rusqlite::ffi::SQLITE_FULL => (
+                        FailureKind::FullDisk,
+                        "free some space, or name a directory on another disk with --data-dir",
+                    ),
+                    rusqlite::ffi::SQLITE_CANTOPEN | rusqlite::ffi::SQLITE_READONLY => {
+                        (FailureKind::Environment, "choose a directory that exists and that this user can write")
+                    }
+                    _ => (FailureKind::Io, "look at the kernel log (dmesg) for the device's own words"),
+                };
+                Failure::new(kind, error.message, place, hint)
+            }
+        }
+    }
+}
+
+/// Writes all blocks in load order and returns the rows of each table, indexed by [`TableId`].
+fn write_blocks(
+    connection: &Connection,
+    parts: &[Partition],
+    blocks: &[Receiver<RowBlock>],
+    total: u64,
+    cancelled: &AtomicBool,
+    on_progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Vec<u64>, WriteError> {
+    let mut inserts = insert_statements(connection)?;
+    let mut rows_of = vec![0u64; TableId::ALL.len()];
+    let mut rows = 0;
+    let mut open_table = None;
+    for index in 0..parts.len() {
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(WriteError::Cancelled);
+        }
+        let block = blocks[index % blocks.len()].recv().map_err(|_| WriteError::GeneratorDied)?;
+        let table = block.table();
+        // One transaction per table bounds what a failed load has to forget.
+        if open_table != Some(table) {
+            let sql = if open_table.is_none() { "BEGIN" } else { "COMMIT;BEGIN" };
+            connection.execute_batch(sql).map_err(sqlite_error)?;
+            open_table = Some(table);
+        }
+        let insert = &mut inserts[table as usize];
+        for row in 0..block.rows() {
+            for column in 0..block.columns() {
+                insert.bind(column, block.value(row, column));
+            }
+            insert.run(|_| {}).map_err(WriteError::Sqlite)?;
+        }
+        rows_of[table as usize] += block.rows() as u64;
+        rows += block.rows() as u64;
+        on_progress(LoadProgress { rows, total });
+    }
+    connection.execute_batch("COMMIT").map_err(sqlite_error)?;
+    Ok(rows_of)
+}
+
+fn sqlite_error(error: rusqlite::Error) -> WriteError {
+    let code = error.sqlite_error().map_or(rusqlite::ffi::SQLITE_ERROR, |error| error.extended_code);
+    WriteError::Sqlite(SqliteError { code, message: error.to_string() })
+}
+
+fn insert_statements(connection: &Connection) -> Result<Vec<Statement>, WriteError> {
+    let sql_of = |table: &TableId| {
+        let places = vec!["?"; table.columns().len()].join(",");
+        format!("INSERT INTO {} VALUES({places})", table.name())
+    };
+    // SAFETY: the statements are dropped in write_blocks(), before the connection is closed in load().
+    let prepare = |table| unsafe { Statement::prepare(connection.handle(), &sql_of(table)) };
+    TableId::ALL.iter().map(prepare).collect::<Result<_, _>>().map_err(WriteError::Sqlite)
+}
