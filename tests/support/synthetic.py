@@ -1,0 +1,420 @@
+"""Builds sweep folders with a known truth, as complete as real ones, in well under a second.
+
+For tests of the store, the figures and the report. It runs no database and shares no formula with `derive`: counters
+are chosen so that the wanted figures come out, and a test that compares them can fail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bufferlab.results import keys, metrics
+from bufferlab.results.store import RunRecord, SweepFolder
+
+MIB = 1024**2
+#: The deck of 23 of TPC-C's mix.
+MIX = {"new_order": 10, "payment": 10, "order_status": 1, "delivery": 1, "stock_level": 1}
+PAGE_GETS_PER_TRANSACTION = 300.0
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What one point really does, before noise."""
+
+    pool: str
+    reads_per_new_order: float
+    writes_per_new_order: float = 3.0
+
+
+#: The shape of the buffer-size sweep: reads fall steeply, writes hardly.
+BUFFER_SIZE = (
+    Truth("5%", 31.2, 6.2),
+    Truth("10%", 19.5, 5.9),
+    Truth("20%", 9.7, 5.6),
+    Truth("40%", 3.1, 5.5),
+    Truth("80%", 0.9, 5.4),
+)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """How a synthetic sweep is built; every field has the value of an ordinary, healthy sweep."""
+
+    truths: Sequence[Truth] = BUFFER_SIZE
+    blocks: int = 3
+    noise: float = 0.015
+    block_noise: float = 0.02
+    seed: int = 1
+    experiment: str = "buffer-size"
+    question: str = "How does the size of the buffer pool change what the database reads and writes?"
+    engine: str = "sqlite"
+    io_mode: str = "direct"
+    warehouses: int = 2
+    database_bytes: int = 170 * MIB
+    page_size_bytes: int = 4096
+    transactions: int = 11_500
+    throughput_noise: float = 0.03
+    warm_up_seconds: int = 8
+    statuses: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    """(point, block) -> (status, reason) of runs that did not end well."""
+    gate: str = "pool_turnover"
+    device_reason: str | None = None
+    host: Mapping[str, Any] = field(default_factory=dict)
+    scale: Mapping[str, float] = field(default_factory=dict)
+    """Raw counter -> factor, to make a check fail."""
+    condition_fails: int | None = None
+
+
+HOST = {
+    "host_id": "0123456789ab",
+    "os": "Debian GNU/Linux 12 (bookworm)",
+    "kernel": "6.1.0-18-amd64",
+    "architecture": "x86_64",
+    "cpu_model": "An ordinary processor at 2.60GHz",
+    "cores": 2,
+    "memory_total_bytes": 24 * 1024**3,
+    "virtualisation": "kvm",
+    "filesystem": {"type": "ext4", "mount_point": "/", "options": "rw,relatime"},
+    "device": {
+        "name": "vda",
+        "major_minor": "254:0",
+        "partition": "vda1",
+        "model": "virtio",
+        "logical_block_size_bytes": 512,
+        "rotational": False,
+        "scheduler": "none",
+        "read_ahead_bytes": 131072,
+        "reason": None,
+    },
+}
+
+
+def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
+    """Write a whole sweep folder below `parent` and return it opened."""
+    sweep = sweep or Sweep()
+    rng = np.random.default_rng(sweep.seed)
+    start = datetime(2026, 1, 5, 10, 0, 0, tzinfo=UTC)
+    points = [_point(sweep, index) for index in range(len(sweep.truths))]
+    order = [(point, block) for block in range(sweep.blocks) for point in rng.permutation(len(points))]
+    plan = {
+        "experiment": sweep.experiment,
+        "engine": sweep.engine,
+        "database_bytes": sweep.database_bytes,
+        "seed": sweep.seed,
+        "points": points,
+        "runs": [
+            {"order": place, "point": int(point), "block": block, "repetition": block, "seed": 1000 + block}
+            for place, (point, block) in enumerate(order)
+        ],
+    }
+    folder = SweepFolder.create(parent, _toml(sweep), plan, {**HOST, **sweep.host}, now=start)
+    block_effects = rng.normal(0, sweep.block_noise, sweep.blocks)
+    for place, (point, block) in enumerate(order):
+        factor = math.exp(block_effects[block] + rng.normal(0, sweep.noise))
+        began = start + timedelta(seconds=40 * place)
+        _publish(folder, sweep, points[point], block, place, factor, began, rng)
+    return folder
+
+
+def _toml(sweep: Sweep) -> str:
+    pools = ", ".join(f'"{truth.pool}"' for truth in sweep.truths)
+    question = sweep.question.replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        f'format_version = 1\nname = "{sweep.experiment}"\nquestion = "{question}"\nengine = "{sweep.engine}"\n\n'
+        f"[sweep]\npool_size = [{pools}]\n"
+    )
+
+
+def _pool_bytes(sweep: Sweep, pool: str) -> int:
+    share = float(pool.rstrip("%")) / 100
+    return int(share * sweep.database_bytes) // sweep.page_size_bytes * sweep.page_size_bytes
+
+
+def _workload(sweep: Sweep) -> dict[str, Any]:
+    return {"name": "tpcc", "version": 1, "connections": 1, "warehouses": sweep.warehouses, "load_seed": 20260101}
+
+
+def _knobs(sweep: Sweep, pool: str) -> tuple[dict[str, str], dict[str, Any]]:
+    asked = {
+        "page_size": f"{sweep.page_size_bytes // 1024}KiB",
+        "pool_size": pool,
+        "io_mode": sweep.io_mode,
+        "pcache": "ours",
+        "synchronous": "off",
+        "wal_autocheckpoint": "4MiB",
+        "locking_mode": "exclusive",
+    }
+    actual = {
+        "page_size_bytes": sweep.page_size_bytes,
+        "pool_size_bytes": _pool_bytes(sweep, pool),
+        "io_mode": sweep.io_mode,
+        "pcache": "ours",
+        "synchronous": "off",
+        "wal_autocheckpoint_bytes": 4 * MIB,
+        "locking_mode": "exclusive",
+    }
+    return asked, actual
+
+
+def _point(sweep: Sweep, index: int) -> dict[str, Any]:
+    pool = sweep.truths[index].pool
+    asked, actual = _knobs(sweep, pool)
+    return {
+        "index": index,
+        "label": f"pool_size {pool}",
+        "point_key": keys.point_key(
+            experiment=sweep.experiment, engine=sweep.engine, workload=_workload(sweep), knobs_asked=asked
+        ),
+        "swept": {"pool_size": pool},
+        "knobs_asked": asked,
+        "native_knobs": actual,
+    }
+
+
+def _publish(
+    folder: SweepFolder,
+    sweep: Sweep,
+    point: dict[str, Any],
+    block: int,
+    order: int,
+    factor: float,
+    began: datetime,
+    rng: np.random.Generator,
+) -> RunRecord:
+    status, reason = sweep.statuses.get((point["index"], block), ("ok", None))
+    truth = sweep.truths[point["index"]]
+    asked, actual = _knobs(sweep, truth.pool)
+    seconds = _seconds(sweep, truth, factor) * math.exp(rng.normal(0, sweep.throughput_noise))
+    ended = began + timedelta(seconds=sweep.warm_up_seconds + seconds + 2)
+    whole = status == "ok"
+    run = {
+        "run_id": f"{order + 1:016x}",
+        "experiment": sweep.experiment,
+        "point_key": point["point_key"],
+        "actual_key": keys.actual_key(
+            engine=sweep.engine, engine_version="3.50.4", workload=_workload(sweep), knobs_actual=actual
+        ),
+        "data_key": keys.data_key({"page_size_bytes": sweep.page_size_bytes, "warehouses": sweep.warehouses}),
+        "engine": sweep.engine,
+        "engine_version": "3.50.4",
+        "workload": _workload(sweep),
+        "knobs_asked": asked,
+        "knobs_actual": actual if whole else {},
+        "point": {key: point[key] for key in ("index", "label", "swept")},
+        "repetition": block,
+        "block": block,
+        "order": order,
+        "seed": 1000 + block,
+        "host": HOST["host_id"],
+        "versions": {"bufferlab": "0.1.0", "core": "0.1.0", "python": "3.11.2"},
+        "warm_up": {"gate": sweep.gate, "seconds": float(sweep.warm_up_seconds), "transactions": 4600, "detail": None}
+        if whole
+        else None,
+        "measured": {"seconds": seconds, "transactions": sweep.transactions} if whole else None,
+        "database": {
+            "bytes_loaded": sweep.database_bytes,
+            "bytes_start": sweep.database_bytes + 2 * MIB,
+            "bytes_end": sweep.database_bytes + 7 * MIB,
+        }
+        if whole
+        else None,
+        "consistency": _consistency(sweep) if whole else None,
+        "status": status,
+        "reason": reason,
+        "started_at": began.isoformat().replace("+00:00", "Z"),
+        "ended_at": ended.isoformat().replace("+00:00", "Z"),
+    }
+    samples = _samples(sweep, truth, actual["pool_size_bytes"], factor, seconds, rng) if whole else []
+    latency = _latency(sweep, seconds) if whole else []
+    return folder.publish_run(run, samples, latency, f"worker log of run {order}\n")
+
+
+def _seconds(sweep: Sweep, truth: Truth, factor: float) -> float:
+    """A transaction takes its CPU time and its reads, one after the other."""
+    reads = truth.reads_per_new_order * factor * MIX["new_order"] / sum(MIX.values())
+    return sweep.transactions * (400 + 95 * reads) / 1e6
+
+
+def _consistency(sweep: Sweep) -> dict[str, Any]:
+    return {
+        "seconds": 1.4,
+        "conditions": [
+            {
+                "condition": number,
+                "name": f"condition {number} of clause 3.3.2",
+                "passed": number != sweep.condition_fails,
+                "violations": 3 if number == sweep.condition_fails else 0,
+            }
+            for number in range(1, 13)
+        ],
+    }
+
+
+def _rates(sweep: Sweep, truth: Truth, factor: float, seconds: float) -> dict[str, float]:
+    """Raw counter -> change over the measured window; per subject where it has one."""
+    new_orders = sweep.transactions * MIX["new_order"] / sum(MIX.values())
+    reads = truth.reads_per_new_order * factor * new_orders
+    writes = truth.writes_per_new_order * new_orders
+    gets = PAGE_GETS_PER_TRANSACTION * sweep.transactions
+    page = sweep.page_size_bytes
+    direct = sweep.io_mode == "direct"
+    changes: dict[str, float] = dict.fromkeys(
+        (name for name, metric in metrics.RAW.items() if metric.kind == "counter"), 0.0
+    )
+    changes |= {
+        "page_gets": gets,
+        "demand_misses": reads * 1.02,
+        "pages_read": reads,
+        "pages_written": writes,
+        "pages_created": 1200,
+        "db_read_bytes": round(reads) * page,
+        "db_write_bytes": round(writes) * page,
+        "wal_writes": 3 * sweep.transactions,
+        "wal_write_bytes": 3 * sweep.transactions * (page + 24),
+        "db_read_ns": reads * 95_000,
+        "db_write_ns": writes * 40_000,
+        "pool_fetches": gets * 1.01,
+        "pool_hits": gets * 1.01 - reads,
+        "pool_evictions": reads * 0.98,
+        "process_user_us": sweep.transactions * 310,
+        "process_system_us": sweep.transactions * 90,
+        "driver_cpu_us": sweep.transactions * 380,
+        "process_read_bytes": round(reads) * page if direct else 0,
+        "process_write_bytes": round(writes) * page,
+        "process_minor_faults": 900,
+        "device_reads": reads * 1.001 + 5,
+        "device_read_bytes": round(reads * 1.001 + 5) * page,
+        "device_read_ms": reads * 0.09,
+        "device_writes": writes,
+        "device_write_bytes": round(writes) * page,
+        "device_write_ms": writes * 0.2,
+        "device_busy_ms": min(0.95 * seconds * 1000, reads * 0.09),
+        "device_queue_ms": reads * 0.09 + writes * 0.2,
+        "device_flushes": 40,
+        "device_flush_ms": 60,
+        "context_switches": 52_000,
+        "interrupts": 31_000,
+        "paged_in_bytes": reads * page,
+        "paged_out_bytes": writes * page,
+    }
+    return {name: change * sweep.scale.get(name, 1.0) for name, change in changes.items()}
+
+
+def _samples(
+    sweep: Sweep, truth: Truth, pool_bytes: int, factor: float, seconds: float, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    changes = _rates(sweep, truth, factor, seconds)
+    warm, whole = sweep.warm_up_seconds, math.ceil(seconds)
+    # The share of the window's work done by each time; warm-up goes at the same pace, below zero.
+    pace = rng.normal(1.0, 0.04, warm + whole).clip(0.7)
+    done = np.concatenate([[0.0], np.cumsum(pace)])
+    done = (done - done[warm]) / (done[-1] - done[warm])
+    rows: list[dict[str, Any]] = []
+    for second in range(warm + whole + 1):
+        edge = {warm: "start", warm + whole: "end"}.get(second)
+        phase = "warm_up" if second < warm else "measure"
+        share = float(done[second] - done[0])
+        t_s = warm + seconds if edge == "end" else float(second)
+        rows += _sample(sweep, t_s, phase, edge, share, changes, pool_bytes, seconds)
+    return rows
+
+
+def _sample(
+    sweep: Sweep,
+    t_s: float,
+    phase: str,
+    edge: str | None,
+    share: float,
+    changes: Mapping[str, float],
+    pool_bytes: int,
+    seconds: float,
+) -> list[dict[str, Any]]:
+    def row(name: str, subject: str, count: float | None, value: float | None, reason: str | None) -> dict[str, Any]:
+        return {
+            "t_s": t_s,
+            "phase": phase,
+            "edge": edge,
+            "metric": name,
+            "subject": subject,
+            "count": None if count is None else round(count),
+            "value": value,
+            "reason": reason,
+            "probe": metrics.RAW[name].probe,
+        }
+
+    rows = []
+    for name, metric in metrics.RAW.items():
+        if metric.kind == "latency":
+            rows += [row(name, kind, None, 700.0, None) for kind in MIX]
+        elif name.startswith("transactions_"):
+            for kind, weight in MIX.items():
+                completed = sweep.transactions * weight / 23 * share
+                rolled_back = 0.01 * completed if kind == "new_order" else 0.0
+                committed = round(completed) - round(rolled_back)
+                rows.append(row(name, kind, committed if name.endswith("committed") else rolled_back, None, None))
+        elif metric.probe == "cpu":
+            column = name.removeprefix("cpu_").removesuffix("_us")
+            weights = {"usr": 0.22, "sys": 0.06, "iowait": 0.2, "soft": 0.01, "steal": 0.01, "idle": 0.5}
+            busy_us = share * seconds * 1e6 * weights.get(column, 0.0)
+            rows += [row(name, subject, times * busy_us, None, None) for subject, times in _CORES]
+        elif metric.probe == "device" and sweep.device_reason is not None:
+            rows.append(row(name, "", None, None, sweep.device_reason))
+        elif metric.kind == "counter":
+            subject = "vda" if metric.probe == "device" else ""
+            rows.append(row(name, subject, 7_000 + changes[name] * share, None, None))
+        else:
+            subject = "vda" if metric.probe == "device" else ""
+            rows.append(row(name, subject, None, _gauge(sweep, name, pool_bytes), None))
+    return rows
+
+
+_CORES = (("all", 2), ("cpu0", 1), ("cpu1", 1))
+
+
+def _gauge(sweep: Sweep, name: str, pool_bytes: int) -> float:
+    frames = pool_bytes / sweep.page_size_bytes
+    levels = {
+        "pool_frames": frames,
+        "pool_frames_used": frames,
+        "db_bytes": sweep.database_bytes + 5.0 * MIB,
+        "wal_bytes": 3.1 * MIB,
+        "resident_bytes": 60.0 * MIB + 1.02 * pool_bytes * sweep.scale.get("resident_bytes", 1.0),
+        "memory_total_bytes": 24.0 * 1024**3,
+    }
+    return levels.get(name, 0.0)
+
+
+def _latency(sweep: Sweep, seconds: float) -> list[dict[str, Any]]:
+    """Histograms that obey Little's law for ten terminals a warehouse and exactly the transactions measured."""
+    terminals = 10 * sweep.warehouses
+    per_transaction_us = terminals * seconds * 1e6 / sweep.transactions
+    service_us = seconds * 1e6 / sweep.transactions
+    rows = []
+    left = sweep.transactions
+    for place, (kind, weight) in enumerate(MIX.items()):
+        count = left if place == len(MIX) - 1 else round(sweep.transactions * weight / 23)
+        left -= count
+        for time, mean_us in (("service", service_us), ("queue", per_transaction_us - service_us)):
+            for low, high, share in ((0.2, 0.6, 0.3), (0.6, 1.2, 0.5), (1.2, 2.324, 0.17), (3.0, 6.6, 0.0)):
+                rows.append(_bucket(kind, time, low * mean_us, high * mean_us, round(share * count)))
+            rest = count - sum(row["count"] for row in rows if row["transaction_type"] == kind and row["time"] == time)
+            # What is left sits where the mean comes out right.
+            spent = sum(
+                (row["low_us"] + row["high_us"]) / 2 * row["count"]
+                for row in rows
+                if row["transaction_type"] == kind and row["time"] == time
+            )
+            middle = (mean_us * count - spent) / max(1, rest)
+            rows.append(_bucket(kind, time, 0.95 * middle, 1.05 * middle, rest))
+    return [row for row in rows if row["count"]]
+
+
+def _bucket(kind: str, time: str, low_us: float, high_us: float, count: int) -> dict[str, Any]:
+    return {"transaction_type": kind, "time": time, "low_us": low_us, "high_us": high_us, "count": count}
