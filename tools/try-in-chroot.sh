@@ -104,6 +104,8 @@ settings=()
 while [ "$1" != -- ]; do settings+=("$1") && shift; done
 shift
 mount --make-rprivate /
+# A mount point of its own: a machine's / stands in its mount table, and the disk under it can be found.
+mount --bind "$tree" "$tree"
 mount --rbind /dev "$tree/dev"
 mount -t proc proc "$tree/proc"
 mount --rbind /sys "$tree/sys"
