@@ -2,7 +2,78 @@
 //! No logic: what is measured lives in the crates below.
 //! Built by maturin against Python's stable ABI (3.11 and later).
 
+mod error;
+mod jobs;
+mod outcome;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bufferlab_load::event::Event;
+use bufferlab_load::failure::Failure;
+use bufferlab_load::sqlite::{direct_io, loader, run};
+use bufferlab_probe::{device, host};
 use pyo3::prelude::*;
+
+use error::{NativeError, guarded, json_text};
+
+/// Set by `cancel`; a worker process does one job, so one flag is enough.
+static CANCELLED: AtomicBool = AtomicBool::new(false);
+
+/// Hands events to Python; when Python can no longer take them, the job is stopped.
+fn deliver(on_event: &Py<PyAny>, event: &impl serde::Serialize) {
+    let Ok(text) = serde_json::to_string(event) else { return };
+    Python::attach(|py| {
+        if let Err(error) = on_event.call1(py, (text,)) {
+            error.print(py);
+            CANCELLED.store(true, Ordering::Relaxed);
+        }
+    });
+}
+
+/// One run of a workload on SQLite. See `jobs::RunJob` for the job and `outcome::RunOutcome` for the answer.
+#[pyfunction]
+fn run_sqlite(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let job = jobs::RunJob::parse(job_json)?.typed()?;
+    CANCELLED.store(false, Ordering::Relaxed);
+    let sink = |event: Event| deliver(&on_event, &event);
+    let finished = py.detach(|| guarded(|| run::run(&job, &sink, &CANCELLED)))?;
+    json_text(&outcome::RunOutcome::from(finished))
+}
+
+/// Loads a new SQLite database. See `jobs::LoadJob` and `outcome::LoadOutcome`.
+#[pyfunction]
+fn load_sqlite(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let job = jobs::LoadJob::parse(job_json)?.typed()?;
+    CANCELLED.store(false, Ordering::Relaxed);
+    let mut progress = outcome::LoadProgressEvents::new(|event| deliver(&on_event, event));
+    let loaded = py.detach(|| guarded(|| loader::load(&job, &CANCELLED, &mut |done| progress.report(done))))?;
+    json_text(&outcome::LoadOutcome::from(loaded))
+}
+
+/// Asks the running job to stop at the next transaction or partition.
+#[pyfunction]
+fn cancel() {
+    CANCELLED.store(true, Ordering::Relaxed);
+}
+
+/// Whether O_DIRECT is accepted and honoured in a directory, as JSON.
+#[pyfunction]
+fn check_direct_io(py: Python<'_>, directory: &str) -> PyResult<String> {
+    let directory = Path::new(directory);
+    let trial = py.detach(|| {
+        guarded(|| {
+            direct_io::check(directory).map_err(|error| Failure::from_io("trying direct I/O", directory, &error))
+        })
+    })?;
+    json_text(&outcome::DirectIoOutcome::new(&trial, directory))
+}
+
+/// Version of the SQLite that is built in.
+#[pyfunction]
+fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
 
 /// Version of the Rust core, recorded with every run.
 #[pyfunction]
@@ -10,9 +81,29 @@ fn core_version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
+/// The block device that holds a path, as JSON.
+#[pyfunction]
+fn resolve_device(py: Python<'_>, path: &str) -> PyResult<String> {
+    json_text(&py.detach(|| device::resolve(Path::new(path))))
+}
+
+/// The host as far as it matters to a measurement in this path, as JSON.
+#[pyfunction]
+fn host_fingerprint(py: Python<'_>, path: &str) -> PyResult<String> {
+    json_text(&py.detach(|| host::fingerprint(Path::new(path))))
+}
+
 /// The functions of the core that Python may call.
 #[pymodule(name = "_native")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("NativeError", module.py().get_type::<NativeError>())?;
+    module.add_function(wrap_pyfunction!(run_sqlite, module)?)?;
+    module.add_function(wrap_pyfunction!(load_sqlite, module)?)?;
+    module.add_function(wrap_pyfunction!(cancel, module)?)?;
+    module.add_function(wrap_pyfunction!(check_direct_io, module)?)?;
+    module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;
     module.add_function(wrap_pyfunction!(core_version, module)?)?;
+    module.add_function(wrap_pyfunction!(resolve_device, module)?)?;
+    module.add_function(wrap_pyfunction!(host_fingerprint, module)?)?;
     Ok(())
 }

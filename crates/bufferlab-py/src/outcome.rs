@@ -1,0 +1,187 @@
+//! Answers of the core in the form in which Python receives them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bufferlab_load::gate::GateEnd;
+use bufferlab_load::recorder::Bucket;
+use bufferlab_load::sqlite::direct_io::{DirectIo, filesystem_name};
+use bufferlab_load::sqlite::engine::Actual;
+use bufferlab_load::sqlite::loader::{LoadProgress, Loaded};
+use bufferlab_load::sqlite::run::{Finished, TypeLatency};
+use serde::Serialize;
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Setting {
+    Int(i64),
+    Text(String),
+}
+
+#[derive(Serialize)]
+struct WarmUp {
+    gate: Option<&'static str>,
+    seconds: f64,
+    transactions: u64,
+    misses: u64,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    seconds: f64,
+    transactions: u64,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    transaction_type: String,
+    time: &'static str,
+    /// (low, high, count), both bounds inclusive, in microseconds.
+    buckets: Vec<(f64, f64, u64)>,
+    max_us: Option<f64>,
+    mean_us: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Clock {
+    wall_start: String,
+    monotonic_start_ns: u64,
+}
+
+/// A finished run.
+#[derive(Serialize)]
+pub struct RunOutcome {
+    status: &'static str,
+    actual: BTreeMap<&'static str, Setting>,
+    warm_up: WarmUp,
+    measured: Measured,
+    latency: Vec<Latency>,
+    delivered_orders: Vec<(u32, u32, u64)>,
+    engine_version: &'static str,
+    clock: Clock,
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+impl From<TypeLatency> for Latency {
+    fn from(latency: TypeLatency) -> Self {
+        let bucket = |bucket: &Bucket| (us(bucket.low_ns), us(bucket.high_ns), bucket.count);
+        Latency {
+            buckets: latency.buckets.iter().map(bucket).collect(),
+            transaction_type: latency.transaction_type,
+            time: latency.time,
+            max_us: latency.max_ns.map(us),
+            mean_us: latency.mean_ns.map(|ns| ns / 1000.0),
+        }
+    }
+}
+
+impl From<Finished> for RunOutcome {
+    fn from(finished: Finished) -> Self {
+        let setting = |actual| match actual {
+            Actual::Int(int) => Setting::Int(int),
+            Actual::Text(text) => Setting::Text(text),
+        };
+        RunOutcome {
+            status: if finished.interrupted { "interrupted" } else { "ok" },
+            actual: finished.actual.into_iter().map(|(name, actual)| (name, setting(actual))).collect(),
+            warm_up: WarmUp {
+                gate: finished.gate.map(GateEnd::name),
+                seconds: finished.warm_up.seconds,
+                transactions: finished.warm_up.transactions,
+                misses: finished.warm_up_misses,
+            },
+            measured: Measured { seconds: finished.measured.seconds, transactions: finished.measured.transactions },
+            latency: finished.latencies.into_iter().map(Latency::from).collect(),
+            delivered_orders: finished.delivered_orders,
+            engine_version: rusqlite::version(),
+            clock: Clock {
+                wall_start: finished.clock.wall_utc,
+                monotonic_start_ns: finished.clock.monotonic_ns,
+            },
+        }
+    }
+}
+
+/// A finished load.
+#[derive(Serialize)]
+pub struct LoadOutcome {
+    rows: u64,
+    seconds: f64,
+    rows_per_s: f64,
+    bytes: u64,
+    tables: BTreeMap<&'static str, u64>,
+}
+
+impl From<Loaded> for LoadOutcome {
+    fn from(loaded: Loaded) -> Self {
+        LoadOutcome {
+            rows: loaded.rows,
+            seconds: loaded.seconds,
+            rows_per_s: loaded.rows as f64 / loaded.seconds,
+            bytes: loaded.bytes,
+            tables: loaded.tables.into_iter().collect(),
+        }
+    }
+}
+
+/// A load going on.
+#[derive(Serialize)]
+pub struct LoadEvent {
+    event: &'static str,
+    phase: &'static str,
+    done: u64,
+    total: u64,
+    t_s: f64,
+}
+
+/// Passes a load's progress on, a few times a second.
+pub struct LoadProgressEvents<F: FnMut(&LoadEvent)> {
+    deliver: F,
+    begun: Instant,
+    last: Option<Instant>,
+}
+
+impl<F: FnMut(&LoadEvent)> LoadProgressEvents<F> {
+    const INTERVAL: Duration = Duration::from_millis(250);
+
+    /// Events go to `deliver`.
+    pub fn new(deliver: F) -> Self {
+        LoadProgressEvents { deliver, begun: Instant::now(), last: None }
+    }
+
+    /// Takes one report of the loader.
+    pub fn report(&mut self, progress: LoadProgress) {
+        if self.last.is_some_and(|last| last.elapsed() < Self::INTERVAL) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let t_s = self.begun.elapsed().as_secs_f64();
+        let event = LoadEvent { event: "progress", phase: "load", done: progress.rows, total: progress.total, t_s };
+        (self.deliver)(&event);
+    }
+}
+
+/// What a trial of direct I/O showed.
+#[derive(Serialize)]
+pub struct DirectIoOutcome {
+    honoured: bool,
+    alignment_bytes: usize,
+    reason: Option<String>,
+    filesystem: String,
+}
+
+impl DirectIoOutcome {
+    /// The trial in this directory.
+    pub fn new(trial: &DirectIo, directory: &Path) -> Self {
+        DirectIoOutcome {
+            honoured: trial.honoured,
+            alignment_bytes: trial.alignment_bytes,
+            reason: (!trial.honoured).then(|| trial.reason.clone()),
+            filesystem: filesystem_name(directory),
+        }
+    }
+}
