@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import Rates
 from bufferlab.plan.make import Plan
+from bufferlab.spec import Experiment
 from bufferlab.workloads import registry as workloads
 
 _START_SECONDS = 0.5
@@ -65,9 +66,16 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
         measure_seconds=runs * measure_seconds,
         check_seconds=checked_bytes / rates.check_bytes_per_s,
         cache_bytes=(databases - loaded) * size,
-        data_bytes=size + grown_bytes + (64 << 20),
+        data_bytes=size + grown_bytes,
         results_bytes=runs * int(200_000 + 20_000 * measure_seconds),
     )
+
+
+def estimated_database_bytes(experiment: Experiment) -> int:
+    """Bytes of the loaded database at the reference page size, before it was ever loaded."""
+    workload = workloads.declaration(experiment.workload.name)
+    size = workload.estimate_bytes(experiment.workload.parameters, experiment.reference.page_size)
+    return int(size * engines.declaration(experiment.engine).size_factor)
 
 
 def count_databases(plan: Plan) -> int:

@@ -1,0 +1,286 @@
+"""Loaded databases, kept between sweeps: found by `data_key`, verified before use, loaded when missing.
+
+An entry appears whole (a renamed folder) or not at all. Its manifest holds size and SHA-256 of the
+database; a corrupt one is named, removed and loaded again. Copies for runs are restore.py's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import Behaviour
+from bufferlab.errors import EnvironmentLackingError, Problem, RunFailed
+from bufferlab.execute.progress import Progress
+from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.storage import require_space
+from bufferlab.execute.supervise import Event, Outcome, supervise
+from bufferlab.results.keys import data_key
+from bufferlab.units import format_bytes, format_duration
+
+DATABASE = "database.db"
+_MANIFEST = "manifest.json"
+_FORMAT_VERSION = 1
+_CHUNK_BYTES = 4 << 20
+_LOAD_THREADS = 2
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One loaded database, verified."""
+
+    data_key: str
+    database: Path
+    size_bytes: int
+    allocated_bytes: int
+    sha256: str
+
+
+class Datasets:
+    """The cache of loaded databases, for one engine and workload."""
+
+    def __init__(
+        self,
+        cache: Path,
+        engine: str,
+        workload: Mapping[str, Any],
+        workload_version: int,
+        *,
+        stop: StopRequest,
+        progress: Progress,
+        rates: KnownRates,
+        silent_seconds: float,
+    ) -> None:
+        self._root = cache / "data"
+        self._engine, self._workload = engine, workload
+        self._recipe_workload = {**workload, "version": workload_version}
+        self._declaration = engines.declaration(engine)
+        self._behaviour: Behaviour = engines.behaviour(engine)
+        self._stop, self._progress, self._rates = stop, progress, rates
+        self._silent_seconds = silent_seconds
+        self._verified: dict[str, Dataset] = {}
+        self.on_load: Callable[[float], None] = lambda share: None
+
+    def key(self, knobs: Mapping[str, int | str]) -> str:
+        """The `data_key` of the database these knobs need."""
+        return data_key(self._behaviour.data_recipe(self._deciding(knobs), self._recipe_workload))
+
+    def has(self, knobs: Mapping[str, int | str]) -> bool:
+        """Is it in the cache already? (Not verified.)"""
+        return (self._root / self.key(knobs) / _MANIFEST).is_file()
+
+    def get(self, knobs: Mapping[str, int | str], estimate_bytes: int) -> Dataset:
+        """The database these knobs need, from the cache or loaded now.
+
+        RunFailed when the load fails, EnvironmentLackingError when there is no room for it.
+        """
+        key = self.key(knobs)
+        known = self._verified.get(key)
+        if known is not None and _unchanged(known):
+            return known
+        self._root.mkdir(parents=True, exist_ok=True)
+        with self._locked(key):
+            dataset = self._verify(key) or self._load(key, self._deciding(knobs), estimate_bytes)
+        self._verified[key] = dataset
+        return dataset
+
+    def _deciding(self, knobs: Mapping[str, int | str]) -> dict[str, int | str]:
+        return {
+            knob.native_name: knobs[knob.native_name] for knob in self._declaration.knobs if knob.decides_file
+        }
+
+    def _verify(self, key: str) -> Dataset | None:
+        """The cached database if it is whole; None when it is missing or had to be removed."""
+        folder = self._root / key
+        if not folder.exists():
+            return None
+        try:
+            manifest = json.loads((folder / _MANIFEST).read_text())
+            stored = manifest["database"]
+            dataset = Dataset(
+                key, folder / DATABASE, stored["bytes"], manifest["allocated_bytes"], stored["sha256"]
+            )
+            found_bytes = dataset.database.stat().st_size
+            wrong = (
+                f"it holds {found_bytes} bytes, {dataset.size_bytes} were loaded"
+                if found_bytes != dataset.size_bytes
+                else "its contents are not what was loaded"
+                if self._hash(dataset.database) != dataset.sha256
+                else None
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            wrong = f"it cannot be read: {error}"
+        if wrong is None:
+            return dataset
+        self._progress.warn(
+            Problem(
+                f"a cached database is corrupt, and is loaded again: {wrong}",
+                str(folder),
+                "if this happens twice, suspect the disk",
+            )
+        )
+        shutil.rmtree(folder)
+        return None
+
+    def _load(self, key: str, knobs: dict[str, int | str], estimate_bytes: int) -> Dataset:
+        require_space(self._root, estimate_bytes, "the loaded database", "BUFFERLAB_CACHE=DIR")
+        temporary = self._root / f".tmp-{key}-{secrets.token_hex(4)}"
+        temporary.mkdir(mode=0o700)
+        try:
+            database = temporary / DATABASE
+            started = time.monotonic()
+            loaded = self._load_file(database, knobs, temporary / "worker.log")
+            seconds = time.monotonic() - started
+            consistency = self._check(database, temporary / "worker.log")
+            dataset = self._seal(temporary, key, knobs, loaded, consistency)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        self._rates.observe("load_bytes_per_s", dataset.size_bytes, seconds)
+        self._progress.say(
+            f"loaded {format_bytes(dataset.size_bytes)} in {format_duration(seconds)}"
+            f" ({loaded.get('rows', 0):,} rows); kept in {dataset.database.parent}"
+        )
+        return dataset
+
+    def _load_file(self, database: Path, knobs: dict[str, int | str], log_file: Path) -> dict[str, Any]:
+        job = {"database": str(database), "knobs": knobs, "workload": dict(self._workload), "threads": _LOAD_THREADS}
+
+        def on_event(event: Event) -> None:
+            if event.get("event") == "progress" and event.get("total"):
+                self.on_load(event["done"] / event["total"])
+
+        outcome = self._worker("load", job, log_file, on_event)
+        if outcome.kind != "ok" or outcome.result is None:
+            self._fail("the load of the database failed", outcome, database.parent)
+        # A load that was cancelled may still return; what it left is not whole.
+        self._stop.check()
+        assert outcome.result is not None
+        return outcome.result
+
+    def _check(self, database: Path, log_file: Path) -> dict[str, Any]:
+        """No run starts from a database that breaks the workload's own conditions."""
+        job = {"database": str(database), "workload": dict(self._workload), "delivered_orders": []}
+        outcome = self._worker("check", job, log_file, lambda event: None)
+        if outcome.kind != "ok" or outcome.result is None:
+            self._fail("the check of the loaded database failed", outcome, database.parent)
+        assert outcome.result is not None
+        broken = [row for row in outcome.result["conditions"] if not row["passed"]]
+        if broken:
+            names = ", ".join(f"{row['condition']} ({row['name']}: {row['violations']})" for row in broken)
+            raise RunFailed(
+                f"the loaded database breaks the workload's conditions {names}",
+                str(database.parent),
+                "this is a fault of the loader or of the disk; nothing was kept",
+            )
+        return outcome.result
+
+    def _worker(self, kind: str, job: dict[str, Any], log_file: Path, on_event: Callable[[Event], None]) -> Outcome:
+        return supervise(
+            kind,
+            self._engine,
+            job,
+            log_file=log_file,
+            stop=self._stop,
+            silent_seconds=self._silent_seconds,
+            on_event=on_event,
+        )
+
+    def _fail(self, what: str, outcome: Outcome, folder: Path) -> None:
+        self._stop.check()
+        problem = outcome.problem or Problem("no reason was given")
+        error = EnvironmentLackingError if outcome.kind in ("full_disk", "environment") else RunFailed
+        raise error(f"{what}: {problem.what}", problem.where or str(folder.parent), problem.hint)
+
+    def _seal(
+        self,
+        temporary: Path,
+        key: str,
+        knobs: dict[str, int | str],
+        loaded: dict[str, Any],
+        consistency: dict[str, Any],
+    ) -> Dataset:
+        """Write the manifest, make everything durable, and rename the folder into place."""
+        database = temporary / DATABASE
+        for beside in temporary.iterdir():
+            if beside != database:
+                beside.unlink()  # The load's log, and an empty write-ahead log.
+        sha256, size_bytes = self._hash(database), database.stat().st_size
+        allocated_bytes = self._behaviour.allocated_bytes(database)
+        database.chmod(0o400)  # Runs work on copies; nothing writes here again.
+        manifest = {
+            "format": "bufferlab-data",
+            "format_version": _FORMAT_VERSION,
+            "data_key": key,
+            "recipe": self._behaviour.data_recipe(knobs, self._recipe_workload),
+            "database": {"bytes": size_bytes, "sha256": sha256},
+            "allocated_bytes": allocated_bytes,
+            "loaded": loaded,
+            "consistency": consistency,
+            "created_at": datetime.now(UTC).isoformat(),
+        }
+        (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+        for path in (database, temporary / _MANIFEST, temporary):
+            _fsync(path)
+        temporary.rename(self._root / key)
+        _fsync(self._root)
+        return Dataset(key, self._root / key / DATABASE, size_bytes, allocated_bytes, sha256)
+
+    def _hash(self, path: Path) -> str:
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                self._stop.check()
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    @contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        """One loader per database: a second sweep waits, then finds it loaded. Leftovers of the dead go."""
+        descriptor = os.open(self._root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            said = False
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if not said:
+                        self._progress.say("another sweep is loading the same database; waiting for it")
+                        said = True
+                    self._stop.check()
+                    time.sleep(0.2)
+            for leftover in self._root.glob(f".tmp-{key}-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            yield
+        finally:
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+def _unchanged(dataset: Dataset) -> bool:
+    """Size as verified; the file cannot be written without changing its mode first."""
+    try:
+        return dataset.database.stat().st_size == dataset.size_bytes
+    except OSError:
+        return False
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

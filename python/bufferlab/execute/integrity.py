@@ -1,0 +1,90 @@
+"""What only the executor can check about a run: settings, gate, window, starting data.
+
+The checks made from the samples (engine bytes against process bytes and device bytes, and the like) are
+`results`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.execute.datasets import Dataset
+from bufferlab.execute.restore import Method
+from bufferlab.spec import Experiment
+
+Row = dict[str, str]
+
+
+def check_run(
+    experiment: Experiment,
+    engine: EngineDeclaration,
+    asked: Mapping[str, int | str],
+    result: Mapping[str, Any],
+    dataset: Dataset,
+    method: Method,
+) -> list[Row]:
+    """The rows of run.json's `integrity`."""
+    return [
+        _same_start(dataset, method),
+        _settings_applied(engine, asked, result["actual"]),
+        _warm_up_gate(result["warm_up"]),
+        _window_complete(experiment, result["measured"]),
+    ]
+
+
+def fatal(experiment: Experiment, rows: list[Row]) -> str | None:
+    """Why a run that ended well must not be used all the same, if so."""
+    by_name = {row["name"]: row for row in rows}
+    settings, gate = by_name["settings_applied"], by_name["warm_up_gate"]
+    if settings["status"] == "failed":
+        return f"not the settings asked for: {settings['detail']}"
+    if gate["status"] == "failed" and experiment.warm_up.on_cap == "fail":
+        return f"{gate['detail']}; raise [warm_up] max_transactions or max_duration"
+    return None
+
+
+def actual_by_name(engine: EngineDeclaration, actual: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings read back, under the names people write; what is no knob keeps the core's name."""
+    names = {knob.native_name: knob.name for knob in engine.knobs}
+    return {names.get(name, name): value for name, value in actual.items()}
+
+
+def _row(name: str, passed: bool, detail: str) -> Row:
+    return {"name": name, "status": "passed" if passed else "failed", "detail": detail}
+
+
+def _same_start(dataset: Dataset, method: Method) -> Row:
+    detail = f"a {method} of {dataset.size_bytes:,} bytes, SHA-256 {dataset.sha256[:16]} verified before the sweep"
+    return _row("same_start", True, detail)
+
+
+def _settings_applied(engine: EngineDeclaration, asked: Mapping[str, int | str], actual: Mapping[str, Any]) -> Row:
+    differences = [
+        f"{name}: asked {value}, actual {actual[name]}"
+        for name, value in asked.items()
+        if name in actual and actual[name] != value
+    ]
+    unread = [name for name in asked if name not in actual]
+    detail = "; ".join(differences) or "every setting reads back as asked"
+    if unread:
+        detail += f"; not read back: {', '.join(unread)}"
+    return _row("settings_applied", not differences, detail)
+
+
+def _warm_up_gate(warm_up: Mapping[str, Any]) -> Row:
+    spent = f"after {warm_up['transactions']:,} transactions and {warm_up['seconds']:.1f} s"
+    if warm_up["gate"] == "cap":
+        return _row("warm_up_gate", False, f"the warm-up hit its cap {spent}: the pool may not have been in steady state")
+    return _row("warm_up_gate", True, f"{warm_up['gate']} {spent}")
+
+
+def _window_complete(experiment: Experiment, measured: Mapping[str, Any]) -> Row:
+    done, asked = measured["transactions"], experiment.measure.transactions
+    if asked is None:
+        return _row("window_complete", True, f"{done:,} transactions in {measured['seconds']:.1f} s, ended by time")
+    if done >= asked:
+        return _row("window_complete", True, f"{done:,} transactions")
+    cap_s = experiment.measure.max_seconds
+    return _row("window_complete", False, f"the time cap of {cap_s:g} s ended it after {done:,} of {asked:,} transactions")

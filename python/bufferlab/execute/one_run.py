@@ -1,0 +1,287 @@
+"""One run, from copy to published record: whatever happens to it becomes a row with a reason.
+
+The copy is deleted afterwards in every case. Which runs there are, and in which order, is sweep.py's.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.errors import BufferlabError, Interrupted, RunFailed
+from bufferlab.execute.datasets import DATABASE, Dataset
+from bufferlab.execute.integrity import actual_by_name, check_run, fatal
+from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.restore import Method, restore
+from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.storage import is_full
+from bufferlab.execute.supervise import Event, Outcome, supervise
+from bufferlab.plan import PlannedRun, Point
+from bufferlab.plan.grid import workload_identity
+from bufferlab.results.keys import actual_key
+from bufferlab.results.store import RunRecord, SweepFolder, latency_rows, new_run_id, sample_rows
+from bufferlab.spec import Experiment
+from bufferlab.units import format_bytes
+
+NO_LIMIT = 2**53 - 1
+"""A count no window reaches: the core measures by time then."""
+
+OnStage = Callable[[str, float], None]
+"""Told the stage a run is in, and the share of it that is done."""
+
+
+@dataclass
+class Setting:
+    """What all runs of a sweep have in common."""
+
+    experiment: Experiment
+    engine: EngineDeclaration
+    folder: SweepFolder
+    scratch: Path
+    method: Method
+    versions: dict[str, str]
+    host_id: str
+    stop: StopRequest
+    rates: KnownRates
+
+
+@dataclass
+class _Gathered:
+    """What a run has given so far: kept and published also when it ends badly."""
+
+    run: dict[str, Any]
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    latency: list[dict[str, Any]] = field(default_factory=list)
+    log: str = ""
+    sizes: list[int] = field(default_factory=list)
+
+
+def execute_run(
+    setting: Setting,
+    planned: PlannedRun,
+    point: Point,
+    dataset: Callable[[], Dataset],
+    on_stage: OnStage,
+) -> RunRecord:
+    """Do the run and publish it, as ok, failed or interrupted. Raises only when it cannot be published."""
+    run_id = new_run_id()
+    home = setting.scratch / run_id
+    gathered = _Gathered(_identity(setting, planned, point, run_id))
+    try:
+        home.mkdir()
+        _do(setting, planned, point, dataset(), home, gathered, on_stage)
+    except Interrupted:
+        _end(gathered, "interrupted", f"interrupted by {setting.stop.name}")
+    except BufferlabError as error:
+        _end(gathered, "failed", " ".join(part for part in (error.what, error.where and f"({error.where})") if part))
+    except OSError as error:
+        what = "no space left for the run's copy of the database" if is_full(error) else str(error)
+        _end(gathered, "failed", f"{what} ({home.parent})")
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    gathered.run["ended_at"] = _now()
+    return setting.folder.publish_run(gathered.run, gathered.samples, gathered.latency, gathered.log)
+
+
+def _do(
+    setting: Setting,
+    planned: PlannedRun,
+    point: Point,
+    dataset: Dataset,
+    home: Path,
+    gathered: _Gathered,
+    on_stage: OnStage,
+) -> None:
+    database = home / DATABASE
+    gathered.run |= {"data_key": dataset.data_key}
+    _restore(setting, dataset, database, on_stage)
+    log_file = home / "worker.log"
+    outcome = supervise(
+        "run",
+        setting.experiment.engine,
+        run_job(setting.experiment, point, planned.seed, database),
+        log_file=log_file,
+        stop=setting.stop,
+        silent_seconds=setting.experiment.limits.worker_silent,
+        on_event=lambda event: _hear(event, gathered, on_stage),
+    )
+    gathered.log = outcome.log
+    gathered.run["database"] = {
+        "bytes_loaded": dataset.size_bytes,
+        "bytes_start": gathered.sizes[0] if gathered.sizes else None,
+        "bytes_end": gathered.sizes[-1] if len(gathered.sizes) > 1 else None,
+    }
+    if outcome.result is None:
+        _end(gathered, "interrupted" if outcome.kind == "interrupted" else "failed", _reason(outcome))
+        return
+    _keep_result(setting, point, dataset, outcome.result, gathered)
+    if outcome.kind == "interrupted":
+        _end(gathered, "interrupted", f"interrupted by {setting.stop.name or 'a stop request'}")
+        return
+    _check(setting, outcome.result, database, log_file, gathered, on_stage)
+
+
+def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> dict[str, Any]:
+    """The core's job for one run."""
+    measure, warm_up = experiment.measure, experiment.warm_up
+    return {
+        "database": str(database),
+        "knobs": point.native_knobs,
+        "workload": {**workload_job(experiment), "seed": seed},
+        "warm_up": {"max_transactions": warm_up.max_transactions, "max_seconds": warm_up.max_duration},
+        "measure": {"transactions": measure.transactions or NO_LIMIT, "max_seconds": measure.max_seconds},
+        "sample_interval_ms": max(1, round(measure.sample_interval * 1000)),
+    }
+
+
+def workload_job(experiment: Experiment) -> dict[str, Any]:
+    """The workload as the core's jobs name it."""
+    return {"name": experiment.workload.name, **experiment.workload.parameters}
+
+
+def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) -> dict[str, Any]:
+    experiment, engine = setting.experiment, setting.engine
+    return {
+        "run_id": run_id,
+        "experiment": experiment.name,
+        "point_key": point.point_key,
+        "source": engine.source,
+        "inputs": engine.inputs,
+        "interval_kind": "between-run",
+        "clock": engine.clock,
+        "engine": engine.name,
+        "workload": workload_identity(experiment),
+        "knobs_asked": point.knobs_asked,
+        "point": {"index": point.index, "label": point.label, "swept": point.swept},
+        "repetition": planned.repetition,
+        "block": planned.block,
+        "order": planned.order,
+        "seed": planned.seed,
+        "host": setting.host_id,
+        "versions": setting.versions,
+        "status": "failed",
+        "reason": "the run did not end",
+        "started_at": _now(),
+    }
+
+
+def _restore(setting: Setting, dataset: Dataset, database: Path, on_stage: OnStage) -> None:
+    on_stage("copying", 0.0)
+    started = time.monotonic()
+    restore(dataset.database, database, setting.method, setting.stop.check)
+    setting.rates.observe("restore_bytes_per_s", dataset.size_bytes, time.monotonic() - started)
+
+
+def _hear(event: Event, gathered: _Gathered, on_stage: OnStage) -> None:
+    """Keep a sample; pass on how far the run is."""
+    match event.get("event"):
+        case "sample":
+            gathered.samples += sample_rows(event)
+            if event.get("edge"):
+                gathered.sizes += [
+                    int(value["value"])
+                    for value in event["values"]
+                    if value["metric"] == "db_bytes" and value.get("value") is not None
+                ]
+        case "progress":
+            share = event["done"] / event["total"] if event.get("total") else 0.0
+            on_stage(_STAGES.get(event["phase"], event["phase"]), share)
+        case "phase":
+            on_stage(_STAGES.get(event["phase"], event["phase"]), 0.0)
+
+
+_STAGES = {"warm_up": "warming up", "measure": "measuring", "closing": "closing"}
+
+
+def _keep_result(
+    setting: Setting, point: Point, dataset: Dataset, result: dict[str, Any], gathered: _Gathered
+) -> None:
+    actual = actual_by_name(setting.engine, result["actual"])
+    gathered.latency = latency_rows(result["latency"])
+    gathered.run |= {
+        "engine_version": result["engine_version"],
+        "knobs_actual": actual,
+        "actual_key": actual_key(
+            engine=setting.engine.name,
+            engine_version=result["engine_version"],
+            workload=workload_identity(setting.experiment),
+            knobs_actual=actual,
+        ),
+        "warm_up": result["warm_up"],
+        "measured": result["measured"],
+        "integrity": check_run(setting.experiment, setting.engine, point.native_knobs, result, dataset, setting.method),
+    }
+    for stage in ("warm_up", "measured"):
+        setting.rates.observe("transactions_per_s", result[stage]["transactions"], result[stage]["seconds"])
+
+
+def _check(
+    setting: Setting,
+    result: dict[str, Any],
+    database: Path,
+    log_file: Path,
+    gathered: _Gathered,
+    on_stage: OnStage,
+) -> None:
+    """The consistency conditions, outside the window; a run on broken data is never used."""
+    on_stage("checking", 0.0)
+    started = time.monotonic()
+    size_bytes = database.stat().st_size
+    job = {
+        "database": str(database),
+        "workload": workload_job(setting.experiment),
+        "delivered_orders": result["delivered_orders"],
+    }
+    outcome = supervise(
+        "check",
+        setting.experiment.engine,
+        job,
+        log_file=log_file,
+        stop=setting.stop,
+        silent_seconds=setting.experiment.limits.worker_silent,
+        on_event=lambda event: None,
+    )
+    gathered.log = outcome.log
+    if outcome.result is None:
+        if outcome.kind == "interrupted":
+            raise Interrupted(setting.stop.signal_number or 2)
+        raise RunFailed(f"the consistency check failed: {_reason(outcome)}")
+    setting.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
+    gathered.run["consistency"] = {name: outcome.result[name] for name in ("seconds", "conditions")}
+    broken = [row for row in outcome.result["conditions"] if not row["passed"]]
+    if broken:
+        names = ", ".join(f"{row['condition']} ({row['name']})" for row in broken)
+        raise RunFailed(f"the data is inconsistent after the run: condition {names} violated")
+    reason = fatal(setting.experiment, gathered.run["integrity"])
+    _end(gathered, "failed" if reason else "ok", reason)
+
+
+def _end(gathered: _Gathered, status: str, reason: str | None) -> None:
+    gathered.run |= {"status": status, "reason": reason}
+
+
+def _reason(outcome: Outcome) -> str:
+    problem = outcome.problem
+    if problem is None:
+        return f"the worker ended as {outcome.kind}"
+    parts = [problem.what, problem.where and f"({problem.where})", problem.hint and f"; {problem.hint}"]
+    return " ".join(part for part in parts if part).replace(" ;", ";")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def describe(record: RunRecord) -> str:
+    """The run in one line, for people."""
+    run = record.run
+    measured = run.get("measured") or {}
+    spent = f"{measured['transactions']:,} transactions in {measured['seconds']:.1f} s" if measured else ""
+    size = f", database {format_bytes(run['database']['bytes_end'])}" if (run.get("database") or {}).get("bytes_end") else ""
+    return f"{run['point']['label']}, block {run['block'] + 1}: {run['reason'] or spent + size}"

@@ -1,0 +1,85 @@
+"""Which runs of a sweep folder are still to do, and whether it may be resumed at all.
+
+A run done again moves its failed predecessor to superseded/, so that nothing is dropped and nothing counted twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bufferlab.errors import DataFileError, Problem, SpecError
+from bufferlab.plan import Plan
+from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.spec import Experiment, loads
+
+SUPERSEDED = "superseded"
+
+
+def open_for_resume(path: Path) -> tuple[SweepFolder, Experiment]:
+    """The folder and the experiment it was made for. DataFileError when either is damaged."""
+    folder = SweepFolder.open(path)
+    try:
+        experiment = loads(folder.experiment_toml, str(path / "experiment.toml"))
+    except SpecError as error:
+        raise DataFileError(
+            f"experiment.toml of the sweep cannot be used: {error.what}",
+            error.where,
+            "it must be as `bufferlab run` wrote it; use another copy of the folder",
+        ) from error
+    return folder, experiment
+
+
+def require_same_experiment(stored: Experiment, given: Experiment, path: Path) -> None:
+    """Refuse to mix two experiments in one folder."""
+    differences = stored.same_work(given)
+    if differences:
+        raise SpecError(
+            f"the experiment given is not the one of the folder: {', '.join(differences)} differ",
+            str(path / "experiment.toml"),
+            f"leave EXPERIMENT and its options out to resume what the folder holds: bufferlab run --resume {path}",
+        )
+
+
+def require_same_plan(folder: SweepFolder, plan: Plan) -> None:
+    """Refuse when today's plan is another one: other bytes of data, or a plan.json that was changed."""
+    stored, now = folder.plan, plan.as_dict()
+    differences = [key for key in now if key not in ("format_version",) and stored.get(key) != now[key]]
+    if differences:
+        raise SpecError(
+            f"the plan of the folder is not the one made today: {', '.join(differences)} differ",
+            str(folder.path / "plan.json"),
+            "the engine, the loader or the folder changed since; start a new sweep",
+        )
+
+
+def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Problem]:
+    """What was another version when the sweep began: its runs are compared all the same, so the user must know."""
+    stored: dict[str, Any] = folder.plan.get("versions", {})
+    return [
+        Problem(
+            f"{name} is {now}; the runs before the resume had {stored.get(name, 'another')}",
+            str(folder.path),
+            "runs of different versions are compared with each other; a new sweep avoids it",
+        )
+        for name, now in versions.items()
+        if stored.get(name) != now
+    ]
+
+
+def done_cells(folder: SweepFolder) -> set[tuple[int, int]]:
+    """Point and block of every run that needs not be done again."""
+    return {_cell(record) for record in folder.runs() if record.ok}
+
+
+def supersede(folder: SweepFolder, new: RunRecord) -> None:
+    """Put aside earlier attempts at the same cell, whose place the new run takes."""
+    for record in folder.runs():
+        if _cell(record) == _cell(new) and record.run_id != new.run_id and not record.ok:
+            aside = folder.path / SUPERSEDED
+            aside.mkdir(exist_ok=True)
+            record.folder.rename(aside / record.folder.name)
+
+
+def _cell(record: RunRecord) -> tuple[int, int]:
+    return (int(record.run["point"]["index"]), int(record.run["block"]))

@@ -1,0 +1,168 @@
+"""Where data may live: file systems, free space, directories that can be written, leftovers of the dead.
+
+Refuses early and clearly; copies nothing (restore.py does).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.units import format_bytes
+
+SCRATCH = ".bufferlab-work"
+_MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
+_SPARE_BYTES = 1 << 20
+_STALE_SECONDS = 60.0
+
+
+def cache_root() -> Path:
+    """Where loaded databases and rates are kept: $BUFFERLAB_CACHE, or the user's cache folder."""
+    if own := os.environ.get("BUFFERLAB_CACHE"):
+        return Path(own).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "bufferlab"
+
+
+def data_directory(flag: Path | None, out: Path) -> Path:
+    """Where the copies that runs work on live: --data-dir, $BUFFERLAB_DATA, or beside the results."""
+    return (flag or Path(os.environ.get("BUFFERLAB_DATA") or out)).absolute()
+
+
+def require_directory(directory: Path, purpose: str, flag: str) -> None:
+    """Make the directory and write to it once, or EnvironmentLackingError: better now than after the load."""
+    probe = directory / f".bufferlab-{secrets.token_hex(4)}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"bufferlab")
+        probe.unlink()
+    except OSError as error:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+        raise EnvironmentLackingError(
+            f"the directory for {purpose} cannot be written: {error.strerror}",
+            str(directory),
+            f"choose another with {flag}",
+        ) from error
+
+
+def require_disk(directory: Path, flag: str) -> None:
+    """Refuse a file system in memory: reads from it would measure nothing."""
+    kind = filesystem_of(directory)
+    if kind in _MEMORY_FILE_SYSTEMS:
+        raise EnvironmentLackingError(
+            f"the data would live in memory ({kind}), where reads cost nothing",
+            str(directory),
+            f"choose a directory on a disk with {flag}",
+        )
+
+
+def require_space(directory: Path, need_bytes: int, purpose: str, flag: str) -> None:
+    """Refuse to start what would fill the disk."""
+    free_bytes = shutil.disk_usage(directory).free
+    if free_bytes < need_bytes + _SPARE_BYTES:
+        raise EnvironmentLackingError(
+            f"{purpose} needs about {format_bytes(need_bytes + _SPARE_BYTES)}; {format_bytes(free_bytes)} are free",
+            str(directory),
+            f"free some space, choose another directory with {flag}, or ask for fewer --warehouses",
+        )
+
+
+def filesystem_of(path: Path) -> str:
+    """The type of the file system that holds an existing path: "ext4", "tmpfs"; "" when it cannot be told."""
+    device = os.stat(path).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    best, found = -1, ""
+    text = str(path.resolve())
+    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+        for line in mounts:
+            fields = line.split()
+            point, kind = fields[4], fields[fields.index("-") + 1]
+            inside = text == point or text.startswith(point.rstrip("/") + "/")
+            # Subvolumes have device numbers of their own; the longest mount point decides then.
+            rank = len(point) + (1_000_000 if fields[2] == wanted else 0)
+            if inside and rank > best:
+                best, found = rank, kind
+    return found
+
+
+def is_full(error: OSError) -> bool:
+    """Was it the disk, or the user's quota, that was full?"""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def scratch(data_dir: Path) -> Iterator[Path]:
+    """A folder for one sweep's copies, gone afterwards whatever happens; those of dead sweeps go first.
+
+    The folder is locked while its owner lives (flock on the folder itself), so that what a killed sweep
+    left can be told from what a living one uses.
+    """
+    root = data_dir / SCRATCH
+    with _locked(data_dir):
+        root.mkdir(exist_ok=True)
+        _clean(root)
+        own = root / secrets.token_hex(6)
+        own.mkdir(mode=0o700)
+        descriptor = os.open(own, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield own
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+        os.close(descriptor)
+        with suppress(OSError), _locked(data_dir):
+            root.rmdir()
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold a sweep folder while runs are added to it: two resumes of one folder would do them twice."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise EnvironmentLackingError(
+                "another process is adding runs to this sweep folder", str(folder), "wait for it to end"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def clean_temporaries(out: Path) -> None:
+    """Remove folders a killed sweep was about to create; those of a living one are younger."""
+    for leftover in out.glob(".tmp-*"):
+        with suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _clean(root: Path) -> None:
+    for leftover in root.iterdir():
+        with suppress(OSError):
+            descriptor = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(leftover, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

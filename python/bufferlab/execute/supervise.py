@@ -1,0 +1,193 @@
+"""Starts a worker, reads what it says, and ends it: by request, by time, or when it goes silent.
+
+A worker never takes this process with it. What the worker's words mean is the caller's business.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bufferlab.errors import Problem
+from bufferlab.execute.stop import StopRequest
+
+Event = dict[str, Any]
+
+_POLL_SECONDS = 0.1
+_GRACE_SECONDS = 30.0
+"""How long a worker asked to stop may take to close its database."""
+_LOG_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a worker ended: with a result, or with a problem of some kind."""
+
+    result: dict[str, Any] | None
+    kind: str
+    """"ok", or the kind of failure: the core's kinds, "crash", "silent", "killed", "interrupted"."""
+    problem: Problem | None
+    log: str
+
+
+def supervise(
+    kind: str,
+    engine: str,
+    job: dict[str, Any],
+    *,
+    log_file: Path,
+    stop: StopRequest,
+    silent_seconds: float,
+    on_event: Callable[[Event], None],
+) -> Outcome:
+    """Run one job in a worker of its own and wait for it to end."""
+    envelope = {"kind": kind, "engine": engine, "job": job, "parent_pid": os.getpid()}
+    with log_file.open("ab") as log:
+        # -P: a module in the current folder must not shadow one of Python's. A session of its own: Ctrl-C at
+        # the terminal reaches us alone, and whatever the worker starts can be ended with it.
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        watch = _Watch(process, stop, silent_seconds, on_event)
+        _send_job(process, envelope)
+        watch.until_end()
+    finally:
+        _end(process)
+    return _outcome(process, watch, _tail(log_file))
+
+
+class _Watch:
+    """Reads a worker's events until its output ends."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        stop: StopRequest,
+        silent_seconds: float,
+        on_event: Callable[[Event], None],
+    ) -> None:
+        self.process, self.stop, self.on_event = process, stop, on_event
+        self.silent_seconds = silent_seconds
+        self.last: Event | None = None
+        self.gave_up: str | None = None
+        self._heard = time.monotonic()
+        self._asked: float | None = None
+
+    def until_end(self) -> None:
+        assert self.process.stdout is not None
+        descriptor = self.process.stdout.fileno()
+        os.set_blocking(descriptor, False)
+        rest = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while True:
+                if selector.select(_POLL_SECONDS):
+                    chunk = os.read(descriptor, 1 << 16)
+                    if not chunk:
+                        return
+                    self._heard = time.monotonic()
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        self._hear(line)
+                if self._must_end():
+                    _kill(self.process)
+                    return
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            event: Event = json.loads(line)
+        except ValueError:
+            self.gave_up = "the worker said something that is not an event"
+            return
+        if event.get("event") in ("result", "error"):
+            self.last = event
+        else:
+            self.on_event(event)
+
+    def _must_end(self) -> bool:
+        now = time.monotonic()
+        if self.gave_up:
+            return True
+        if self.stop.requested and self._asked is None:
+            self._asked = now
+            with suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGTERM)
+        if self._asked is not None and (self.stop.impatient or now - self._asked > _GRACE_SECONDS):
+            self.gave_up = "it did not stop when asked"
+        elif now - self._heard > self.silent_seconds:
+            self.gave_up = f"it said nothing for {self.silent_seconds:g} s"
+        return self.gave_up is not None
+
+
+def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> None:
+    """The job is one line; standard input stays open behind it, as the worker's lifeline."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # It died at once; its log says why.
+        process.stdin.write(json.dumps(envelope).encode() + b"\n")
+        process.stdin.flush()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the worker and whatever it started: it leads a process group of its own."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Whatever happened, nothing is left running."""
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+
+def _outcome(process: subprocess.Popen[bytes], watch: _Watch, log: str) -> Outcome:
+    last, stop = watch.last, watch.stop
+    if last is not None and last["event"] == "result":
+        result: dict[str, Any] = last["result"]
+        return Outcome(result, "interrupted" if result.get("status") == "interrupted" else "ok", None, log)
+    if last is not None:
+        problem = Problem(str(last.get("what")), last.get("where"), last.get("hint"))
+        return Outcome(None, "interrupted" if stop.requested else str(last["kind"]), problem, log)
+    if stop.requested:
+        what = f"interrupted by {stop.name}" + (f"; {watch.gave_up}" if watch.gave_up else "")
+        return Outcome(None, "interrupted", Problem(what), log)
+    if watch.gave_up:
+        hint = "see worker.log; a slow device may need a larger [limits] worker_silent"
+        return Outcome(None, "silent", Problem(f"the worker was killed: {watch.gave_up}", None, hint), log)
+    return Outcome(None, "crash", _crash(process.returncode, log), log)
+
+
+def _crash(code: int, log: str) -> Problem:
+    if code >= 0:
+        last_line = log.strip().rsplit("\n", 1)[-1]
+        return Problem(f"the worker ended with code {code} and no result", None, last_line or "see worker.log")
+    name = signal.Signals(-code).name
+    hint = "the kernel may have run out of memory: see dmesg" if code == -signal.SIGKILL else "see worker.log"
+    return Problem(f"the worker was ended by {name}", None, hint)
+
+
+def _tail(log_file: Path) -> str:
+    with log_file.open("rb") as file:
+        file.seek(max(0, log_file.stat().st_size - _LOG_BYTES))
+        return file.read().decode("utf-8", "replace")

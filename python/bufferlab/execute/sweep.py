@@ -1,0 +1,297 @@
+"""A whole sweep: host checked, device locked, data loaded, every run done and published, nothing left behind.
+
+Reads as the pipeline; each step is its own file. Draws nothing and computes no result.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bufferlab import __version__
+from bufferlab.engines import registry as engines
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, RunFailed
+from bufferlab.execute import host, resume, storage
+from bufferlab.execute.datasets import Dataset, Datasets
+from bufferlab.execute.device_lock import device_lock
+from bufferlab.execute.one_run import Setting, describe, execute_run, workload_job
+from bufferlab.execute.progress import Pace, Progress, Silent, Status
+from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.restore import probe_method
+from bufferlab.execute.stop import StopRequest
+from bufferlab.plan import Estimate, Plan, PlannedRun, estimate, make
+from bufferlab.plan.estimate import estimated_database_bytes
+from bufferlab.plan.grid import needs_database_bytes
+from bufferlab.results.store import SweepFolder
+from bufferlab.spec import Experiment, to_toml
+from bufferlab.workloads import registry as workloads
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Where a sweep works, and what it may share."""
+
+    data_dir: Path | None = None
+    share_device: bool = False
+
+
+@dataclass
+class SweepOutcome:
+    """The folder, and how the sweep ended."""
+
+    folder: SweepFolder
+    failed: int = 0
+    signal_number: int | None = None
+    """The signal that interrupted it, if one did."""
+
+
+@dataclass
+class _Sweep:
+    """The state of a sweep in progress."""
+
+    experiment: Experiment
+    options: SweepOptions
+    out: Path
+    progress: Progress
+    stop: StopRequest
+    rates: KnownRates
+    datasets: Datasets
+    pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0, 0))
+    load_failures: dict[str, str] = field(default_factory=dict)
+
+
+def run_sweep(
+    experiment: Experiment,
+    out: Path,
+    resume_from: Path | None = None,
+    progress: Progress | None = None,
+    options: SweepOptions | None = None,
+) -> SweepOutcome:
+    """Measure every point of the experiment; or, with `resume_from`, what that folder lacks.
+
+    A failed run is a published row and the sweep goes on. Raises when the sweep cannot begin, and Interrupted when
+    it was stopped before its folder existed.
+    """
+    progress, options = progress or Silent(), options or SweepOptions()
+    folder = resume.open_for_resume(resume_from)[0] if resume_from else None
+    out = folder.path.parent if folder else out.absolute()
+    data_dir = storage.data_directory(options.data_dir, out)
+    cache = storage.cache_root()
+    _require_host(experiment, out, data_dir, cache)
+    with StopRequest() as stop, ExitStack() as stack:
+        stack.enter_context(device_lock(data_dir, share=options.share_device))
+        if folder:
+            stack.enter_context(storage.folder_lock(folder.path))
+            folder.clean_temporaries()
+        storage.clean_temporaries(out)
+        scratch = stack.enter_context(storage.scratch(data_dir))
+        sweep = _begin(experiment, options, out, cache, progress, stop)
+        plan = _plan(sweep, data_dir, cache)
+        setting = _setting(sweep, plan, folder, scratch, data_dir)
+        try:
+            return _run_all(sweep, plan, setting)
+        finally:
+            sweep.rates.save()
+
+
+def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
+    """The plan and what it will cost, on a database of the estimated size. Touches nothing."""
+    cache = storage.cache_root()
+    rates = _known_rates(experiment, cache)
+    plan = make(experiment, estimated_database_bytes(experiment))
+    loaded = 0
+    with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
+        loaded = _cached(experiment, plan, cache)
+    return plan, estimate(plan, rates.now, loaded=loaded)
+
+
+def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path) -> None:
+    """Everything that can be refused before any work: engine, directories, file system, direct I/O."""
+    declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
+    behaviour.find()
+    storage.require_directory(out, "the results", "--out")
+    storage.require_directory(data_dir, "the data", "--data-dir or $BUFFERLAB_DATA")
+    storage.require_directory(cache, "loaded databases", "$BUFFERLAB_CACHE")
+    if declaration.needs_disk:
+        storage.require_disk(data_dir, "--data-dir or $BUFFERLAB_DATA")
+    points = make(experiment, estimated_database_bytes(experiment)).points
+    lacking = {
+        Problem(check.detail, f"{experiment.engine}: {check.name}", check.hint)
+        for point in points
+        for check in behaviour.check_directory(data_dir, point.native_knobs)
+        if not check.ok
+    }
+    if lacking:
+        first, *more = sorted(lacking, key=lambda problem: problem.what)
+        raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
+
+
+def _known_rates(experiment: Experiment, cache: Path) -> KnownRates:
+    key = f"{experiment.engine}/{experiment.workload.name}"
+    return KnownRates(cache, key, engines.declaration(experiment.engine).rates)
+
+
+def _begin(
+    experiment: Experiment, options: SweepOptions, out: Path, cache: Path, progress: Progress, stop: StopRequest
+) -> _Sweep:
+    rates = _known_rates(experiment, cache)
+    datasets = _datasets(experiment, cache, stop, progress, rates)
+    return _Sweep(experiment, options, out, progress, stop, rates, datasets)
+
+
+def _datasets(
+    experiment: Experiment, cache: Path, stop: StopRequest, progress: Progress, rates: KnownRates
+) -> Datasets:
+    return Datasets(
+        cache,
+        experiment.engine,
+        workload_job(experiment),
+        workloads.declaration(experiment.workload.name).version,
+        stop=stop,
+        progress=progress,
+        rates=rates,
+        silent_seconds=experiment.limits.worker_silent,
+    )
+
+
+def _cached(experiment: Experiment, plan: Plan, cache: Path) -> int:
+    """How many of the plan's databases are in the cache."""
+    datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
+    by_key = {datasets.key(point.native_knobs): point for point in plan.points}
+    return sum(datasets.has(point.native_knobs) for point in by_key.values())
+
+
+def _plan(sweep: _Sweep, data_dir: Path, cache: Path) -> Plan:
+    """Room checked, the reference database loaded if a share needs it, then the plan on its real size."""
+    experiment, progress = sweep.experiment, sweep.progress
+    guess = make(experiment, estimated_database_bytes(experiment))
+    cost = estimate(guess, sweep.rates.now, loaded=_cached(experiment, guess, cache))
+    storage.require_space(data_dir, cost.data_bytes, "a run's copy of the database", "--data-dir")
+    storage.require_space(sweep.out, cost.results_bytes, "the results", "--out")
+    sweep.pace = Pace(cost.load_seconds, (cost.seconds - cost.load_seconds) / len(guess.runs), len(guess.runs))
+    runs = len(guess.runs)
+
+    def on_load(share: float) -> None:
+        left = cost.load_seconds * (1 - share) + sweep.pace.run_seconds * runs
+        done = cost.load_seconds * share / max(cost.seconds, 1e-9)
+        progress.show(Status("loading the database", 0, runs, "", done, left))
+
+    sweep.datasets.on_load = on_load
+    if not needs_database_bytes(experiment):
+        return guess
+    on_load(0.0)
+    reference = sweep.datasets.get(_reference_knobs(guess), guess.database_bytes)
+    return make(experiment, reference.allocated_bytes)
+
+
+def _reference_knobs(plan: Plan) -> dict[str, int | str]:
+    """The first point's knobs at the reference page size: the database a share is a share of."""
+    declaration = engines.declaration(plan.experiment.engine)
+    page = declaration.by_name()[declaration.page_knob].native_name
+    return {**plan.points[0].native_knobs, page: plan.experiment.reference.page_size}
+
+
+def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Path, data_dir: Path) -> Setting:
+    experiment = sweep.experiment
+    found = engines.behaviour(experiment.engine).find()
+    versions = {
+        "bufferlab": __version__,
+        "core": found.core_version,
+        "python": platform.python_version(),
+        experiment.engine: found.version,
+    }
+    host_facts = host.fingerprint(data_dir)
+    if folder is None:
+        document: dict[str, Any] = {**plan.as_dict(), "versions": versions}
+        folder = SweepFolder.create(sweep.out, to_toml(experiment), document, host_facts)
+    else:
+        resume.require_same_plan(folder, plan)
+        for problem in resume.version_warnings(folder, versions):
+            sweep.progress.warn(problem)
+    probe = storage.cache_root() / "rates.json"
+    probe.touch()
+    return Setting(
+        experiment=experiment,
+        engine=engines.declaration(experiment.engine),
+        folder=folder,
+        scratch=scratch,
+        method=probe_method(probe, scratch),
+        versions=versions,
+        host_id=host_facts["host_id"],
+        stop=sweep.stop,
+        rates=sweep.rates,
+    )
+
+
+def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
+    outcome = SweepOutcome(setting.folder)
+    done = resume.done_cells(setting.folder)
+    resuming = bool(setting.folder.runs())
+    todo = [run for run in plan.runs if run.cell not in done]
+    if resuming:
+        sweep.progress.say(f"{len(plan.runs) - len(todo)} of {len(plan.runs)} runs are there; {len(todo)} to do")
+    for place, run in enumerate(todo):
+        if sweep.stop.requested:
+            break
+        started = time.monotonic()
+        record = execute_run(
+            setting,
+            run,
+            plan.points[run.point],
+            lambda run=run: _dataset(sweep, plan, run),  # type: ignore[misc]
+            _stage_reporter(sweep, plan, todo, place, started),
+        )
+        if resuming:
+            resume.supersede(setting.folder, record)
+        sweep.pace.finish(run.point, time.monotonic() - started)
+        _tell(sweep, record.run["status"], describe(record), len(plan.runs) - len(todo) + place + 1, len(plan.runs))
+        outcome.failed += record.run["status"] == "failed"
+    outcome.signal_number = sweep.stop.signal_number
+    return outcome
+
+
+def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:
+    """The run's database. A load that failed once is not tried again for every run that needs it."""
+    knobs = plan.points[run.point].native_knobs
+    key = sweep.datasets.key(knobs)
+    if key in sweep.load_failures:
+        raise RunFailed(sweep.load_failures[key])
+    try:
+        return sweep.datasets.get(knobs, plan.database_bytes)
+    except Interrupted:
+        raise
+    except BufferlabError as error:
+        sweep.load_failures[key] = error.what
+        raise
+
+
+def _stage_reporter(
+    sweep: _Sweep, plan: Plan, todo: list[PlannedRun], place: int, started: float
+) -> Callable[[str, float], None]:
+    """Turns a run's stages into the state of the whole sweep."""
+    run = todo[place]
+    label = f"{plan.points[run.point].label}, block {run.block + 1}"
+    number, runs = len(plan.runs) - len(todo) + place + 1, len(plan.runs)
+
+    def on_stage(stage: str, share: float) -> None:
+        now_s = time.monotonic() - started
+        this_left = max(0.0, sweep.pace.expected(run.point) - now_s)
+        left = this_left + sum(sweep.pace.expected(later.point) for later in todo[place + 1 :])
+        spent = sum(sweep.pace.finished_s) + now_s
+        shown = f"{stage} {share:.0%}" if share else stage
+        sweep.progress.show(Status(shown, number, runs, label, spent / max(spent + left, 1e-9), left))
+
+    return on_stage
+
+
+def _tell(sweep: _Sweep, status: str, line: str, number: int, runs: int) -> None:
+    text = f"run {number} of {runs}: {line}"
+    if status == "ok":
+        sweep.progress.say(text)
+    else:
+        sweep.progress.warn(Problem(text, None, "its samples and worker.log are in its run folder"))
