@@ -37,6 +37,12 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
+impl From<u32> for Value<'_> {
+    fn from(int: u32) -> Self {
+        Value::Int(int.into())
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Cell {
     Null,

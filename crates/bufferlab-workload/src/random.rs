@@ -102,8 +102,12 @@ mod tests {
         let first = |seed, name, numbers: &[u64]| Random::stream(seed, name, numbers).bits();
         let base = first(1, "stock", &[3, 4]);
         assert_eq!(base, first(1, "stock", &[3, 4]));
-        let others =
-            [first(2, "stock", &[3, 4]), first(1, "item", &[3, 4]), first(1, "stock", &[4, 3]), first(1, "stock", &[3])];
+        let others = [
+            first(2, "stock", &[3, 4]),
+            first(1, "item", &[3, 4]),
+            first(1, "stock", &[4, 3]),
+            first(1, "stock", &[3]),
+        ];
         assert!(!others.contains(&base), "two different streams begin alike");
     }
 

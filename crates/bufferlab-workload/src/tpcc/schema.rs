@@ -79,8 +79,7 @@ const fn nullable(column: Column) -> Column {
     Column { nullable: true, ..column }
 }
 
-const ITEM: &[Column] =
-    &[int("i_id"), int("i_im_id"), text("i_name", 24), cents("i_price"), text("i_data", 50)];
+const ITEM: &[Column] = &[int("i_id"), int("i_im_id"), text("i_name", 24), cents("i_price"), text("i_data", 50)];
 
 const WAREHOUSE: &[Column] = &[
     int("w_id"),

@@ -1,42 +1,178 @@
 //! The driver of one connection: chooses transactions for its terminals, draws their inputs, executes them.
+//!
+//! Terminals take turns, each for one transaction, without keying or think times; the types come from one
+//! shuffled deck for each driver. Nothing here reads a clock: dates come from a counter, so equal seeds leave
+//! equal databases (with several drivers, up to the order in which the engine lets them go).
 
-use crate::client::{Client, ClientError, Outcome, Planned, Workload};
+mod answers;
+mod customer;
+mod deck;
+mod delivery;
+mod inputs;
+mod new_order;
+mod order_status;
+mod payment;
+mod stock_level;
+mod terminals;
+
+use deck::{DELIVERY, Deck, NEW_ORDER, ORDER_STATUS, PAYMENT, STOCK_LEVEL};
+use inputs::{CustomerInput, DeliveryInput, InputSource, NewOrderInput, PaymentInput, StockLevelInput};
+use terminals::{Terminal, terminals_of};
+
+pub use inputs::InputCounts;
+
+use crate::client::{Batch, Client, ClientError, Outcome, Planned, Workload};
+use crate::random::Random;
+use crate::tpcc::population::LOAD_DATE_US;
+use crate::tpcc::random::NuRandConstants;
+use crate::tpcc::schema::DISTRICTS;
 use crate::tpcc::{TpccConfig, TpccConfigError};
 
 /// The transaction types, by the indices of [`Planned::transaction_type`].
 pub const TRANSACTION_TYPES: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
 
-/// How often the driver drew the choices whose shares the specification fixes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InputCounts {
-    /// New-Orders planned.
-    pub new_orders: u64,
+/// The run's first date: one day after the load's.
+const RUN_DATE_US: i64 = LOAD_DATE_US + 24 * 3_600 * 1_000_000;
+/// How far the date moves with each transaction planned.
+const TRANSACTION_STEP_US: i64 = 1_000;
+
+/// What the terminal would be shown of the last executed transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionOutput {
+    /// An order was entered, or would have been, had its last item existed.
+    NewOrder {
+        /// O_ID.
+        order: u32,
+        /// Amount after discount and taxes, of the lines whose item exists.
+        total_cents: i64,
+        /// Lines shown as "B" for brand: item and stock are both "ORIGINAL".
+        brand_lines: u32,
+    },
+    /// A payment was booked.
+    Payment {
+        /// C_ID.
+        customer: u32,
+        /// C_BALANCE after the payment.
+        balance_cents: i64,
+    },
+    /// The last order of a customer.
+    OrderStatus {
+        /// C_ID.
+        customer: u32,
+        /// C_BALANCE.
+        balance_cents: i64,
+        /// O_ID.
+        order: u32,
+        /// Number of its lines.
+        lines: u32,
+        /// Sum of their amounts.
+        amount_cents: i64,
+    },
+    /// Orders were delivered.
+    Delivery {
+        /// For each district the order delivered, if it had any.
+        delivered: [Option<u32>; DISTRICTS as usize],
+    },
+    /// Items were counted.
+    StockLevel {
+        /// Distinct items below the threshold.
+        low_stock: u32,
+    },
 }
 
-/// Output
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransactionOutput {}
+/// The planned transaction with its inputs.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per driver, and a box would be allocated per transaction")]
+enum Input {
+    NewOrder(NewOrderInput),
+    Payment(PaymentInput),
+    OrderStatus(CustomerInput),
+    Delivery(DeliveryInput),
+    StockLevel(StockLevelInput),
+}
 
-/// TPC-C
+impl Input {
+    fn read_only(&self) -> bool {
+        matches!(self, Input::OrderStatus(_) | Input::StockLevel(_))
+    }
+}
+
+/// The memory transactions work in; kept between them so that they allocate nothing.
+#[derive(Debug, Default)]
+struct Batches {
+    reads: Batch,
+    details: Batch,
+    writes: Batch,
+    text: String,
+}
+
+/// TPC-C for one connection.
 #[derive(Debug)]
 pub struct TpccDriver {
+    constants: NuRandConstants,
+    terminals: Vec<Terminal>,
+    next_terminal: usize,
+    random: Random,
+    deck: Deck,
+    inputs: InputSource,
+    planned: Option<Input>,
+    now_us: i64,
+    batches: Batches,
+    output: Option<TransactionOutput>,
     delivered_orders: Vec<u64>,
 }
 
 impl TpccDriver {
-    /// The driver `driver_index` of `drivers`.
+    /// The driver `driver_index` of `drivers`, which share the terminals and nothing else.
     ///
     /// # Errors
-    /// [`TpccConfigError`].
+    /// [`TpccConfigError`] when there is no such driver, or no terminal for it.
     pub fn new(config: TpccConfig, driver_index: u32, drivers: u32) -> Result<Self, TpccConfigError> {
-        let _ = (config, driver_index, drivers);
-        todo!()
+        let numbers = [u64::from(driver_index), u64::from(drivers)];
+        Ok(TpccDriver {
+            constants: NuRandConstants::choose(config.load_seed(), config.run_seed()),
+            terminals: terminals_of(&config, driver_index, drivers)?,
+            next_terminal: 0,
+            random: Random::stream(config.run_seed(), "tpcc driver", &numbers),
+            deck: Deck::new(),
+            inputs: InputSource::new(&config),
+            planned: None,
+            now_us: RUN_DATE_US,
+            batches: Batches::default(),
+            output: None,
+            delivered_orders: vec![0; (config.warehouses() * DISTRICTS) as usize],
+        })
     }
 
     /// Orders this driver has delivered, for each district: index `(warehouse - 1) * 10 + district - 1`.
     #[must_use]
     pub fn delivered_orders(&self) -> &[u64] {
         &self.delivered_orders
+    }
+
+    /// How often each choice fell whose share the specification fixes, over all transactions planned.
+    #[must_use]
+    pub fn input_counts(&self) -> &InputCounts {
+        self.inputs.counts()
+    }
+
+    /// The constants of NURand, to be recorded with the results (2.1.6.1).
+    #[must_use]
+    pub fn constants(&self) -> &NuRandConstants {
+        &self.constants
+    }
+
+    /// What the last executed transaction found, if there was one and it did not fail.
+    #[must_use]
+    pub fn last_output(&self) -> Option<&TransactionOutput> {
+        self.output.as_ref()
+    }
+
+    fn count_delivered(&mut self, warehouse: u32, delivered: &[Option<u32>]) {
+        let first = (warehouse as usize - 1) * DISTRICTS as usize;
+        for (count, order) in self.delivered_orders[first..].iter_mut().zip(delivered) {
+            *count += u64::from(order.is_some());
+        }
     }
 }
 
@@ -46,15 +182,48 @@ impl Workload for TpccDriver {
     }
 
     fn terminals(&self) -> usize {
-        todo!()
+        self.terminals.len()
     }
 
     fn plan(&mut self) -> Planned {
-        todo!()
+        let terminal = self.next_terminal;
+        self.next_terminal = (terminal + 1) % self.terminals.len();
+        self.now_us += TRANSACTION_STEP_US;
+        let transaction_type = self.deck.deal(&mut self.random);
+        let (place, random, inputs) = (self.terminals[terminal], &mut self.random, &mut self.inputs);
+        self.planned = Some(match transaction_type {
+            NEW_ORDER => Input::NewOrder(inputs.new_order(place, random)),
+            PAYMENT => Input::Payment(inputs.payment(place, random)),
+            ORDER_STATUS => Input::OrderStatus(inputs.order_status(place, random)),
+            DELIVERY => Input::Delivery(inputs.delivery(place, random)),
+            STOCK_LEVEL => Input::StockLevel(inputs.stock_level(place, random)),
+            other => unreachable!("no card is of type {other}"),
+        });
+        Planned { transaction_type, terminal }
     }
 
+    /// # Panics
+    /// When nothing was planned.
     fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
-        let _ = client;
-        todo!()
+        let input = self.planned.expect("a transaction is planned before it is executed");
+        self.output = None;
+        client.begin(input.read_only())?;
+        let (now_us, batches) = (self.now_us, &mut self.batches);
+        let (outcome, output) = match &input {
+            Input::NewOrder(input) => new_order::execute(input, now_us, batches, client)?,
+            Input::Payment(input) => payment::execute(input, now_us, batches, client)?,
+            Input::OrderStatus(input) => order_status::execute(input, batches, client)?,
+            Input::Delivery(input) => delivery::execute(input, now_us, batches, client)?,
+            Input::StockLevel(input) => stock_level::execute(input, batches, client)?,
+        };
+        match outcome {
+            Outcome::Committed => client.commit()?,
+            Outcome::RolledBack => client.rollback()?,
+        }
+        if let (Input::Delivery(input), TransactionOutput::Delivery { delivered }) = (&input, &output) {
+            self.count_delivered(input.warehouse, delivered);
+        }
+        self.output = Some(output);
+        Ok(outcome)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::tpcc::schema::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ITEMS, MAX_ORDER_LINES, MIN_ORDER_LINES, ORDERS, TableId};
+use crate::tpcc::schema::{
+    CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ITEMS, MAX_ORDER_LINES, MIN_ORDER_LINES, ORDERS, TableId,
+};
 
 /// Rows of ITEM and STOCK in one partition.
 const ITEMS_PER_PARTITION: u32 = 5_000;
@@ -74,7 +76,9 @@ pub fn partitions(warehouses: u32) -> Vec<Partition> {
                     cut(&mut all, table, (warehouse, 0), (1, ITEMS), ITEMS_PER_PARTITION);
                 }
             }
-            TableId::Customer | TableId::History => each_district(&mut all, table, warehouses, (1, CUSTOMERS), CUSTOMERS),
+            TableId::Customer | TableId::History => {
+                each_district(&mut all, table, warehouses, (1, CUSTOMERS), CUSTOMERS)
+            }
             TableId::Orders => each_district(&mut all, table, warehouses, (1, ORDERS), ORDERS),
             TableId::NewOrder => {
                 each_district(&mut all, table, warehouses, (FIRST_UNDELIVERED_ORDER, ORDERS), ORDERS);

@@ -1,0 +1,62 @@
+//! Reading what a client answered, with an error that names the statement and its parameters when it is wrong.
+
+use crate::client::{Batch, ClientError, Value};
+use crate::tpcc::statements::spec;
+
+/// The one row a read must have found.
+pub(super) fn expect_row(batch: &Batch, call: usize) -> Result<(), ClientError> {
+    match batch.rows(call) {
+        1 => Ok(()),
+        rows => Err(wrong(batch, call, &format!("found {rows} rows, not 1"))),
+    }
+}
+
+/// The rows a write must have touched.
+pub(super) fn expect_affected(batch: &Batch, call: usize, rows: u64) -> Result<(), ClientError> {
+    match batch.affected(call) {
+        affected if affected == rows => Ok(()),
+        affected => Err(wrong(batch, call, &format!("wrote {affected} rows, not {rows}"))),
+    }
+}
+
+/// Checks that every write of the batch touched exactly one row.
+pub(super) fn expect_single_writes(batch: &Batch) -> Result<(), ClientError> {
+    (0..batch.len())
+        .filter(|&call| spec(batch.statement(call)).columns == 0)
+        .try_for_each(|call| expect_affected(batch, call, 1))
+}
+
+/// A column that holds an integer.
+pub(super) fn int(batch: &Batch, call: usize, row: usize, column: usize) -> Result<i64, ClientError> {
+    match value(batch, call, row, column) {
+        Value::Int(int) => Ok(int),
+        other => Err(wrong(batch, call, &format!("column {column} is {other:?}, not an integer"))),
+    }
+}
+
+/// An integer that identifies a row, hence is positive and small.
+pub(super) fn id(batch: &Batch, call: usize, row: usize, column: usize) -> Result<u32, ClientError> {
+    let id = int(batch, call, row, column)?;
+    u32::try_from(id).map_err(|_| wrong(batch, call, &format!("column {column} is {id}, not a key")))
+}
+
+/// A column that holds text.
+pub(super) fn text(batch: &Batch, call: usize, row: usize, column: usize) -> Result<&str, ClientError> {
+    match value(batch, call, row, column) {
+        Value::Text(text) => Ok(text),
+        other => Err(wrong(batch, call, &format!("column {column} is {other:?}, not text"))),
+    }
+}
+
+/// A column of a row that the caller knows to be there.
+fn value(batch: &Batch, call: usize, row: usize, column: usize) -> Value<'_> {
+    batch.value(call, spec(batch.statement(call)).columns, row, column)
+}
+
+/// The error for data that is not what was loaded or written before.
+#[cold]
+pub(super) fn wrong(batch: &Batch, call: usize, finding: &str) -> ClientError {
+    let name = spec(batch.statement(call)).name;
+    let params: Vec<Value<'_>> = (0..batch.param_count(call)).map(|index| batch.param(call, index)).collect();
+    ClientError::Data { message: format!("{name} with {params:?} {finding}") }
+}

@@ -1,0 +1,25 @@
+//! Finding the customer of Payment and Order-Status, by number or by last name.
+
+use super::answers::{id, wrong};
+use super::inputs::{CustomerChoice, CustomerInput};
+use crate::client::{Batch, ClientError, Value};
+use crate::tpcc::statements::LIST_CUSTOMERS_BY_NAME;
+
+/// Adds the search by name to a batch, when the customer is named.
+pub(super) fn list_by_name(input: &CustomerInput, batch: &mut Batch) -> Option<usize> {
+    let CustomerChoice::Name(name) = input.choice else { return None };
+    let params = [input.warehouse.into(), input.district.into(), Value::Text(name.as_str())];
+    Some(batch.call(LIST_CUSTOMERS_BY_NAME, &params))
+}
+
+/// The number of the customer: given, or of the row in the middle, rounded up, of those listed (2.5.2.2).
+pub(super) fn chosen(input: &CustomerInput, batch: &Batch, list: Option<usize>) -> Result<u32, ClientError> {
+    match (input.choice, list) {
+        (CustomerChoice::Id(customer), _) => Ok(customer),
+        (CustomerChoice::Name(_), Some(list)) => match batch.rows(list) {
+            0 => Err(wrong(batch, list, "found no customer of that name")),
+            rows => id(batch, list, rows.div_ceil(2) - 1, 0),
+        },
+        (CustomerChoice::Name(name), None) => unreachable!("{name:?} was not searched for"),
+    }
+}

@@ -1,0 +1,66 @@
+//! The mix of transactions by a shuffled deck of cards (5.2.4.2).
+
+use crate::random::Random;
+
+/// New-Order, the type whose completions every figure is divided by.
+pub(super) const NEW_ORDER: usize = 0;
+/// Payment.
+pub(super) const PAYMENT: usize = 1;
+/// Order-Status.
+pub(super) const ORDER_STATUS: usize = 2;
+/// Delivery.
+pub(super) const DELIVERY: usize = 3;
+/// Stock-Level.
+pub(super) const STOCK_LEVEL: usize = 4;
+
+/// Cards of each type: the smallest deck that meets the minimum shares of 5.2.3.
+const CARDS_OF_TYPE: [usize; 5] = [10, 10, 1, 1, 1];
+const CARDS: usize = 23;
+
+/// Twenty-three cards, dealt to the end and then shuffled again, so the mix is exact in every deck.
+#[derive(Debug)]
+pub(super) struct Deck {
+    cards: [usize; CARDS],
+    dealt: usize,
+}
+
+impl Deck {
+    /// A deck to be shuffled before its first card.
+    pub(super) fn new() -> Self {
+        let mut cards = [0; CARDS];
+        let types = CARDS_OF_TYPE.iter().enumerate().flat_map(|(card, &count)| std::iter::repeat_n(card, count));
+        for (place, card) in cards.iter_mut().zip(types) {
+            *place = card;
+        }
+        Deck { cards, dealt: CARDS }
+    }
+
+    /// The transaction type of the next card.
+    pub(super) fn deal(&mut self, random: &mut Random) -> usize {
+        if self.dealt == CARDS {
+            random.shuffle(&mut self.cards);
+            self.dealt = 0;
+        }
+        self.dealt += 1;
+        self.cards[self.dealt - 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_deck_holds_the_exact_mix_in_a_new_order() {
+        let mut random = Random::stream(5, "deck", &[]);
+        let mut deck = Deck::new();
+        let mut previous = Vec::new();
+        for _ in 0..100 {
+            let dealt: Vec<usize> = (0..CARDS).map(|_| deck.deal(&mut random)).collect();
+            let counts = [0, 1, 2, 3, 4].map(|card| dealt.iter().filter(|&&other| other == card).count());
+            assert_eq!(counts, [10, 10, 1, 1, 1]);
+            assert_ne!(dealt, previous);
+            previous = dealt;
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The inputs of the five transactions (2.4.1 to 2.8.1), drawn before execution so that a retry has the same.
+//!
+//! Where one warehouse leaves no other to be remote, work stays at home, as in every known implementation.
+
+use super::terminals::Terminal;
+use crate::random::Random;
+use crate::tpcc::TpccConfig;
+use crate::tpcc::random::{LastName, NuRand, NuRandConstants, last_name};
+use crate::tpcc::schema::{DISTRICTS, ITEMS, MAX_ORDER_LINES, MIN_ORDER_LINES};
+
+/// How many transactions were planned and how often each choice fell whose share the specification fixes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputCounts {
+    /// New-Orders planned.
+    pub new_orders: u64,
+    /// New-Orders to be rolled back because their last item does not exist: 1 %.
+    pub unused_items: u64,
+    /// Lines of the planned New-Orders.
+    pub order_lines: u64,
+    /// Lines supplied by another warehouse: 1 %, or none with one warehouse.
+    pub remote_lines: u64,
+    /// Payments planned.
+    pub payments: u64,
+    /// Payments by a customer of another warehouse: 15 %, or none with one warehouse.
+    pub remote_payments: u64,
+    /// Payments that name their customer instead of numbering it: 60 %.
+    pub payments_by_name: u64,
+    /// Order-Statuses planned.
+    pub order_statuses: u64,
+    /// Order-Statuses that name their customer: 60 %.
+    pub order_statuses_by_name: u64,
+    /// Deliveries planned.
+    pub deliveries: u64,
+    /// Stock-Levels planned.
+    pub stock_levels: u64,
+}
+
+/// One line of an order as the customer gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LineInput {
+    pub(super) item: u32,
+    pub(super) supply_warehouse: u32,
+    pub(super) quantity: u32,
+}
+
+/// Most lines, as a length.
+pub(super) const MAX_LINES: usize = MAX_ORDER_LINES as usize;
+
+/// Inputs of New-Order (2.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NewOrderInput {
+    pub(super) warehouse: u32,
+    pub(super) district: u32,
+    pub(super) customer: u32,
+    lines: [LineInput; MAX_LINES],
+    line_count: usize,
+    /// Positions of the lines whose item exists, by supplying warehouse and item.
+    stock_order: [usize; MAX_LINES],
+    /// The last line's item does not exist, which the transaction is to find out.
+    pub(super) unused_item: bool,
+}
+
+impl NewOrderInput {
+    /// The lines in the order of OL_NUMBER.
+    pub(super) fn lines(&self) -> &[LineInput] {
+        &self.lines[..self.line_count]
+    }
+
+    /// How many lines have an item that exists: they come first.
+    pub(super) fn valid_lines(&self) -> usize {
+        self.line_count - usize::from(self.unused_item)
+    }
+
+    /// Positions of the valid lines in the order in which their stock is to be locked: two New-Orders that need
+    /// the same two rows then meet at the first and cannot deadlock.
+    pub(super) fn stock_order(&self) -> &[usize] {
+        &self.stock_order[..self.valid_lines()]
+    }
+
+    /// O_ALL_LOCAL.
+    pub(super) fn all_local(&self) -> bool {
+        self.lines().iter().all(|line| line.supply_warehouse == self.warehouse)
+    }
+}
+
+/// How Payment and Order-Status say which customer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CustomerChoice {
+    Id(u32),
+    Name(LastName),
+}
+
+/// A customer of some district.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CustomerInput {
+    pub(super) warehouse: u32,
+    pub(super) district: u32,
+    pub(super) choice: CustomerChoice,
+}
+
+/// Inputs of Payment (2.5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PaymentInput {
+    pub(super) warehouse: u32,
+    pub(super) district: u32,
+    pub(super) customer: CustomerInput,
+    pub(super) amount_cents: i64,
+}
+
+/// Inputs of Delivery (2.7.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DeliveryInput {
+    pub(super) warehouse: u32,
+    pub(super) carrier: u32,
+}
+
+/// Inputs of Stock-Level (2.8.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StockLevelInput {
+    pub(super) warehouse: u32,
+    pub(super) district: u32,
+    pub(super) threshold: u32,
+}
+
+/// Draws inputs and counts the choices.
+#[derive(Debug)]
+pub(super) struct InputSource {
+    warehouses: u32,
+    last_names: NuRand,
+    customers: NuRand,
+    items: NuRand,
+    counts: InputCounts,
+}
+
+impl InputSource {
+    pub(super) fn new(config: &TpccConfig) -> Self {
+        let constants = NuRandConstants::choose(config.load_seed(), config.run_seed());
+        InputSource {
+            warehouses: config.warehouses(),
+            last_names: NuRand::last_name(constants.run_last_name),
+            customers: NuRand::customer_id(constants.run_customer_id),
+            items: NuRand::item_id(constants.run_item_id),
+            counts: InputCounts::default(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> &InputCounts {
+        &self.counts
+    }
+
+    pub(super) fn new_order(&mut self, terminal: Terminal, random: &mut Random) -> NewOrderInput {
+        let district = random.between(1, DISTRICTS);
+        let customer = self.customers.draw(random);
+        let line_count = random.between(MIN_ORDER_LINES, MAX_ORDER_LINES) as usize;
+        let unused_item = random.percent(1);
+        let mut lines = [LineInput::default(); MAX_LINES];
+        for line in &mut lines[..line_count] {
+            *line = self.line(terminal.warehouse, random);
+        }
+        if unused_item {
+            lines[line_count - 1].item = ITEMS + 1;
+        }
+        let mut stock_order: [usize; MAX_LINES] = std::array::from_fn(|position| position);
+        stock_order[..line_count - usize::from(unused_item)]
+            .sort_unstable_by_key(|&position| (lines[position].supply_warehouse, lines[position].item, position));
+        self.counts.new_orders += 1;
+        self.counts.unused_items += u64::from(unused_item);
+        let warehouse = terminal.warehouse;
+        NewOrderInput { warehouse, district, customer, lines, line_count, stock_order, unused_item }
+    }
+
+    fn line(&mut self, home: u32, random: &mut Random) -> LineInput {
+        let item = self.items.draw(random);
+        let supply_warehouse = if random.percent(1) { self.other_warehouse(home, random) } else { home };
+        self.counts.order_lines += 1;
+        self.counts.remote_lines += u64::from(supply_warehouse != home);
+        LineInput { item, supply_warehouse, quantity: random.between(1, 10) }
+    }
+
+    pub(super) fn payment(&mut self, terminal: Terminal, random: &mut Random) -> PaymentInput {
+        let district = random.between(1, DISTRICTS);
+        let home = terminal.warehouse;
+        let (warehouse, customer_district) = if random.percent(85) {
+            (home, district)
+        } else {
+            (self.other_warehouse(home, random), random.between(1, DISTRICTS))
+        };
+        let choice = self.customer_choice(random);
+        self.counts.payments += 1;
+        self.counts.remote_payments += u64::from(warehouse != home);
+        self.counts.payments_by_name += u64::from(matches!(choice, CustomerChoice::Name(_)));
+        PaymentInput {
+            warehouse: home,
+            district,
+            customer: CustomerInput { warehouse, district: customer_district, choice },
+            amount_cents: i64::from(random.between(100, 500_000)),
+        }
+    }
+
+    pub(super) fn order_status(&mut self, terminal: Terminal, random: &mut Random) -> CustomerInput {
+        let district = random.between(1, DISTRICTS);
+        let choice = self.customer_choice(random);
+        self.counts.order_statuses += 1;
+        self.counts.order_statuses_by_name += u64::from(matches!(choice, CustomerChoice::Name(_)));
+        CustomerInput { warehouse: terminal.warehouse, district, choice }
+    }
+
+    pub(super) fn delivery(&mut self, terminal: Terminal, random: &mut Random) -> DeliveryInput {
+        self.counts.deliveries += 1;
+        DeliveryInput { warehouse: terminal.warehouse, carrier: random.between(1, 10) }
+    }
+
+    pub(super) fn stock_level(&mut self, terminal: Terminal, random: &mut Random) -> StockLevelInput {
+        self.counts.stock_levels += 1;
+        let Terminal { warehouse, district } = terminal;
+        StockLevelInput { warehouse, district, threshold: random.between(10, 20) }
+    }
+
+    fn customer_choice(&self, random: &mut Random) -> CustomerChoice {
+        if random.percent(60) {
+            CustomerChoice::Name(last_name(self.last_names.draw(random)))
+        } else {
+            CustomerChoice::Id(self.customers.draw(random))
+        }
+    }
+
+    fn other_warehouse(&self, home: u32, random: &mut Random) -> u32 {
+        if self.warehouses == 1 {
+            return home;
+        }
+        let other = random.between(1, self.warehouses - 1);
+        other + u32::from(other >= home)
+    }
+}
