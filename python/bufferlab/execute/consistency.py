@@ -1,0 +1,191 @@
+"""The workload's consistency conditions, checked by a second client: Python's sqlite3 on the closed file.
+
+Shares no code with what loaded or changed the data. A condition is a query in
+workloads/<name>/consistency/condition_NN.sql that returns one row per violation; its first line says what must hold.
+Reads only: the database, and the log beside it if there is one, are left as they were.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bufferlab.errors import DataFileError, InternalError
+from bufferlab.units import MIB
+
+INITIAL_DELIVERED = 2100
+"""Orders of each district that TPC-C loads as delivered (4.3.3.1); smaller test databases say their own."""
+
+# About twenty interrupts a second: SQLite executes some tens of millions of its instructions a second.
+_INSTRUCTIONS_PER_INTERRUPT = 1_000_000
+_NOT_OURS = "is this the workload's database? load it again with the command that made it"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One consistency condition of a workload's specification."""
+
+    number: int
+    name: str
+    query: str
+
+
+def conditions(workload: str) -> list[Condition]:
+    """The conditions of a workload, in the specification's order; none if it has no folder of them."""
+    folder = importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency")
+    if not folder.is_dir():
+        return []
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return [_parsed(file.name, file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
+
+
+def check(
+    database: Path,
+    workload: Mapping[str, Any],
+    delivered: Sequence[Sequence[int]],
+    cache_bytes: int = 256 * MIB,
+    interrupt: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Check every condition of the workload on a closed database.
+
+    `delivered` is [warehouse, district, orders delivered since the load]. `interrupt` is called some twenty times
+    a second and stops the check by raising. A violated condition is a result, not an error; DataFileError is
+    for a file that cannot be read as the workload's database.
+
+    Returns {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}, where `example`
+    is the first violation as {column: value}, or None.
+    """
+    started = time.monotonic()
+    calls = _Interrupts(interrupt)
+    with _as_data_file_errors(database, calls), closing(_open(database)) as connection:
+        calls.install(connection)
+        _use_memory(connection, cache_bytes)
+        _expect_warehouses(connection, database, workload.get("warehouses"))
+        _give_deliveries(connection, delivered)
+        parameters = {"initial_delivered": int(workload.get("initial_delivered", INITIAL_DELIVERED))}
+        rows = [_row(connection, each, parameters) for each in conditions(workload["name"])]
+    return {"seconds": time.monotonic() - started, "conditions": rows}
+
+
+def _row(connection: sqlite3.Connection, condition: Condition, parameters: dict[str, int]) -> dict[str, Any]:
+    cursor = connection.execute(condition.query, parameters)
+    first = cursor.fetchone()
+    # Counted one by one: a file that breaks everywhere must not fill memory with its violations.
+    violations = 0 if first is None else 1 + sum(1 for _ in cursor)
+    columns = [column[0] for column in cursor.description]
+    return {
+        "condition": condition.number,
+        "name": condition.name,
+        "passed": violations == 0,
+        "violations": violations,
+        "example": None if first is None else dict(zip(columns, first, strict=True)),
+    }
+
+
+def _open(database: Path) -> sqlite3.Connection:
+    if not database.is_file():
+        raise DataFileError("there is no database file to check", str(database))
+    # Without a log there is nothing but the file: immutable reads it without locks and leaves no files beside it.
+    # With one, the log holds part of the data (a journal: what must be undone) and SQLite has to see it.
+    mode = "mode=ro" if _has_log(database) else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{database.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
+
+
+def _use_memory(connection: sqlite3.Connection, cache_bytes: int) -> None:
+    # Not through mmap: it was 4 % faster, and a bad sector would end the process where read() gives an error.
+    connection.execute(f"PRAGMA cache_size = -{cache_bytes // 1024}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def _has_log(database: Path) -> bool:
+    logs = (database.with_name(database.name + suffix) for suffix in ("-wal", "-journal"))
+    return any(log.exists() and log.stat().st_size > 0 for log in logs)
+
+
+def _expect_warehouses(connection: sqlite3.Connection, database: Path, expected: int | None) -> None:
+    """That there is data at all: nothing breaks in empty tables."""
+    (found,) = connection.execute("SELECT count(*) FROM warehouse").fetchone()
+    if found == 0 or (expected is not None and found != expected):
+        raise DataFileError(
+            f"the database has {found} warehouses where {expected or 'some'} are expected", str(database), _NOT_OURS
+        )
+
+
+def _give_deliveries(connection: sqlite3.Connection, delivered: Sequence[Sequence[int]]) -> None:
+    connection.execute(
+        "CREATE TEMPORARY TABLE delivered (w_id INTEGER, d_id INTEGER, orders INTEGER, PRIMARY KEY (w_id, d_id))"
+    )
+    connection.executemany(
+        "INSERT INTO delivered VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET orders = orders + excluded.orders", delivered
+    )
+
+
+class _Interrupts:
+    """Calls `interrupt` from inside SQLite and keeps what it raised: SQLite itself only learns that it must stop."""
+
+    def __init__(self, interrupt: Callable[[], None] | None) -> None:
+        self.raised: BaseException | None = None
+        self._interrupt = interrupt
+
+    def install(self, connection: sqlite3.Connection) -> None:
+        """From now on the connection calls."""
+        if self._interrupt is not None:
+            connection.set_progress_handler(self._called, _INSTRUCTIONS_PER_INTERRUPT)
+
+    def _called(self) -> int:
+        assert self._interrupt is not None
+        try:
+            self._interrupt()
+        except BaseException as error:  # KeyboardInterrupt and SystemExit too: all of them must come out.
+            self.raised = error
+            return 1
+        return 0
+
+
+@contextmanager
+def _as_data_file_errors(database: Path, calls: _Interrupts) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if calls.raised is not None:
+            raise calls.raised from None
+        raise _data_file_error(database, error) from error
+
+
+def _data_file_error(database: Path, error: sqlite3.Error) -> DataFileError:
+    """What SQLite's error means for the person who has this file. Codes: https://sqlite.org/rescode.html."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    match name.split("_")[1] if "_" in name else "":
+        case "NOTADB":
+            what, hint = "the file is not a SQLite database", _NOT_OURS
+        case "CORRUPT":
+            what, hint = "the database is damaged", "load it again; if that happens twice, check the disk"
+        case "BUSY":
+            what, hint = "another program has the database open and locked", "stop it and check again"
+        case "CANTOPEN" | "READONLY":
+            what = "the database cannot be read together with the log beside it"
+            hint = "open it once with sqlite3 as a user who may write there, so that SQLite recovers it"
+        case "ERROR":
+            what, hint = f"the workload's conditions cannot be asked of this database: {error}", _NOT_OURS
+        case _:
+            what, hint = f"the database cannot be read: {error}", "check the disk and the file's permissions"
+    return DataFileError(what, str(database), hint)
+
+
+def _parsed(file_name: str, query: str) -> Condition:
+    number = re.fullmatch(r"condition_(\d+)\.sql", file_name)
+    name = re.match(r"-- .*?: (.+)\n", query)
+    if number is None or name is None:
+        raise InternalError(
+            f"{file_name} is not a consistency condition: its name must be condition_NN.sql and its first line "
+            "`-- CLAUSE: what must hold`",
+            file_name,
+        )
+    return Condition(int(number[1]), name[1], query)
