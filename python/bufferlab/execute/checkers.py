@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import ChecksItself
+from bufferlab.engines.behaviour import ChecksItself, EngineFailure
+
+_SIGN_OF_LIFE_SECONDS = 1.0
 
 
-def check(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
+def check(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None], stopped: Event) -> dict[str, Any]:
     """The workload's conditions on the job's database: {seconds, conditions}."""
     if engines.declaration(engine).file_format == "own":
         return cast(ChecksItself, engines.behaviour(engine)).check(job, on_event)
     from bufferlab.execute import consistency
 
-    return consistency.check(Path(job["database"]), job["workload"], job["delivered_orders"])
+    return consistency.check(
+        Path(job["database"]), job["workload"], job["delivered_orders"], interrupt=_interrupt(on_event, stopped)
+    )
+
+
+def _interrupt(on_event: Callable[[str], None], stopped: Event) -> Callable[[], None]:
+    """Stops the check when asked to, and says once a second that it is alive."""
+    last = started = time.monotonic()
+
+    def interrupt() -> None:
+        nonlocal last
+        if stopped.is_set():
+            raise EngineFailure("interrupted", "the check was stopped")
+        now = time.monotonic()
+        if now - last >= _SIGN_OF_LIFE_SECONDS:
+            last = now
+            on_event(json.dumps({"event": "alive", "phase": "checking", "t_s": now - started}))
+
+    return interrupt

@@ -23,6 +23,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.errors import EnvironmentLackingError, Problem, RunFailed
+from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.progress import Progress
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.stop import StopRequest
@@ -177,15 +178,14 @@ class Datasets:
         if outcome.kind != "ok" or outcome.result is None:
             self._fail("the check of the loaded database failed", outcome, database.parent)
         assert outcome.result is not None
-        broken = [row for row in outcome.result["conditions"] if not row["passed"]]
+        broken = violations(outcome.result)
         if broken:
-            names = ", ".join(f"{row['condition']} ({row['name']}: {row['violations']})" for row in broken)
             raise RunFailed(
-                f"the loaded database breaks the workload's conditions {names}",
+                f"the loaded database breaks the workload's own conditions: {broken}",
                 str(database.parent),
                 "this is a fault of the loader or of the disk; nothing was kept",
             )
-        return outcome.result
+        return stored_conditions(outcome.result)
 
     def _worker(self, kind: str, job: dict[str, Any], log_file: Path, on_event: Callable[[Event], None]) -> Outcome:
         return supervise(

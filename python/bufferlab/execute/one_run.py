@@ -15,6 +15,7 @@ from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import BufferlabError, Interrupted, RunFailed
+from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import DATABASE, Dataset
 from bufferlab.execute.integrity import actual_by_name, check_run, fatal
 from bufferlab.execute.rates import KnownRates
@@ -253,11 +254,10 @@ def _check(
             raise Interrupted(setting.stop.signal_number or 2)
         raise RunFailed(f"the consistency check failed: {_reason(outcome)}")
     setting.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
-    gathered.run["consistency"] = {name: outcome.result[name] for name in ("seconds", "conditions")}
-    broken = [row for row in outcome.result["conditions"] if not row["passed"]]
+    gathered.run["consistency"] = stored_conditions(outcome.result)
+    broken = violations(outcome.result)
     if broken:
-        names = ", ".join(f"{row['condition']} ({row['name']})" for row in broken)
-        raise RunFailed(f"the data is inconsistent after the run: condition {names} violated")
+        raise RunFailed(f"the data is inconsistent after the run: {broken}")
     reason = fatal(setting.experiment, gathered.run["integrity"])
     _end(gathered, "failed" if reason else "ok", reason)
 

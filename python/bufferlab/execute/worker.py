@@ -36,7 +36,8 @@ def main() -> int:
         return 1  # The parent died before the death signal was set.
     threading.Thread(target=_watch_lifeline, daemon=True).start()
     engine = engines.behaviour(job["engine"])
-    threading.Thread(target=_wait_for_stop, args=(engine.cancel,), daemon=True).start()
+    stopped = threading.Event()
+    threading.Thread(target=_wait_for_stop, args=(stopped, engine.cancel), daemon=True).start()
     lock = threading.Lock()
 
     def send(line: str) -> None:
@@ -45,7 +46,7 @@ def main() -> int:
             out.flush()
 
     try:
-        result = _do(job, send)
+        result = _do(job, send, stopped)
     except Exception as error:  # Whatever it is, the parent must hear of it.
         send(json.dumps({"event": "error", **_described(error)}))
         return 1
@@ -53,7 +54,7 @@ def main() -> int:
     return 0
 
 
-def _do(job: dict[str, Any], send: Callable[[str], None]) -> dict[str, Any]:
+def _do(job: dict[str, Any], send: Callable[[str], None], stopped: threading.Event) -> dict[str, Any]:
     engine = engines.behaviour(job["engine"])
     match job["kind"]:
         case "load":
@@ -61,7 +62,7 @@ def _do(job: dict[str, Any], send: Callable[[str], None]) -> dict[str, Any]:
         case "run":
             return engine.run(job["job"], send)
         case "check":
-            return check(job["engine"], job["job"], send)
+            return check(job["engine"], job["job"], send, stopped)
         case kind:
             raise ValueError(f"no such kind of job: {kind}")
 
@@ -99,9 +100,10 @@ def _watch_lifeline() -> None:
     os._exit(1)
 
 
-def _wait_for_stop(cancel: Callable[[], None]) -> None:
+def _wait_for_stop(stopped: threading.Event, cancel: Callable[[], None]) -> None:
     while True:
         signal.sigwait(_STOP_SIGNALS)
+        stopped.set()
         cancel()
 
 

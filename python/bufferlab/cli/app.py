@@ -1,0 +1,125 @@
+"""The group of commands, and the one place where errors become text, JSON and exit codes.
+
+Commands are imported when they are called: `bufferlab --help` loads none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import cast
+
+import click
+
+from bufferlab import __version__
+from bufferlab.cli.output import print_json
+from bufferlab.errors import EXIT_INTERRUPTED_INT, BufferlabError, InternalError, Interrupted, Problem
+
+COMMANDS: dict[str, str] = {
+    "run": "Measure: run an experiment on an engine and answer its question.",
+    "list": "What there is: experiments, engines, workloads, metrics.",
+    "doctor": "What this host can measure, and why not.",
+    "report": "Tables and figures again, from the stored samples of a sweep.",
+}
+"""One file each, of the same name; the first line of help stands here so that none is imported for it."""
+
+
+class _Commands(click.Group):
+    """Knows the commands' names; imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return cast(click.Command, importlib.import_module(f"bufferlab.cli.{cmd_name}").command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="bufferlab")
+def group() -> None:
+    """A laboratory for database buffer pools and the storage under them.
+
+    With no options every command gives a true, small answer on the embedded engine in a few minutes.
+
+    \b
+      bufferlab doctor               what this host can measure
+      bufferlab run buffer-size      how the size of the buffer pool changes a database
+
+    Exit codes: 0 done; 1 some point failed, results kept; 2 usage; 3 the environment lacks something;
+    65 a corrupt or foreign file; 70 a bug in bufferlab; 130 and 143 interrupted, results kept.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; its exit code. Every error has been shown by then."""
+    debug, as_json = "--debug" in arguments, "--json" in arguments
+    if debug:
+        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format="%(relativeCreated)7.0f ms %(name)s: %(message)s")
+    # Outside a sweep, which has its own way to stop, SIGTERM ends a command as Ctrl-C does.
+    signal.signal(signal.SIGTERM, _raise_interrupted)
+    try:
+        return int(group.main(list(arguments), prog_name="bufferlab", standalone_mode=False) or 0)
+    except BufferlabError as error:
+        return _show(error, debug, as_json)
+    except click.UsageError as error:
+        return _show(_usage(error), debug, as_json)
+    except click.ClickException as error:
+        return _show(BufferlabError(error.format_message()), debug, as_json)
+    except (KeyboardInterrupt, click.Abort):
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED_INT
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python must not complain of it when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # A bug; the user gets a sentence and a file, not a page.
+        return _show(_bug(error), debug, as_json)
+
+
+class _UsageProblem(BufferlabError):
+    exit_code = 2
+
+
+def _usage(error: click.UsageError) -> BufferlabError:
+    command = error.ctx.command_path if error.ctx else "bufferlab"
+    return _UsageProblem(error.format_message(), command, f"see `{command} --help`")
+
+
+def _bug(error: Exception) -> InternalError:
+    with tempfile.NamedTemporaryFile("w", prefix="bufferlab-bug-", suffix=".log", delete=False) as file:
+        file.write(f"bufferlab {__version__} {' '.join(sys.argv[1:])}\n")
+        traceback.print_exception(error, file=file)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return InternalError(
+        f"a bug in bufferlab: {type(error).__name__}: {error}",
+        f"{frame.filename}:{frame.lineno}",
+        f"please report it with {file.name}",
+    )
+
+
+def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
+    if debug and not isinstance(error, Interrupted):
+        traceback.print_exception(error.__cause__ or error, file=sys.stderr)
+    text = error.what if isinstance(error, Interrupted) else error.render()
+    print(text, file=sys.stderr)
+    if as_json:
+        problems: tuple[Problem, ...] = error.problems
+        print_json({"status": "error", "exit_code": error.exit_code, "errors": [p.as_dict() for p in problems]})
+    return error.exit_code
+
+
+def _raise_interrupted(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(number)

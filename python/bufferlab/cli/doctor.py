@@ -1,0 +1,195 @@
+"""`bufferlab doctor`: what this host can measure, thing by thing, and for what it cannot, why and what to do.
+
+Looks and tries; changes nothing but a probe file it removes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bufferlab import __version__
+from bufferlab.cli.options import common
+from bufferlab.cli.output import columns, print_json
+from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import HostCheck
+from bufferlab.engines.native import native
+from bufferlab.errors import BufferlabError
+from bufferlab.execute import storage
+from bufferlab.execute.device_lock import lock_directory
+from bufferlab.units import format_bytes
+
+_ENOUGH_BYTES = 2 << 30
+"""A default sweep's databases, copy and results, with room to spare."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's answer."""
+
+    subject: str
+    name: str
+    ok: bool
+    detail: str
+    hint: str | None = None
+    needed: bool = True
+    """Without it the default experiment cannot run."""
+
+
+@click.command("doctor")
+@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR",
+              help="The directory to look at.  [default: $BUFFERLAB_DATA, or the current one]")
+@common
+def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
+    """What this host can measure, and why not. Exit code 3 when the default experiment cannot run."""
+    directory = storage.data_directory(data_dir, Path.cwd())
+    findings = [*_host(), *_directories(directory), *_device(directory), *_engines(directory), *_probes()]
+    lacking = [finding for finding in findings if finding.needed and not finding.ok]
+    if as_json:
+        print_json(
+            {
+                "status": "ok" if not lacking else "lacking",
+                "data_directory": str(directory),
+                "findings": [asdict(finding) for finding in findings],
+            }
+        )
+    else:
+        print(_text(findings))
+        print()
+        print(_conclusion(lacking))
+    return 3 if lacking else 0
+
+
+def _host() -> Iterable[Finding]:
+    cores = os.cpu_count() or 1
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    yield Finding("host", "bufferlab", True, f"{__version__}, Python {platform.python_version()}")
+    yield Finding("host", "kernel", True, f"{platform.system()} {platform.release()} on {platform.machine()}")
+    yield Finding(
+        "host",
+        "cores",
+        cores >= 2,
+        f"{cores}",
+        "the sampler and the driver share one core: times are noisier, counts are not" if cores < 2 else None,
+        needed=False,
+    )
+    yield Finding("host", "memory", True, format_bytes(memory_bytes))
+
+
+def _directories(directory: Path) -> Iterable[Finding]:
+    yield _try("data directory", "writable", lambda: _written(directory, "--data-dir"))
+    yield _try("data directory", "on a disk", lambda: _on_disk(directory))
+    if directory.is_dir():
+        free_bytes = shutil.disk_usage(directory).free
+        yield Finding(
+            "data directory",
+            "space",
+            free_bytes >= _ENOUGH_BYTES,
+            f"{format_bytes(free_bytes)} free",
+            f"the default sweep wants about {format_bytes(_ENOUGH_BYTES)}" if free_bytes < _ENOUGH_BYTES else None,
+        )
+    cache = storage.cache_root()
+    yield _try("cache", "writable", lambda: _written(cache, "$BUFFERLAB_CACHE"))
+    yield _try("locks", "writable", lambda: str(lock_directory()))
+
+
+def _device(directory: Path) -> Iterable[Finding]:
+    yield _try("device", "found", lambda: _device_text(json.loads(native().resolve_device(str(directory)))), needed=False)
+
+
+def _engines(directory: Path) -> Iterable[Finding]:
+    for name in engines.names():
+        declaration, behaviour = engines.declaration(name), engines.behaviour(name)
+        subject = f"engine {name}"
+        found = _try(subject, "found", lambda behaviour=behaviour: _version_text(behaviour.find()))  # type: ignore[misc]
+        yield found
+        if found.ok and directory.is_dir():
+            knobs = {
+                knob.native_name: knob.native(knob.parse(knob.default), 1 << 30) for knob in declaration.knobs
+            }
+            for check in _checks(lambda: behaviour.check_directory(directory, knobs)):
+                yield Finding(subject, check.name, check.ok, check.detail, check.hint)
+
+
+def _checks(look: Callable[[], list[HostCheck]]) -> list[HostCheck]:
+    try:
+        return look()
+    except BufferlabError as error:
+        return [HostCheck("directory", False, error.what, error.hint)]
+
+
+def _probes() -> Iterable[Finding]:
+    for name, path in (
+        ("device counters", "/proc/diskstats"),
+        ("CPU per core", "/proc/stat"),
+        ("memory", "/proc/meminfo"),
+        ("paging", "/proc/vmstat"),
+        ("own I/O", "/proc/self/io"),
+    ):
+        yield _try("probe", name, lambda path=path: _readable(path), needed=False)  # type: ignore[misc]
+
+
+def _try(subject: str, name: str, look: Callable[[], str], *, needed: bool = True) -> Finding:
+    """What the look found, or why it failed."""
+    try:
+        return Finding(subject, name, True, look(), needed=needed)
+    except BufferlabError as error:
+        where = f" ({error.where})" if error.where else ""
+        return Finding(subject, name, False, f"{error.what}{where}", error.hint, needed)
+    except OSError as error:
+        return Finding(subject, name, False, str(error), None, needed)
+
+
+def _written(directory: Path, flag: str) -> str:
+    storage.require_directory(directory, "data", flag)
+    return str(directory)
+
+
+def _on_disk(directory: Path) -> str:
+    storage.require_disk(directory, "--data-dir")
+    return storage.filesystem_of(directory) or "unknown file system"
+
+
+def _readable(path: str) -> str:
+    Path(path).read_bytes()
+    return path
+
+
+def _version_text(found: Any) -> str:
+    return f"{found.version}, core {found.core_version} ({found.where})"
+
+
+def _device_text(device: dict[str, Any]) -> str:
+    if not device.get("name"):
+        raise BufferlabError(f"not resolved: {device.get('reason') or 'no reason given'}", None,
+                             "device counters will be null, with this reason")
+    parts = [device["name"], device.get("model"), device.get("scheduler")]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _text(findings: list[Finding]) -> str:
+    rows = [
+        [
+            "ok" if finding.ok else ("NO" if finding.needed else "no"),
+            finding.subject,
+            finding.name,
+            finding.detail + (f" -> {finding.hint}" if finding.hint else ""),
+        ]
+        for finding in findings
+    ]
+    return columns(("", "what", "", "found"), rows)
+
+
+def _conclusion(lacking: list[Finding]) -> str:
+    if not lacking:
+        return "This host can run: bufferlab run buffer-size"
+    names = ", ".join(f"{finding.subject} {finding.name}" for finding in lacking)
+    return f"This host cannot run the default experiment; lacking: {names}"

@@ -1,0 +1,49 @@
+"""Options that several commands share, and the types of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def common(command: _Command) -> _Command:
+    """--json and --debug, which every command has."""
+    command = click.option("--debug", is_flag=True, help="Show log detail and tracebacks, on standard error.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
+
+
+class KnobValue(click.ParamType[tuple[str, str]]):
+    """knob=value."""
+
+    name = "knob=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Split at the first equals sign."""
+        if isinstance(value, tuple):
+            return value
+        knob, equals, text = str(value).partition("=")
+        if not equals or not knob.strip() or not text.strip():
+            self.fail(f'"{value}" is not knob=value, such as io_mode=buffered', param, ctx)
+        return knob.strip(), text.strip()
+
+
+class KnobValues(click.ParamType[tuple[str, tuple[str, ...]]]):
+    """knob=a,b,c."""
+
+    name = "knob=a,b,c"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[str, ...]]:
+        """Split at the first equals sign, then at commas."""
+        if isinstance(value, tuple):
+            return value
+        knob, text = KnobValue().convert(value, param, ctx)
+        values = tuple(part.strip() for part in text.split(",") if part.strip())
+        if not values:
+            self.fail(f'"{value}" is not knob=a,b,c, such as pool_size=5%,20%', param, ctx)
+        return knob, values

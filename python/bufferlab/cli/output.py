@@ -1,0 +1,39 @@
+"""Standard output: aligned columns for people, one JSON object for programs. Words go to standard error."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FORMAT_VERSION = 1
+_GAP = "  "
+_NARROWEST = 24
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """One object on standard output, with its format version."""
+    print(json.dumps({"format_version": FORMAT_VERSION, **document}, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def say(text: str) -> None:
+    """Words for the user, not part of the data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Rows in aligned columns; the last column wraps within the terminal."""
+    table = [list(heads), *[list(row) for row in rows]]
+    widths = [max(len(row[place]) for row in table) for place in range(len(heads))]
+    total = width or (shutil.get_terminal_size((110, 24)).columns if sys.stdout.isatty() else 110)
+    last = max(_NARROWEST, total - sum(widths[:-1]) - len(_GAP) * (len(heads) - 1))
+    lines = []
+    for row in table:
+        front = _GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=False))
+        for place, part in enumerate(textwrap.wrap(row[-1], last) or [""]):
+            lead = front if place == 0 else " " * len(front)
+            lines.append((lead + (_GAP if front else "") + part).rstrip())
+    return "\n".join(lines)

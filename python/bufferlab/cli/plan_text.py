@@ -1,0 +1,70 @@
+"""`bufferlab run --dry-run`: the plan with its time and space, as text or JSON. Touches nothing."""
+
+from __future__ import annotations
+
+from bufferlab.cli.output import columns, print_json
+from bufferlab.execute.sweep import prepare_estimate
+from bufferlab.plan import Estimate, Plan
+from bufferlab.spec import Experiment
+from bufferlab.units import format_bytes, format_duration
+
+
+def show_plan(experiment: Experiment, as_json: bool) -> None:
+    """Print what `run` would do."""
+    plan, cost = prepare_estimate(experiment)
+    if as_json:
+        print_json({"dry_run": True, "plan": plan.as_dict(), "estimate": cost.as_dict()})
+    else:
+        print(_text(plan, cost))
+
+
+def _text(plan: Plan, cost: Estimate) -> str:
+    experiment = plan.experiment
+    parameters = ", ".join(f"{name} {value}" for name, value in experiment.workload.parameters.items())
+    window = (
+        f"{experiment.measure.transactions:,} transactions"
+        if experiment.measure.transactions
+        else format_duration(experiment.measure.max_seconds)
+    )
+    head = [
+        f"{experiment.name} ({experiment.profile}): {experiment.question}",
+        f"engine {experiment.engine}, workload {experiment.workload.name} ({parameters})",
+        f"{len(plan.points)} points x {experiment.design.repetitions} repetitions = {len(plan.runs)} runs, "
+        f"each measuring {window}; seed {experiment.design.seed}",
+        f"the database is estimated at {format_bytes(plan.database_bytes)}; shares of it are resolved after the load",
+    ]
+    return "\n\n".join(["\n".join(head), _points(plan), _order(plan), _cost(cost)])
+
+
+def _points(plan: Plan) -> str:
+    names = list(plan.experiment.sweep)
+    rows = []
+    for point in plan.points:
+        native = point.native_knobs.get("pool_size_bytes")
+        pool = f"about {format_bytes(int(native))} of frames" if native is not None else ""
+        rows.append([str(point.index + 1), *(point.swept[name] for name in names), pool])
+    return columns(["point", *names, "pool"], rows)
+
+
+def _order(plan: Plan) -> str:
+    blocks: dict[int, list[str]] = {}
+    for run in plan.runs:
+        blocks.setdefault(run.block, []).append(str(run.point + 1))
+    return "\n".join(f"block {block + 1}: points {' '.join(points)}" for block, points in blocks.items())
+
+
+def _cost(cost: Estimate) -> str:
+    stages = [
+        ("load", cost.load_seconds),
+        ("copy", cost.restore_seconds),
+        ("warm up", cost.warm_up_seconds),
+        ("measure", cost.measure_seconds),
+        ("consistency checks", cost.check_seconds),
+        ("all", cost.seconds),
+    ]
+    time = columns(["stage", "estimated time"], [[name, format_duration(seconds)] for name, seconds in stages])
+    space = (
+        f"space: {format_bytes(cost.data_bytes)} for a run's copy, {format_bytes(cost.cache_bytes)} more in the cache, "
+        f"{format_bytes(cost.results_bytes)} of results"
+    )
+    return f"{time}\n{space}"

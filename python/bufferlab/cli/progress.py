@@ -1,0 +1,103 @@
+"""A sweep's progress on standard error: a live bar on a terminal, else a plain line every few seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from bufferlab.errors import Problem
+from bufferlab.execute.progress import Status
+from bufferlab.units import format_duration
+
+_PLAIN_INTERVAL_SECONDS = 5.0
+
+
+class _Shown(Protocol):
+    def show(self, status: Status) -> None: ...
+    def say(self, text: str) -> None: ...
+    def warn(self, problem: Problem) -> None: ...
+
+
+@contextmanager
+def progress() -> Iterator[_Shown]:
+    """The progress display that fits where standard error goes."""
+    if sys.stderr.isatty():
+        with _live() as shown:
+            yield shown
+    else:
+        yield PlainProgress()
+
+
+class PlainProgress:
+    """Lines in a log: at most one state every five seconds, and every event."""
+
+    def __init__(self) -> None:
+        self._last = -_PLAIN_INTERVAL_SECONDS
+
+    def show(self, status: Status) -> None:
+        """The state, unless one was shown just now."""
+        now = time.monotonic()
+        if now - self._last >= _PLAIN_INTERVAL_SECONDS:
+            self._last = now
+            self.say(describe(status))
+
+    def say(self, text: str) -> None:
+        """One line."""
+        print(text, file=sys.stderr, flush=True)
+
+    def warn(self, problem: Problem) -> None:
+        """A problem that did not stop the sweep."""
+        self.say(problem.render().replace("error:", "warning:", 1))
+
+
+def describe(status: Status) -> str:
+    """The state in one line."""
+    run = f"run {status.run} of {status.runs}: {status.label}: " if status.run else ""
+    return f"{run}{status.stage} ({status.done:.0%}, about {format_duration(status.seconds_left)} left)"
+
+
+@contextmanager
+def _live() -> Iterator[_Shown]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        yield _LiveProgress(bar, bar.add_task("starting", total=1.0, left=""), PlainProgress())
+
+
+class _LiveProgress:
+    """A bar that stays at the bottom; lines scroll above it."""
+
+    def __init__(self, bar: object, task: object, plain: PlainProgress) -> None:
+        from rich.progress import Progress, TaskID
+
+        assert isinstance(bar, Progress)
+        assert isinstance(task, int)
+        self._bar, self._task, self._plain = bar, TaskID(task), plain
+
+    def show(self, status: Status) -> None:
+        run = f"run {status.run}/{status.runs} {status.label}: " if status.run else ""
+        self._bar.update(
+            self._task,
+            completed=status.done,
+            description=f"{run}{status.stage}",
+            left=f"about {format_duration(status.seconds_left)} left",
+        )
+
+    def say(self, text: str) -> None:
+        # rich moves the bar out of the way of what is printed through its console.
+        self._bar.console.print(text, highlight=False, markup=False)
+
+    def warn(self, problem: Problem) -> None:
+        self.say(problem.render().replace("error:", "warning:", 1))

@@ -1,0 +1,132 @@
+"""`bufferlab run`: an experiment on an engine, from its TOML to the answer."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import click
+
+from bufferlab.cli.options import KnobValue, KnobValues, common
+from bufferlab.cli.output import say
+from bufferlab.errors import EXIT_INTERRUPTED_INT, EXIT_INTERRUPTED_TERM, SpecError
+from bufferlab.spec import Experiment, Overrides, load
+from bufferlab.spec.overrides import Profile
+
+_DEFAULT_OUT = Path("runs")
+
+
+@click.command("run")
+@click.argument("experiment", required=False)
+@click.option("--engine", help="Use another engine than the experiment's.")
+@click.option("--set", "set_knobs", type=KnobValue(), multiple=True, help="Set a knob for all points. Repeatable.")
+@click.option("--sweep", type=KnobValues(), multiple=True, help="Sweep a knob over these values. Repeatable.")
+@click.option("--repetitions", type=int, metavar="N", help="Runs per point; more make the intervals narrower.")
+@click.option("--transactions", type=int, metavar="N", help="Measure this many transactions per run (the rule).")
+@click.option("--duration", metavar="TIME", help='Measure for a time instead, such as "60s" or "10min".')
+@click.option("--warehouses", type=int, metavar="N", help="Scale of the data: about 80 MB each.")
+@click.option("--connections", type=int, metavar="N", help="Connections that share the terminals (SQLite: 1).")
+@click.option("--seed", type=int, metavar="N", help="Another order of runs and other transactions; the same data.")
+@click.option("--quick", "profile", flag_value="quick", help="A look, in seconds; differences may stay unresolved.")
+@click.option("--full", "profile", flag_value="full", help="The source document's size; takes hours.")
+@click.option("--smoke", "profile", flag_value="smoke", hidden=True)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where sweep folders go.  [default: runs]")
+@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR",
+              help="The directory, and so the device, to measure.  [default: $BUFFERLAB_DATA, or that of --out]")
+@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR",
+              help="Do what this sweep folder lacks: missing, failed and interrupted runs.")
+@click.option("--share-device", is_flag=True, help="Run although another sweep uses the same device.")
+@click.option("--dry-run", is_flag=True, help="Show the plan with its time and space, and touch nothing.")
+@common
+def command(
+    experiment: str | None,
+    engine: str | None,
+    set_knobs: tuple[tuple[str, str], ...],
+    sweep: tuple[tuple[str, tuple[str, ...]], ...],
+    repetitions: int | None,
+    transactions: int | None,
+    duration: str | None,
+    warehouses: int | None,
+    connections: int | None,
+    seed: int | None,
+    profile: Profile | None,
+    out: Path | None,
+    data_dir: Path | None,
+    resume: Path | None,
+    share_device: bool,
+    dry_run: bool,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Measure: run EXPERIMENT (a built-in name, or the path of a TOML) and answer its question.
+
+    Results go to a new sweep folder; loaded databases are kept in $BUFFERLAB_CACHE (default:
+    ~/.cache/bufferlab) for the next time. Ctrl-C ends cleanly: what was measured is kept, and
+    --resume does the rest.
+
+    \b
+      bufferlab run buffer-size                      about five minutes
+      bufferlab run buffer-size --quick              seconds
+      bufferlab run buffer-size --set page_size=8k --sweep pool_size=16MiB,64MiB
+      bufferlab run --resume runs/buffer-size-20260101-120000
+    """
+    overrides = Overrides(
+        profile=profile,
+        engine=engine,
+        set_knobs=set_knobs,
+        sweep=sweep,
+        repetitions=repetitions,
+        transactions=transactions,
+        duration=duration,
+        warehouses=warehouses,
+        connections=connections,
+        seed=seed,
+    )
+    wanted = _experiment(experiment, overrides, resume, out)
+    if dry_run:
+        from bufferlab.cli.plan_text import show_plan
+
+        show_plan(wanted, as_json)
+        return 0
+    return _measure(wanted, out or _DEFAULT_OUT, resume, data_dir, share_device, as_json)
+
+
+def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out: Path | None) -> Experiment:
+    """The experiment asked for; with --resume the folder's own, which what is given must equal."""
+    if resume is None:
+        if name is None:
+            raise SpecError("no experiment given", "argument EXPERIMENT", "see `bufferlab list experiments`")
+        return load(name, overrides)
+    from bufferlab.execute.resume import open_for_resume, require_same_experiment
+
+    if out is not None:
+        raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
+    _, stored = open_for_resume(resume)
+    if name is not None:
+        require_same_experiment(stored, load(name, overrides), resume)
+    elif overrides != Overrides():
+        raise SpecError(
+            "a resumed sweep is run as it was begun", f"--resume {resume}", "leave the options out, or begin a new sweep"
+        )
+    return stored
+
+
+def _measure(
+    experiment: Experiment, out: Path, resume: Path | None, data_dir: Path | None, share_device: bool, as_json: bool
+) -> int:
+    from bufferlab.cli.answer import show_answer
+    from bufferlab.cli.progress import progress
+    from bufferlab.execute.sweep import SweepOptions, run_sweep
+
+    with progress() as shown:
+        outcome = run_sweep(experiment, out, resume, shown, SweepOptions(data_dir, share_device))
+    path = outcome.folder.path
+    if outcome.signal_number is not None:
+        say(f"interrupted; the results are kept. To do the rest: bufferlab run --resume {path}")
+    show_answer(outcome.folder, as_json)
+    if outcome.signal_number is not None:
+        return EXIT_INTERRUPTED_INT if outcome.signal_number == signal.SIGINT else EXIT_INTERRUPTED_TERM
+    if outcome.failed:
+        say(f"{outcome.failed} runs failed; to try them again: bufferlab run --resume {path}")
+        return 1
+    return 0
