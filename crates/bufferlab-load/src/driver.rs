@@ -65,6 +65,11 @@ impl<C: Client, W: Workload> Driver<C, W> {
         &self.workload
     }
 
+    /// Gives the client back, at the end.
+    pub fn into_client(self) -> C {
+        self.client
+    }
+
     /// Transactions ended so far, committed or rolled back, since the driver was made.
     pub fn transactions(&self) -> u64 {
         self.tallies.iter().map(Tally::transactions).sum()

@@ -2,8 +2,8 @@
 //!
 //! A pool smaller than what the workload touches is warm when it has been filled and turned over once: everything in
 //! it was then chosen by the replacement policy under load. A pool larger than that never turns over; it is warm
-//! when demand misses have stopped falling (what is left are compulsory misses of a growing database). Pure: no
-//! clock, no engine.
+//! when demand misses no longer move (what is left are compulsory misses of a growing database). Filling may happen
+//! ahead of the transactions, by reading the tables once. Pure: no clock, no engine.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 pub enum GateEnd {
     /// The pool was filled and every frame's worth of pages replaced once.
     PoolTurnover,
-    /// Demand misses per transaction no longer fall.
+    /// Demand misses per transaction no longer move.
     FlatMisses,
     /// The limit of transactions or time was reached first: the measurement may not be steady.
     Cap,
@@ -32,7 +32,7 @@ impl GateEnd {
 
 /// Windows compared for flatness: this many older ones against as many newer ones.
 const HALF: usize = 5;
-/// A fall by less than this share of the level counts as flat.
+/// A change by less than this share of the level counts as flat.
 const FLAT_SHARE: f64 = 0.05;
 
 /// Watches the misses of a warm-up. Feed it after every window of equally many transactions.
@@ -51,6 +51,11 @@ impl Gate {
         Gate { frames, misses: 0, windows: VecDeque::with_capacity(2 * HALF) }
     }
 
+    /// Takes the misses of reading tables into the pool before the first transaction: they fill it, and no more.
+    pub fn prefill(&mut self, misses: u64) {
+        self.misses += misses.min(self.frames);
+    }
+
     /// Takes the demand misses of one more window; answers how the warm-up ended, if it has.
     pub fn window(&mut self, misses: u64) -> Option<GateEnd> {
         self.misses += misses;
@@ -65,22 +70,21 @@ impl Gate {
         (self.windows.len() == 2 * HALF && self.is_flat()).then_some(GateEnd::FlatMisses)
     }
 
-    /// Misses so far.
+    /// Misses so far that count towards filling and turnover.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.misses
     }
 
-    /// The newer half is not lower than the older by more than 5 % of the level, or than chance explains.
+    /// The newer half differs from the older by no more than 5 % of the level, or than chance explains.
     ///
     /// Counts of misses scatter like Poisson counts or more; one standard error of the difference is added to the
     /// tolerance, so that a level of a few misses a window can be called flat at all.
     fn is_flat(&self) -> bool {
         let older: u64 = self.windows.iter().take(HALF).sum();
         let newer: u64 = self.windows.iter().skip(HALF).sum();
-        let fall = older as f64 - newer as f64;
         let noise = ((older + newer) as f64).sqrt();
-        fall <= FLAT_SHARE * newer as f64 + noise
+        older.abs_diff(newer) as f64 <= FLAT_SHARE * newer as f64 + noise
     }
 }
 
@@ -111,6 +115,19 @@ mod tests {
     #[test]
     fn steadily_falling_misses_are_not_flat() {
         assert_eq!(end_of(1_000_000, (0..40).map(|k| 10_000 - 240 * k)), None);
+    }
+
+    #[test]
+    fn a_pool_that_was_filled_before_still_has_to_turn_over_once() {
+        let mut gate = Gate::new(1000);
+        gate.prefill(50_000);
+        assert_eq!(gate.window(999), None);
+        assert_eq!(gate.window(1), Some(GateEnd::PoolTurnover));
+    }
+
+    #[test]
+    fn rising_misses_are_not_flat() {
+        assert_eq!(end_of(1_000_000, (0..40).map(|k| 1_000 + 240 * k)), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use bufferlab_workload::tpcc::{TpccConfig, TpccDriver, statements::STATEMENTS};
 use super::client::SqliteClient;
 use super::engine::{Actual, Engine};
 use super::knobs::SqliteKnobs;
+use crate::dialect;
 use crate::driver::Driver;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::{Failure, FailureKind};
@@ -22,6 +23,9 @@ use crate::sampler::{Answer, HostProbes, Mailbox, sample_until_stopped};
 pub const STATEMENTS_SQL: &str = include_str!("../../dialects/sqlite/tpcc/statements.sql");
 /// Where those are, for messages.
 pub const STATEMENTS_FILE: &str = "dialects/sqlite/tpcc/statements.sql";
+
+/// Reads that fill the pool before the first transaction.
+pub const PREFILL_SQL: &str = include_str!("../../dialects/sqlite/tpcc/prefill.sql");
 
 /// Transactions between two looks of the gate.
 const GATE_WINDOW: u64 = 500;
@@ -220,7 +224,14 @@ impl Session<'_> {
     /// Runs until the gate opens or the cap is reached; none when interrupted.
     fn warm_up(&mut self, gate: &mut Gate, begun: Instant) -> Result<Option<GateEnd>, Failure> {
         let limit = self.job.warm_up;
+        for (_, sql) in dialect::sections(PREFILL_SQL) {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            self.engine.execute_script(&sql)?;
+        }
         let mut misses = self.engine.demand_misses();
+        gate.prefill(misses);
         loop {
             for _ in 0..GATE_WINDOW {
                 if !self.step()? {
