@@ -16,6 +16,8 @@ from bufferlab.spec import Experiment
 
 Row = dict[str, str]
 
+_ROUNDING_RATIO = 0.02
+
 
 def check_run(
     experiment: Experiment,
@@ -61,16 +63,23 @@ def _same_start(dataset: Dataset, method: Method) -> Row:
 
 
 def _settings_applied(engine: EngineDeclaration, asked: Mapping[str, int | str], actual: Mapping[str, Any]) -> Row:
-    differences = [
-        f"{name}: asked {value}, actual {actual[name]}"
-        for name, value in asked.items()
-        if name in actual and actual[name] != value
-    ]
-    unread = [name for name in asked if name not in actual]
-    detail = "; ".join(differences) or "every setting reads back as asked"
-    if unread:
-        detail += f"; not read back: {', '.join(unread)}"
+    """Asked against read back. An engine rounds a size to units of its own; a little is no difference."""
+    rounded, differences = [], []
+    for name, value in asked.items():
+        if name not in actual:
+            rounded.append(f"{name} is not read back")
+        elif _near(value, actual[name]):
+            rounded.append(f"{name} {value} became {actual[name]}")
+        elif actual[name] != value:
+            differences.append(f"{name}: asked {value}, actual {actual[name]}")
+    detail = "; ".join(differences or rounded) or "every setting reads back as asked"
     return _row("settings_applied", not differences, detail)
+
+
+def _near(asked: Any, actual: Any) -> bool:
+    if isinstance(asked, str) or isinstance(actual, str) or asked == actual or not asked:
+        return False
+    return bool(abs(actual - asked) / asked <= _ROUNDING_RATIO)
 
 
 def _warm_up_gate(warm_up: Mapping[str, Any]) -> Row:

@@ -214,12 +214,18 @@ def _keep_result(
             workload=workload_identity(setting.experiment),
             knobs_actual=actual,
         ),
-        "warm_up": result["warm_up"],
+        "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
         "integrity": check_run(setting.experiment, setting.engine, point.native_knobs, result, dataset, setting.method),
     }
     for stage in ("warm_up", "measured"):
         setting.rates.observe("transactions_per_s", result[stage]["transactions"], result[stage]["seconds"])
+
+
+def _warm_up(told: dict[str, Any]) -> dict[str, Any]:
+    """Gate, seconds and transactions as every engine tells them; what else it tells is detail."""
+    common = {name: told[name] for name in ("gate", "seconds", "transactions")}
+    return {**common, "detail": {name: value for name, value in told.items() if name not in common} or None}
 
 
 def _check(

@@ -91,7 +91,7 @@ class Script:
                 "gate": "cap" if capped else "pool_turnover",
                 "seconds": self.measured_from_s,
                 "transactions": self.warm_transactions,
-                "detail": "scripted",
+                "reason": "scripted",
             },
             "measured": {"seconds": self.t_s - self.measured_from_s, "transactions": self.measured},
             "latency": [

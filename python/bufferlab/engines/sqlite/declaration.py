@@ -82,9 +82,9 @@ DECLARATION = EngineDeclaration(
         ),
     ),
     rates=Rates(
-        load_bytes_per_s=30 * MIB,
+        load_bytes_per_s=60 * MIB,
         restore_bytes_per_s=200 * MIB,
-        transactions_per_s=600.0,
+        transactions_per_s=1000.0,
         check_bytes_per_s=60 * MIB,
     ),
     max_connections=1,
