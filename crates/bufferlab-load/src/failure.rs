@@ -57,12 +57,7 @@ pub struct Failure {
 impl Failure {
     /// A failure of some kind.
     #[must_use]
-    pub fn new(
-        kind: FailureKind,
-        what: impl Into<String>,
-        place: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
+    pub fn new(kind: FailureKind, what: impl Into<String>, place: impl Into<String>, hint: impl Into<String>) -> Self {
         Failure { kind, what: what.into(), place: place.into(), hint: hint.into() }
     }
 
@@ -86,7 +81,9 @@ impl Failure {
         let (kind, hint) = match error {
             ClientError::DiskFull { .. } => (FailureKind::FullDisk, FULL_DISK_HINT),
             ClientError::Lost { .. } => (FailureKind::Io, "look at the kernel log (dmesg) for the device's own words"),
-            ClientError::Data { .. } => (FailureKind::Data, "the database is not the one that was loaded: load it again"),
+            ClientError::Data { .. } => {
+                (FailureKind::Data, "the database is not the one that was loaded: load it again")
+            }
             ClientError::Retry { .. } | ClientError::Statement { .. } => {
                 (FailureKind::Internal, "please report this with the run's worker.log")
             }

@@ -98,10 +98,7 @@ impl From<Finished> for RunOutcome {
             latency: finished.latencies.into_iter().map(Latency::from).collect(),
             delivered_orders: finished.delivered_orders,
             engine_version: rusqlite::version(),
-            clock: Clock {
-                wall_start: finished.clock.wall_utc,
-                monotonic_start_ns: finished.clock.monotonic_ns,
-            },
+            clock: Clock { wall_start: finished.clock.wall_utc, monotonic_start_ns: finished.clock.monotonic_ns },
         }
     }
 }

@@ -315,8 +315,8 @@ fn io_mode(path: &Path, knobs: &SqliteKnobs) -> Result<IoMode, Failure> {
         return Ok(IoMode::Buffered);
     }
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let trial = direct_io::check(directory)
-        .map_err(|error| Failure::from_io("trying direct I/O", directory, &error))?;
+    let trial =
+        direct_io::check(directory).map_err(|error| Failure::from_io("trying direct I/O", directory, &error))?;
     let place = format!("{} (file system {})", directory.display(), direct_io::filesystem_name(directory));
     if !trial.honoured {
         let what = format!("O_DIRECT does not work here: {}", trial.reason);

@@ -64,11 +64,7 @@ const CACHE_KIB: i64 = 256 * 1024;
 ///
 /// # Errors
 /// When the file exists, the disk is full, SQLite fails, or `cancelled` is set; the file is then incomplete.
-pub fn load(
-    load: &Load,
-    cancelled: &AtomicBool,
-    on_progress: &mut dyn FnMut(LoadProgress),
-) -> Result<Loaded, Failure> {
+pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     if load.database.exists() {
         let place = load.database.display().to_string();
@@ -154,16 +150,17 @@ impl WriteError {
     fn into_failure(self, path: &Path) -> Failure {
         let place = path.display().to_string();
         match self {
-            WriteError::Cancelled => Failure::new(FailureKind::Interrupted, "the load was stopped", place, "run it again"),
+            WriteError::Cancelled => {
+                Failure::new(FailureKind::Interrupted, "the load was stopped", place, "run it again")
+            }
             WriteError::GeneratorDied => {
                 Failure::new(FailureKind::Internal, "a thread that generates rows died", place, "please report this")
             }
             WriteError::Sqlite(error) => {
                 let (kind, hint) = match error.primary_code() {
-                    rusqlite::ffi::SQLITE_FULL => (
-                        FailureKind::FullDisk,
-                        "free some space, or name a directory on another disk with --data-dir",
-                    ),
+                    rusqlite::ffi::SQLITE_FULL => {
+                        (FailureKind::FullDisk, "free some space, or name a directory on another disk with --data-dir")
+                    }
                     rusqlite::ffi::SQLITE_CANTOPEN | rusqlite::ffi::SQLITE_READONLY => {
                         (FailureKind::Environment, "choose a directory that exists and that this user can write")
                     }

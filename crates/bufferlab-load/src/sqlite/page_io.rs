@@ -25,7 +25,7 @@ pub trait RawFile {
     ///
     /// # Errors
     /// The system call's error.
-    fn len(&self) -> io::Result<u64>;
+    fn length_bytes(&self) -> io::Result<u64>;
     /// Cuts or extends the file.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl RawFile for File {
     fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize> {
         FileExt::write_at(self, buffer, offset)
     }
-    fn len(&self) -> io::Result<u64> {
+    fn length_bytes(&self) -> io::Result<u64> {
         self.metadata().map(|metadata| metadata.len())
     }
     fn set_len(&self, bytes: u64) -> io::Result<()> {
@@ -179,7 +179,7 @@ impl<F: RawFile> AlignedFile<F> {
         let skip = (at - start) as usize;
         let partial = skip != 0 || span != chunk.len();
         // Only a write that ends inside a block can lengthen the file beyond what was asked.
-        let length_after = if partial { Some(self.raw.len()?.max(at + chunk.len() as u64)) } else { None };
+        let length_after = if partial { Some(self.raw.length_bytes()?.max(at + chunk.len() as u64)) } else { None };
         let blocks = &mut self.bounce.as_mut_slice()[..span];
         if partial {
             let got = read_whole(&self.raw, blocks, start, self.block_bytes)?;
@@ -299,7 +299,7 @@ mod tests {
             bytes[offset as usize..end].copy_from_slice(&buffer[..count]);
             Ok(count)
         }
-        fn len(&self) -> io::Result<u64> {
+        fn length_bytes(&self) -> io::Result<u64> {
             Ok(self.bytes.borrow().len() as u64)
         }
         fn set_len(&self, bytes: u64) -> io::Result<()> {

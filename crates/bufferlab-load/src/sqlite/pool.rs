@@ -401,8 +401,16 @@ impl Pool {
         // SAFETY: the frame is on the list, so its neighbours are alive.
         unsafe {
             let (newer, older) = ((*frame).newer, (*frame).older);
-            if newer.is_null() { self.newest = older } else { (*newer).older = older }
-            if older.is_null() { self.oldest = newer } else { (*older).newer = newer }
+            if newer.is_null() {
+                self.newest = older
+            } else {
+                (*newer).older = older
+            }
+            if older.is_null() {
+                self.oldest = newer
+            } else {
+                (*older).newer = newer
+            }
             (*frame).in_lru = false;
         }
         self.unpinned -= 1;

@@ -60,7 +60,7 @@ impl Statement {
                 connection,
                 sql.as_ptr().cast(),
                 sql.len() as c_int,
-                ffi::SQLITE_PREPARE_PERSISTENT as u32,
+                ffi::SQLITE_PREPARE_PERSISTENT,
                 &raw mut raw,
                 ptr::null_mut(),
             )

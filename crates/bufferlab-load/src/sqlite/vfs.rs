@@ -208,11 +208,14 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
 /// Calls the parent file's method; a parent without it is a bug of SQLite's build, answered as an I/O error.
 macro_rules! parent_call {
     ($file:expr, $method:ident $(, $argument:expr)*) => {{
-        let parent = unsafe { parent_file($file) };
-        // SAFETY: the parent file was opened by its own xOpen and stays open until our xClose.
-        match unsafe { (*(*parent).pMethods).$method } {
-            Some(method) => unsafe { method(parent $(, $argument)*) },
-            None => ffi::SQLITE_IOERR,
+        // SAFETY: the parent file was opened by its own xOpen and stays open until our xClose; SQLite's own arguments
+        // are handed on unchanged.
+        unsafe {
+            let parent = parent_file($file);
+            match (*(*parent).pMethods).$method {
+                Some(method) => method(parent $(, $argument)*),
+                None => ffi::SQLITE_IOERR,
+            }
         }
     }};
 }
