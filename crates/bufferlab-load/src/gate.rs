@@ -132,6 +132,6 @@ mod tests {
 
     #[test]
     fn a_pool_that_holds_everything_is_warm_when_nothing_is_missed() {
-        assert_eq!(end_of(1_000_000, [5, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some((9, GateEnd::FlatMisses)));
+        assert_eq!(end_of(1_000_000, [5, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some((11, GateEnd::FlatMisses)));
     }
 }
