@@ -1,0 +1,1 @@
+"""Tests of what the documents and the settings say."""

@@ -1,0 +1,24 @@
+"""Every command that the documents show in ```console blocks: either run by the tests or excused with a reason.
+
+A command that is neither fails `test_documents.py`: whoever writes one decides here how it is checked.
+"""
+
+from __future__ import annotations
+
+RUN: dict[str, int] = {
+    "./bufferlab --help": 0,
+    "./bufferlab doctor": 0,
+    "./bufferlab list experiments": 0,
+    "./bufferlab run buffer-size --dry-run": 0,
+    "make help": 0,
+}
+"""Run as written, from the root of the repository, and end with this exit code."""
+
+EXCUSED: dict[str, str] = {
+    "./test": "the command that runs these tests",
+    "./test --lint": "a part of the command that runs these tests",
+    "./bufferlab run buffer-size": "takes five minutes; its --quick form is run by tests/cli",
+    "./bufferlab run buffer-size --quick": "run by tests/cli, with a folder of its own for the results",
+    "./bufferlab run buffer-size --full": "takes hours; its --dry-run is run by tests/cli",
+}
+"""Not run here, and why."""

@@ -1,0 +1,31 @@
+"""The commands of the documents, as a reader would type them."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from docs.commands import EXCUSED, RUN
+from docs.documents import ROOT, console_commands, documents
+
+
+@pytest.mark.parametrize(("command", "code"), RUN.items())
+def test_the_command_ends_as_the_documents_say(command: str, code: int) -> None:
+    done = subprocess.run(command.split(), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+
+
+def test_no_command_is_listed_that_no_document_shows() -> None:
+    shown = {command for document in documents() for command in console_commands(document)}
+    assert {*RUN, *EXCUSED} - shown == set()
+
+
+def test_every_target_of_the_makefile_is_documented() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = next(line for line in makefile.splitlines() if line.startswith(".PHONY:")).split()[1:]
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {line.split()[0] for line in shown.splitlines()} == set(phony)
+    rules = {
+        line.split(":")[0] for line in makefile.splitlines() if line[:1].isalpha() and ":" in line and "=" not in line
+    }
+    assert rules == set(phony)
