@@ -8,11 +8,7 @@ use std::path::PathBuf;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let path = PathBuf::from(arguments.next().unwrap_or_else(|| ".".to_owned()));
-    let samples = arguments
-        .next()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(2_000_u64)
-        .max(1);
+    let samples = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(2_000_u64).max(1);
     let mut probes: Vec<Box<dyn Probe>> = vec![
         Box::new(DeviceProbe::for_path(&path)),
         Box::new(CpuProbe::new()),
@@ -25,11 +21,7 @@ fn main() {
         println!("{:8} {cost_us:8.1} us  {readings:4} readings", probe.name());
         total_us += cost_us;
     }
-    println!(
-        "{:8} {total_us:8.1} us  = {:.4} % of a core at 1 Hz",
-        "total",
-        total_us / 1e4
-    );
+    println!("{:8} {total_us:8.1} us  = {:.4} % of a core at 1 Hz", "total", total_us / 1e4);
 }
 
 /// (processor time of one sample in microseconds, readings in it).

@@ -15,12 +15,8 @@ pub(crate) fn memory_limit() -> Option<(u64, PathBuf)> {
         smallest_limit(mount, group, "memory.max")
     });
     let version_1 = groups.memory.as_deref().and_then(|group| {
-        let has_memory =
-            |mount: &&Mount| mount.super_options.split(',').any(|name| name == "memory");
-        let mount = mounts
-            .iter()
-            .filter(|mount| mount.filesystem == "cgroup")
-            .find(has_memory)?;
+        let has_memory = |mount: &&Mount| mount.super_options.split(',').any(|name| name == "memory");
+        let mount = mounts.iter().filter(|mount| mount.filesystem == "cgroup").find(has_memory)?;
         smallest_limit(mount, group, "memory.limit_in_bytes")
     });
     unified.into_iter().chain(version_1).min()
@@ -28,10 +24,7 @@ pub(crate) fn memory_limit() -> Option<(u64, PathBuf)> {
 
 fn smallest_limit(mount: &Mount, group: &Path, file: &str) -> Option<(u64, PathBuf)> {
     // In a container the mount shows only the part of the hierarchy below its root, while the group may be told from the top.
-    let below = group
-        .strip_prefix(&mount.root)
-        .or_else(|_| group.strip_prefix("/"))
-        .ok()?;
+    let below = group.strip_prefix(&mount.root).or_else(|_| group.strip_prefix("/")).ok()?;
     mount
         .mount_point
         .join(below)
@@ -55,10 +48,7 @@ mod tests {
             fs::create_dir_all(&directory).expect("the group");
             fs::write(directory.join("memory.max"), limit).expect("its limit");
         }
-        let line = format!(
-            "1 0 0:9 / {} rw - cgroup2 cgroup2 rw\n",
-            root.path().display()
-        );
+        let line = format!("1 0 0:9 / {} rw - cgroup2 cgroup2 rw\n", root.path().display());
         let mount = mounts(line.as_bytes()).remove(0);
         (root, mount)
     }

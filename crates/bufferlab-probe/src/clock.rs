@@ -18,10 +18,7 @@ impl Anchor {
         // The wall clock is read between two monotonic reads, so the tie is off by less than half their distance
         // also when the thread is descheduled: the tightest of a few attempts wins.
         let (_, monotonic_ns, wall_ns) = (0..5).map(|_| attempt()).min().unwrap_or_else(attempt);
-        Self {
-            monotonic_ns,
-            wall_utc: rfc3339_utc(wall_ns),
-        }
+        Self { monotonic_ns, wall_utc: rfc3339_utc(wall_ns) }
     }
 }
 
@@ -32,19 +29,14 @@ pub fn monotonic_ns() -> u64 {
 
 /// Nanoseconds on any clock, or None where the clock does not exist (a thread that has ended).
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write; an unknown clock makes the call return -1.
     let status = unsafe { libc::clock_gettime(clock, &raw mut time) };
     if status != 0 {
         return None;
     }
     let seconds = u64::try_from(time.tv_sec).ok()?;
-    seconds
-        .checked_mul(1_000_000_000)?
-        .checked_add(u64::try_from(time.tv_nsec).ok()?)
+    seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)
 }
 
 /// (uncertainty, monotonic, wall), all in nanoseconds.
@@ -70,18 +62,11 @@ fn civil_date(days_since_1970: u64) -> (u64, u64, u64) {
     // 400-year cycle of 146,097 days has the same shape. 719,468 days lie between 0000-03-01 and 1970-01-01.
     let days = days_since_1970 + 719_468;
     let (cycle, day_of_cycle) = (days / 146_097, days % 146_097);
-    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524
-        - day_of_cycle / 146_096)
-        / 365;
-    let day_of_year =
-        day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = 400 * cycle + year_of_cycle + u64::from(month <= 2);
     (year, month, day)
 }

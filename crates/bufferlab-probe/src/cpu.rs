@@ -58,19 +58,14 @@ impl Probe for CpuProbe {
         let text = match self.file.read() {
             Ok(text) => text,
             Err(reason) => {
-                out.extend(
-                    METRICS.map(|metric| Reading::missing(NAME, metric, &self.all, &reason)),
-                );
+                out.extend(METRICS.map(|metric| Reading::missing(NAME, metric, &self.all, &reason)));
                 return;
             }
         };
         for (processor, ticks) in stat::processors(text) {
             let subject = match processor {
                 Processor::All => &self.all,
-                Processor::Core(core) => self
-                    .cores
-                    .entry(core)
-                    .or_insert_with(|| format!("cpu{core}").into()),
+                Processor::Core(core) => self.cores.entry(core).or_insert_with(|| format!("cpu{core}").into()),
             };
             for (metric, ticks) in METRICS.into_iter().zip(mpstat_columns(&ticks)) {
                 let count = ticks
@@ -89,9 +84,7 @@ impl Probe for CpuProbe {
 fn mpstat_columns(ticks: &CpuTicks) -> [Option<u64>; 10] {
     // The kernel adds a guest's time to user (and nice) as well as to guest; without the subtraction it counts twice.
     // A kernel without the guest column has nothing to subtract.
-    let without = |whole: Option<u64>, guest: Option<u64>| {
-        whole.map(|whole| whole.saturating_sub(guest.unwrap_or(0)))
-    };
+    let without = |whole: Option<u64>, guest: Option<u64>| whole.map(|whole| whole.saturating_sub(guest.unwrap_or(0)));
     [
         without(ticks.user, ticks.guest),
         without(ticks.nice, ticks.guest_nice),
@@ -110,11 +103,7 @@ fn microseconds_per_tick() -> u64 {
     // SAFETY: sysconf only reads a constant of the system.
     let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     // 100 is what every Linux shows to programs, whatever the kernel's own tick is.
-    1_000_000
-        / u64::try_from(ticks_per_second)
-            .ok()
-            .filter(|ticks| *ticks > 0)
-            .unwrap_or(100)
+    1_000_000 / u64::try_from(ticks_per_second).ok().filter(|ticks| *ticks > 0).unwrap_or(100)
 }
 
 #[cfg(test)]
@@ -145,18 +134,9 @@ mod tests {
     fn this_host_has_a_sum_and_its_cores_and_every_metric_of_each() {
         let mut out = Vec::new();
         CpuProbe::new().sample(&mut out);
-        let subjects: std::collections::BTreeSet<_> = out
-            .iter()
-            .map(|reading| reading.subject.to_string())
-            .collect();
-        assert!(
-            subjects.contains("all") && subjects.contains("cpu0"),
-            "{subjects:?}"
-        );
+        let subjects: std::collections::BTreeSet<_> = out.iter().map(|reading| reading.subject.to_string()).collect();
+        assert!(subjects.contains("all") && subjects.contains("cpu0"), "{subjects:?}");
         assert_eq!(out.len(), subjects.len() * METRICS.len());
-        assert!(
-            out.iter()
-                .all(|reading| reading.count.is_some() != reading.reason.is_some())
-        );
+        assert!(out.iter().all(|reading| reading.count.is_some() != reading.reason.is_some()));
     }
 }

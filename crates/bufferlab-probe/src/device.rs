@@ -38,10 +38,7 @@ pub struct Device {
 
 impl Device {
     fn none(reason: String) -> Self {
-        Self {
-            reason: Some(reason),
-            ..Self::default()
-        }
+        Self { reason: Some(reason), ..Self::default() }
     }
 }
 
@@ -82,11 +79,7 @@ pub(crate) fn nearest_existing(path: &Path) -> std::io::Result<PathBuf> {
 /// (major, minor) of the device a file lies on; of the device itself for a block device's node.
 fn device_number(path: &Path) -> std::io::Result<(u32, u32)> {
     let metadata = fs::metadata(path)?;
-    let number = if metadata.file_type().is_block_device() {
-        metadata.rdev()
-    } else {
-        metadata.dev()
-    };
+    let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
     Ok((libc::major(number), libc::minor(number)))
 }
 
@@ -106,9 +99,6 @@ mod tests {
         let device = resolve(Path::new("/proc/self/status"));
         assert_eq!(device.name, None);
         let reason = device.reason.expect("a reason");
-        assert!(
-            reason.contains("is on proc, which has no block device"),
-            "{reason}"
-        );
+        assert!(reason.contains("is on proc, which has no block device"), "{reason}");
     }
 }

@@ -66,16 +66,10 @@ pub fn fingerprint(path: &Path) -> HostFingerprint {
         architecture: std::env::consts::ARCH,
         cpu_model: cpu_model(&cpuinfo).or_else(|| {
             // ARM machines keep the name in the device tree.
-            Some(
-                text("/proc/device-tree/model")?
-                    .trim_end_matches('\0')
-                    .to_owned(),
-            )
+            Some(text("/proc/device-tree/model")?.trim_end_matches('\0').to_owned())
         }),
         cores: std::thread::available_parallelism().ok().map(usize::from),
-        memory_total_bytes: fs::read("/proc/meminfo")
-            .ok()
-            .and_then(|text| meminfo(&text).total_bytes),
+        memory_total_bytes: fs::read("/proc/meminfo").ok().and_then(|text| meminfo(&text).total_bytes),
         memory_limit_bytes,
         memory_limit_source,
         virtualisation: virtualisation::hypervisor(&cpuinfo),
@@ -109,22 +103,18 @@ fn merged_options(of_mount: &str, of_filesystem: &str) -> String {
 }
 
 fn pretty_name(os_release: &str) -> Option<String> {
-    let value = os_release
-        .lines()
-        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    let value = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(value.trim().trim_matches(['"', '\'']).to_owned())
 }
 
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     // x86 writes "model name", POWER "cpu", RISC-V "uarch".
-    ["model name", "cpu", "uarch"]
-        .into_iter()
-        .find_map(|wanted| {
-            cpuinfo.lines().find_map(|line| {
-                let (name, value) = line.split_once(':')?;
-                (name.trim() == wanted).then(|| value.trim().to_owned())
-            })
+    ["model name", "cpu", "uarch"].into_iter().find_map(|wanted| {
+        cpuinfo.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == wanted).then(|| value.trim().to_owned())
         })
+    })
 }
 
 /// A text that may hold bytes that are no UTF-8.
@@ -139,28 +129,16 @@ mod tests {
     #[test]
     fn names_are_read_from_the_texts_of_several_systems() {
         let release = "NAME=\"Debian GNU/Linux\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n";
-        assert_eq!(
-            pretty_name(release).as_deref(),
-            Some("Debian GNU/Linux 12 (bookworm)")
-        );
+        assert_eq!(pretty_name(release).as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
         assert_eq!(pretty_name("PRETTY_NAME='Void'\n").as_deref(), Some("Void"));
-        assert_eq!(
-            cpu_model("processor : 0\nmodel name\t: AMD EPYC\n").as_deref(),
-            Some("AMD EPYC")
-        );
-        assert_eq!(
-            cpu_model("processor : 0\ncpu\t\t: POWER9\n").as_deref(),
-            Some("POWER9")
-        );
+        assert_eq!(cpu_model("processor : 0\nmodel name\t: AMD EPYC\n").as_deref(), Some("AMD EPYC"));
+        assert_eq!(cpu_model("processor : 0\ncpu\t\t: POWER9\n").as_deref(), Some("POWER9"));
         assert_eq!(cpu_model("cpu MHz : 2700\n"), None);
     }
 
     #[test]
     fn options_of_the_mount_and_of_the_file_system_are_named_once() {
-        assert_eq!(
-            merged_options("rw,relatime", "rw,discard"),
-            "rw,relatime,discard"
-        );
+        assert_eq!(merged_options("rw,relatime", "rw,discard"), "rw,relatime,discard");
         assert_eq!(merged_options("ro", ""), "ro");
     }
 
@@ -168,10 +146,7 @@ mod tests {
     fn this_host_has_a_fingerprint_that_serialises() {
         let host = fingerprint(Path::new(env!("CARGO_MANIFEST_DIR")));
         assert!(host.cores.is_some_and(|cores| cores > 0));
-        assert!(
-            host.memory_total_bytes
-                .is_some_and(|bytes| bytes > 64 << 20)
-        );
+        assert!(host.memory_total_bytes.is_some_and(|bytes| bytes > 64 << 20));
         assert!(host.filesystem.is_some());
         let json = serde_json::to_value(&host).expect("it serialises");
         assert_eq!(json["device"]["name"].as_str(), host.device.name.as_deref());

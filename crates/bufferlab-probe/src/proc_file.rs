@@ -19,11 +19,7 @@ impl ProcFile {
     pub(crate) fn open(path: &'static str) -> Self {
         let file = File::open(Path::new(path)).map_err(|error| reason("open", path, &error));
         // Most of these texts fit into two pages; the buffer grows to what is needed and stays.
-        Self {
-            path,
-            file,
-            buffer: vec![0; 8192],
-        }
+        Self { path, file, buffer: vec![0; 8192] }
     }
 
     /// The file's text at this moment.

@@ -92,20 +92,10 @@ impl Probe for ProcessProbe {
         let usage = resource_usage();
 
         let of_bytes = |value: fn(io::StorageBytes) -> Option<u64>| {
-            bytes
-                .clone()
-                .and_then(|bytes| counted(value(bytes), "/proc/self/io"))
+            bytes.clone().and_then(|bytes| counted(value(bytes), "/proc/self/io"))
         };
-        self.push(
-            out,
-            "process_read_bytes",
-            of_bytes(|bytes| bytes.read_bytes),
-        );
-        self.push(
-            out,
-            "process_write_bytes",
-            of_bytes(|bytes| bytes.write_bytes),
-        );
+        self.push(out, "process_read_bytes", of_bytes(|bytes| bytes.read_bytes));
+        self.push(out, "process_write_bytes", of_bytes(|bytes| bytes.write_bytes));
         self.push(out, "process_user_us", Ok(microseconds(usage.ru_utime)));
         self.push(out, "process_system_us", Ok(microseconds(usage.ru_stime)));
         self.push(out, "process_minor_faults", Ok(usage.ru_minflt));
@@ -114,12 +104,7 @@ impl Probe for ProcessProbe {
         out.push(match resident_pages {
             Ok(Some(pages)) => {
                 // Resident bytes are far below 2^53, so the float is exact.
-                Reading::gauge(
-                    NAME,
-                    "resident_bytes",
-                    &self.subject,
-                    pages as f64 * self.page_bytes,
-                )
+                Reading::gauge(NAME, "resident_bytes", &self.subject, pages as f64 * self.page_bytes)
             }
             Ok(None) => {
                 let reason = "/proc/self/statm does not have it".into();
@@ -131,9 +116,7 @@ impl Probe for ProcessProbe {
 }
 
 fn counted(value: Option<u64>, source: &str) -> Result<i64, Arc<str>> {
-    value
-        .and_then(|value| i64::try_from(value).ok())
-        .ok_or_else(|| format!("{source} does not have it").into())
+    value.and_then(|value| i64::try_from(value).ok()).ok_or_else(|| format!("{source} does not have it").into())
 }
 
 /// getrusage, not /proc/self/stat: microseconds instead of ticks of 10 ms.
@@ -155,9 +138,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn count(out: &[Reading], metric: &str) -> Option<i64> {
-        out.iter()
-            .find(|reading| reading.metric == metric)
-            .and_then(|reading| reading.count)
+        out.iter().find(|reading| reading.metric == metric).and_then(|reading| reading.count)
     }
 
     #[test]
@@ -169,29 +150,14 @@ mod tests {
         let own = DriverThread::current();
         let from = own.cpu_ns().expect("this thread lives");
         while own.cpu_ns().expect("this thread lives") - from < 30_000_000 {
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "30 ms of processor time took a minute"
-            );
+            assert!(start.elapsed() < Duration::from_secs(60), "30 ms of processor time took a minute");
         }
         probe.sample(&mut after);
-        let grown = |metric| {
-            count(&after, metric)
-                .zip(count(&before, metric))
-                .map(|(b, a)| b - a)
-        };
+        let grown = |metric| count(&after, metric).zip(count(&before, metric)).map(|(b, a)| b - a);
         let driver = grown("driver_cpu_us").expect("the driver is watched");
-        assert!(
-            (30_000..200_000).contains(&driver),
-            "driver_cpu_us grew by {driver}"
-        );
-        let process = grown("process_user_us")
-            .zip(grown("process_system_us"))
-            .map(|(u, s)| u + s);
-        assert!(
-            process.is_some_and(|time| time >= 29_000),
-            "process time grew by {process:?}"
-        );
+        assert!((30_000..200_000).contains(&driver), "driver_cpu_us grew by {driver}");
+        let process = grown("process_user_us").zip(grown("process_system_us")).map(|(u, s)| u + s);
+        assert!(process.is_some_and(|time| time >= 29_000), "process time grew by {process:?}");
     }
 
     #[test]
@@ -209,10 +175,7 @@ mod tests {
         // Joining returns once the thread has left; the kernel drops its clock with it.
         let deadline = Instant::now() + Duration::from_secs(5);
         while driver.cpu_ns().is_some() {
-            assert!(
-                Instant::now() < deadline,
-                "the clock of an ended thread is still read"
-            );
+            assert!(Instant::now() < deadline, "the clock of an ended thread is still read");
             std::thread::yield_now();
         }
     }
@@ -221,14 +184,8 @@ mod tests {
     fn without_a_driver_its_time_is_null_with_a_reason() {
         let mut out = Vec::new();
         ProcessProbe::new().sample(&mut out);
-        let driver = out
-            .iter()
-            .find(|reading| reading.metric == "driver_cpu_us")
-            .expect("emitted");
-        assert_eq!(
-            driver.reason.as_deref(),
-            Some("no driver thread is watched")
-        );
+        let driver = out.iter().find(|reading| reading.metric == "driver_cpu_us").expect("emitted");
+        assert_eq!(driver.reason.as_deref(), Some("no driver thread is watched"));
         assert_eq!(out.len(), 8);
     }
 
@@ -238,17 +195,12 @@ mod tests {
         let mut resident = || {
             let mut out = Vec::new();
             probe.sample(&mut out);
-            out.iter()
-                .find_map(|reading| reading.value)
-                .expect("resident_bytes is a gauge")
+            out.iter().find_map(|reading| reading.value).expect("resident_bytes is a gauge")
         };
         let before = resident();
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);
         let grown = resident() - before;
         // Parallel tests of this process may free a little meanwhile.
-        assert!(
-            grown > 0.9 * block.len() as f64,
-            "resident_bytes grew by {grown}"
-        );
+        assert!(grown > 0.9 * block.len() as f64, "resident_bytes grew by {grown}");
     }
 }

@@ -33,25 +33,15 @@ fn a_file_read_past_the_page_cache_moves_device_and_process_bytes_by_its_size() 
     let mut block = AlignedBlock::new();
     let mut probes = Probes::for_path(file.path());
 
-    let (device_written, process_written) = probes
-        .quietest(["device_write_bytes", "process_write_bytes"], || {
-            write_all(&direct, &mut block)
-        });
-    assert_eq!(
-        process_written, FILE_BYTES,
-        "process_write_bytes of {FILE_BYTES} bytes written"
-    );
+    let (device_written, process_written) =
+        probes.quietest(["device_write_bytes", "process_write_bytes"], || write_all(&direct, &mut block));
+    assert_eq!(process_written, FILE_BYTES, "process_write_bytes of {FILE_BYTES} bytes written");
     assert_close("device_write_bytes", device_written);
 
     direct.sync_all().expect("the file is on the device");
-    let (device_read, process_read) = probes
-        .quietest(["device_read_bytes", "process_read_bytes"], || {
-            read_all(&direct, &mut block)
-        });
-    assert_eq!(
-        process_read, FILE_BYTES,
-        "process_read_bytes of {FILE_BYTES} bytes read"
-    );
+    let (device_read, process_read) =
+        probes.quietest(["device_read_bytes", "process_read_bytes"], || read_all(&direct, &mut block));
+    assert_eq!(process_read, FILE_BYTES, "process_read_bytes of {FILE_BYTES} bytes read");
     assert_close("device_read_bytes", device_read);
 }
 
@@ -72,10 +62,7 @@ struct Probes {
 
 impl Probes {
     fn for_path(path: &Path) -> Self {
-        Self {
-            device: DeviceProbe::for_path(path),
-            process: ProcessProbe::new(),
-        }
+        Self { device: DeviceProbe::for_path(path), process: ProcessProbe::new() }
     }
 
     /// How much `[device metric, process metric]` grew over the work, at the quietest of several attempts.
@@ -85,14 +72,9 @@ impl Probes {
             let before = self.sample();
             work();
             let after = self.sample();
-            let [of_device, of_process] =
-                metrics.map(|metric| count(&after, metric) - count(&before, metric));
+            let [of_device, of_process] = metrics.map(|metric| count(&after, metric) - count(&before, metric));
             // Never below the size: a counter that misses I/O fails here, not in the noise.
-            assert!(
-                of_device >= FILE_BYTES,
-                "{} moved by only {of_device}",
-                metrics[0]
-            );
+            assert!(of_device >= FILE_BYTES, "{} moved by only {of_device}", metrics[0]);
             least = least.min((of_device, of_process));
             if (least.0 as f64) < FILE_BYTES as f64 * (1.0 + TOLERANCE) && least.1 == FILE_BYTES {
                 break;
@@ -113,9 +95,7 @@ impl Probes {
 fn count(readings: &[Reading], metric: &str) -> i64 {
     let reading = readings.iter().find(|reading| reading.metric == metric);
     let reading = reading.unwrap_or_else(|| panic!("{metric} was emitted"));
-    reading
-        .count
-        .unwrap_or_else(|| panic!("{metric} has no value: {:?}", reading.reason))
+    reading.count.unwrap_or_else(|| panic!("{metric} has no value: {:?}", reading.reason))
 }
 
 fn write_all(file: &File, block: &mut AlignedBlock) {

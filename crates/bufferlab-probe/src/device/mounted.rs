@@ -10,10 +10,7 @@ use std::path::Path;
 pub(super) fn resolve(sysfs: &Sysfs, mountinfo: &[u8], path: &Path) -> Device {
     let mounts = mounts(mountinfo);
     let Some(mount) = mount_of(&mounts, path) else {
-        return Device::none(format!(
-            "{} is on no mount of /proc/self/mountinfo",
-            path.display()
-        ));
+        return Device::none(format!("{} is on no mount of /proc/self/mountinfo", path.display()));
     };
     if mount.filesystem == "overlay" {
         resolve_overlay(sysfs, &mounts, path, mount)
@@ -41,11 +38,7 @@ fn resolve_overlay(sysfs: &Sysfs, mounts: &[Mount], path: &Path, overlay: &Mount
 
 /// The device a file system was mounted from, when that is one block device.
 fn resolve_source(sysfs: &Sysfs, path: &Path, mount: &Mount) -> Device {
-    let number = match mount
-        .source
-        .is_absolute()
-        .then(|| device_number(&mount.source))
-    {
+    let number = match mount.source.is_absolute().then(|| device_number(&mount.source)) {
         Some(Ok(number)) if number.0 != 0 => number,
         _ => return Device::none(no_device(path, mount)),
     };
@@ -62,11 +55,7 @@ fn resolve_source(sysfs: &Sysfs, path: &Path, mount: &Mount) -> Device {
 }
 
 fn no_device(path: &Path, mount: &Mount) -> String {
-    format!(
-        "{} is on {}, which has no block device",
-        path.display(),
-        mount.filesystem
-    )
+    format!("{} is on {}, which has no block device", path.display(), mount.filesystem)
 }
 
 #[cfg(test)]
@@ -81,33 +70,17 @@ mod tests {
 
     #[test]
     fn tmpfs_and_network_file_systems_have_no_block_device() {
-        let device = on(
-            "25 24 0:23 / /dev/shm rw - tmpfs tmpfs rw\n",
-            "/dev/shm/x.db",
-        );
-        assert_eq!(
-            device.reason.as_deref(),
-            Some("/dev/shm/x.db is on tmpfs, which has no block device")
-        );
-        let device = on(
-            "25 24 0:23 / /mnt rw - nfs4 server:/export rw\n",
-            "/mnt/x.db",
-        );
-        assert_eq!(
-            device.reason.as_deref(),
-            Some("/mnt/x.db is on nfs4, which has no block device")
-        );
+        let device = on("25 24 0:23 / /dev/shm rw - tmpfs tmpfs rw\n", "/dev/shm/x.db");
+        assert_eq!(device.reason.as_deref(), Some("/dev/shm/x.db is on tmpfs, which has no block device"));
+        let device = on("25 24 0:23 / /mnt rw - nfs4 server:/export rw\n", "/mnt/x.db");
+        assert_eq!(device.reason.as_deref(), Some("/mnt/x.db is on nfs4, which has no block device"));
     }
 
     #[test]
     fn a_containers_root_says_that_its_upper_directory_is_out_of_sight() {
-        let line =
-            "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/no/such/upper,workdir=/w\n";
+        let line = "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/no/such/upper,workdir=/w\n";
         let reason = on(line, "/data/x.db").reason.expect("a reason");
-        assert!(
-            reason.contains("overlay whose upper directory cannot be seen"),
-            "{reason}"
-        );
+        assert!(reason.contains("overlay whose upper directory cannot be seen"), "{reason}");
     }
 
     #[test]
@@ -116,16 +89,10 @@ mod tests {
         let (major, minor) = device_number(upper.path()).expect("its number");
         let number = format!("{major}:{minor}");
         let (_root, sysfs) = tree(&[(number.as_str(), "virtual/block/under0", &[])]);
-        let line = format!(
-            "1 0 0:50 / /m rw - overlay overlay rw,upperdir={}\n",
-            upper.path().display()
-        );
+        let line = format!("1 0 0:50 / /m rw - overlay overlay rw,upperdir={}\n", upper.path().display());
         let device = resolve(&sysfs, line.as_bytes(), Path::new("/m/x.db"));
         if major == 0 {
-            assert!(
-                device.reason.is_some(),
-                "the test's own directory has no block device"
-            );
+            assert!(device.reason.is_some(), "the test's own directory has no block device");
         } else {
             assert_eq!(device.name.as_deref(), Some("under0"));
         }
@@ -145,16 +112,10 @@ mod tests {
 
         let devices = root.path().join("fs/btrfs/some-uuid/devices");
         std::fs::create_dir_all(devices.join("two0")).expect("the second member");
-        std::os::unix::fs::symlink(
-            root.path().join("devices/virtual/block/one0"),
-            devices.join("one0"),
-        )
-        .expect("the first member");
+        std::os::unix::fs::symlink(root.path().join("devices/virtual/block/one0"), devices.join("one0"))
+            .expect("the first member");
         let reason = resolve(&sysfs, line.as_bytes(), Path::new("/srv/x.db")).reason;
-        assert_eq!(
-            reason.as_deref(),
-            Some("/srv/x.db is on btrfs over several devices (one0, two0)")
-        );
+        assert_eq!(reason.as_deref(), Some("/srv/x.db is on btrfs over several devices (one0, two0)"));
     }
 
     /// A block device's node and number.
@@ -172,10 +133,6 @@ mod tests {
 
     #[test]
     fn a_mount_table_that_cannot_be_read_gives_a_reason() {
-        assert!(
-            on("", "/x")
-                .reason
-                .is_some_and(|reason| reason.contains("mountinfo"))
-        );
+        assert!(on("", "/x").reason.is_some_and(|reason| reason.contains("mountinfo")));
     }
 }

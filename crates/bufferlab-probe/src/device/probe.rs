@@ -54,10 +54,7 @@ impl DeviceProbe {
     /// A probe of a device already resolved.
     pub fn for_device(device: &Device) -> Self {
         let subject = device.name.as_deref().unwrap_or_default().into();
-        Self {
-            subject,
-            target: target(device),
-        }
+        Self { subject, target: target(device) }
     }
 
     fn push(&self, out: &mut Vec<Reading>, counters: &DiskCounters, no_column: &Arc<str>) {
@@ -78,10 +75,7 @@ impl DeviceProbe {
     }
 
     fn push_missing(&self, out: &mut Vec<Reading>, reason: &Arc<str>) {
-        let metrics = COUNTERS
-            .iter()
-            .map(|(metric, _, _)| *metric)
-            .chain([IN_FLIGHT]);
+        let metrics = COUNTERS.iter().map(|(metric, _, _)| *metric).chain([IN_FLIGHT]);
         out.extend(metrics.map(|metric| Reading::missing(NAME, metric, &self.subject, reason)));
     }
 }
@@ -106,23 +100,17 @@ impl Probe for DeviceProbe {
 impl Target {
     fn read(&mut self) -> Result<(DiskCounters, Arc<str>), Arc<str>> {
         let text = self.file.read()?;
-        let counters =
-            diskstats::find(text, self.major, self.minor).ok_or_else(|| Arc::clone(&self.gone))?;
+        let counters = diskstats::find(text, self.major, self.minor).ok_or_else(|| Arc::clone(&self.gone))?;
         Ok((counters, Arc::clone(&self.no_column)))
     }
 }
 
 fn target(device: &Device) -> Result<Target, Arc<str>> {
     let (Some(name), Some(number)) = (&device.name, &device.major_minor) else {
-        return Err(device
-            .reason
-            .as_deref()
-            .unwrap_or("the device has no name")
-            .into());
+        return Err(device.reason.as_deref().unwrap_or("the device has no name").into());
     };
     let numbers = number.split_once(':');
-    let Some((Ok(major), Ok(minor))) = numbers.map(|(major, minor)| (major.parse(), minor.parse()))
-    else {
+    let Some((Ok(major), Ok(minor))) = numbers.map(|(major, minor)| (major.parse(), minor.parse())) else {
         return Err(format!("{number} is not the number of a device").into());
     };
     Ok(Target {
@@ -145,12 +133,7 @@ mod tests {
         assert_eq!(out.len(), 17);
         for reading in &out {
             assert_eq!((reading.count, reading.value), (None, None));
-            assert!(
-                reading
-                    .reason
-                    .as_deref()
-                    .is_some_and(|reason| reason.contains("proc"))
-            );
+            assert!(reading.reason.as_deref().is_some_and(|reason| reason.contains("proc")));
         }
     }
 
@@ -158,17 +141,10 @@ mod tests {
     fn an_old_kernels_missing_columns_are_nulls_beside_the_columns_it_has() {
         let text = include_bytes!("../../testdata/diskstats-3.10");
         let counters = diskstats::find(text, 8, 0).expect("sda");
-        let device = Device {
-            name: Some("sda".into()),
-            ..Device::default()
-        };
+        let device = Device { name: Some("sda".into()), ..Device::default() };
         let mut out = Vec::new();
         DeviceProbe::for_device(&device).push(&mut out, &counters, &"no column".into());
-        let find = |metric| {
-            out.iter()
-                .find(|reading| reading.metric == metric)
-                .expect("emitted")
-        };
+        let find = |metric| out.iter().find(|reading| reading.metric == metric).expect("emitted");
         assert_eq!(find("device_read_bytes").count, Some(331_218 * 512));
         assert_eq!(&*find("device_read_bytes").subject, "sda");
         assert_eq!(find("device_flushes").reason.as_deref(), Some("no column"));
@@ -177,11 +153,8 @@ mod tests {
 
     #[test]
     fn a_device_that_vanished_says_so() {
-        let device = Device {
-            name: Some("gone0".into()),
-            major_minor: Some("4095:1048575".into()),
-            ..Device::default()
-        };
+        let device =
+            Device { name: Some("gone0".into()), major_minor: Some("4095:1048575".into()), ..Device::default() };
         let mut out = Vec::new();
         DeviceProbe::for_device(&device).sample(&mut out);
         let reason = out[0].reason.as_deref().expect("a reason");

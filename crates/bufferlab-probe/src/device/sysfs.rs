@@ -12,25 +12,18 @@ pub(super) struct Sysfs {
 
 impl Sysfs {
     pub(super) fn of_host() -> Self {
-        Self {
-            root: "/sys".into(),
-        }
+        Self { root: "/sys".into() }
     }
 
     /// The whole disk of the device with these numbers.
     pub(super) fn describe(&self, major: u32, minor: u32) -> Device {
         let link = self.root.join(format!("dev/block/{major}:{minor}"));
         let Ok(directory) = link.canonicalize() else {
-            return Device::none(format!(
-                "{} is not there for device {major}:{minor}",
-                link.display()
-            ));
+            return Device::none(format!("{} is not there for device {major}:{minor}", link.display()));
         };
         // A partition's directory lies inside its disk's; only partitions have a file of that name.
         let (disk, partition) = match directory.parent() {
-            Some(parent) if directory.join("partition").exists() => {
-                (parent.to_path_buf(), kernel_name(&directory))
-            }
+            Some(parent) if directory.join("partition").exists() => (parent.to_path_buf(), kernel_name(&directory)),
             _ => (directory, None),
         };
         Device {
@@ -57,14 +50,8 @@ impl Sysfs {
                 continue;
             };
             let devices: Vec<PathBuf> = devices.flatten().map(|entry| entry.path()).collect();
-            if devices
-                .iter()
-                .any(|device| text(&device.join("dev")).as_deref() == Some(&wanted))
-            {
-                let mut names: Vec<String> = devices
-                    .iter()
-                    .filter_map(|path| kernel_name(path))
-                    .collect();
+            if devices.iter().any(|device| text(&device.join("dev")).as_deref() == Some(&wanted)) {
+                let mut names: Vec<String> = devices.iter().filter_map(|path| kernel_name(path)).collect();
                 names.sort();
                 return names;
             }
@@ -80,10 +67,7 @@ fn kernel_name(directory: &Path) -> Option<String> {
 
 /// The scheduler in brackets; older kernels write a lone `none` without them.
 fn chosen(line: &str) -> String {
-    line.split_whitespace()
-        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
-        .unwrap_or(line)
-        .to_owned()
+    line.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or(line).to_owned()
 }
 
 fn text(path: &Path) -> Option<String> {
@@ -120,9 +104,7 @@ pub(super) mod tests {
             }
             symlink(&directory, links.join(number)).expect("the link");
         }
-        let sysfs = Sysfs {
-            root: root.path().to_path_buf(),
-        };
+        let sysfs = Sysfs { root: root.path().to_path_buf() };
         (root, sysfs)
     }
 
@@ -140,11 +122,7 @@ pub(super) mod tests {
                     ("queue/read_ahead_kb", "128\n"),
                 ],
             ),
-            (
-                "259:1",
-                "pci/nvme/nvme0/nvme0n1/nvme0n1p1",
-                &[("partition", "1\n")],
-            ),
+            ("259:1", "pci/nvme/nvme0/nvme0n1/nvme0n1p1", &[("partition", "1\n")]),
         ]);
         let device = sysfs.describe(259, 1);
         assert_eq!(device.name.as_deref(), Some("nvme0n1"));
@@ -161,24 +139,13 @@ pub(super) mod tests {
     #[test]
     fn stacked_and_odd_devices_keep_their_own_names() {
         let (_root, sysfs) = tree(&[
-            (
-                "253:0",
-                "virtual/block/dm-0",
-                &[("dm/name", "vg0-data\n"), ("queue/scheduler", "none\n")],
-            ),
+            ("253:0", "virtual/block/dm-0", &[("dm/name", "vg0-data\n"), ("queue/scheduler", "none\n")]),
             ("9:127", "virtual/block/md127", &[]),
             ("252:0", "virtual/block/zram0", &[]),
-            (
-                "104:0",
-                "pci/cciss!c0d0",
-                &[("queue/scheduler", "noop deadline [cfq]\n")],
-            ),
+            ("104:0", "pci/cciss!c0d0", &[("queue/scheduler", "noop deadline [cfq]\n")]),
         ]);
         let dm = sysfs.describe(253, 0);
-        assert_eq!(
-            (dm.name.as_deref(), dm.model.as_deref()),
-            (Some("dm-0"), Some("vg0-data"))
-        );
+        assert_eq!((dm.name.as_deref(), dm.model.as_deref()), (Some("dm-0"), Some("vg0-data")));
         assert_eq!(dm.scheduler.as_deref(), Some("none"));
         assert_eq!(sysfs.describe(9, 127).name.as_deref(), Some("md127"));
         assert_eq!(sysfs.describe(252, 0).name.as_deref(), Some("zram0"));

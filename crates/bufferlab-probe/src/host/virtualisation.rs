@@ -20,9 +20,7 @@ pub(super) fn hypervisor(cpuinfo: &str) -> Option<String> {
         (Some(name), _) => Some(name.to_owned()),
         (None, true) => Some("unknown hypervisor".to_owned()),
         // The flag is reliable on x86 only; other machines without a known name stay untold.
-        (None, false) if cfg!(any(target_arch = "x86_64", target_arch = "x86")) => {
-            Some("none".to_owned())
-        }
+        (None, false) if cfg!(any(target_arch = "x86_64", target_arch = "x86")) => Some("none".to_owned()),
         (None, false) => None,
     }
 }
@@ -36,9 +34,7 @@ pub(super) fn container() -> Option<String> {
         return Some("podman".to_owned());
     }
     // systemd's convention for every container manager.
-    text("/run/systemd/container")
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
+    text("/run/systemd/container").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 fn has_hypervisor_flag(cpuinfo: &str) -> bool {
@@ -80,10 +76,7 @@ fn known_product(text: &str) -> Option<&'static str> {
     if text.contains(".metal") {
         return None;
     }
-    PRODUCTS
-        .into_iter()
-        .find(|(part, _)| text.contains(part))
-        .map(|(_, name)| name)
+    PRODUCTS.into_iter().find(|(part, _)| text.contains(part)).map(|(_, name)| name)
 }
 
 fn dmi_strings() -> Vec<String> {
@@ -101,10 +94,7 @@ fn hypervisor_signature() -> Option<[u8; 12]> {
     #[allow(unused_unsafe)]
     let leaf = unsafe { std::arch::x86_64::__cpuid(HYPERVISOR_LEAF) };
     let mut signature = [0; 12];
-    for (place, register) in signature
-        .chunks_exact_mut(4)
-        .zip([leaf.ebx, leaf.ecx, leaf.edx])
-    {
+    for (place, register) in signature.chunks_exact_mut(4).zip([leaf.ebx, leaf.ecx, leaf.edx]) {
         place.copy_from_slice(&register.to_le_bytes());
     }
     Some(signature)
@@ -122,9 +112,7 @@ mod tests {
     #[test]
     fn the_flag_is_a_whole_word_of_the_flags_line() {
         assert!(has_hypervisor_flag("flags\t\t: fpu hypervisor lahf_lm\n"));
-        assert!(!has_hypervisor_flag(
-            "flags\t\t: fpu lahf_lm\nmodel name: hypervisor\n"
-        ));
+        assert!(!has_hypervisor_flag("flags\t\t: fpu lahf_lm\nmodel name: hypervisor\n"));
         assert!(!has_hypervisor_flag(""));
     }
 
@@ -132,10 +120,7 @@ mod tests {
     fn makers_are_known_by_signature_and_by_product_but_a_clouds_bare_metal_is_not_virtual() {
         assert_eq!(known_signature(b"KVMKVMKVM\0\0\0"), Some("kvm"));
         assert_eq!(known_signature(b"GenuineIntel"), None);
-        assert_eq!(
-            known_product("Standard PC (Q35 + ICH9, 2009) QEMU\n"),
-            Some("qemu")
-        );
+        assert_eq!(known_product("Standard PC (Q35 + ICH9, 2009) QEMU\n"), Some("qemu"));
         assert_eq!(known_product("PowerEdge R740\n"), None);
         assert_eq!(known_product("m5.metal\n"), None);
     }

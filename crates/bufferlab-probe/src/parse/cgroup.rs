@@ -23,17 +23,13 @@ pub fn membership(text: &[u8]) -> Membership {
     let mut membership = Membership::default();
     for line in lines(text) {
         let mut parts = line.splitn(3, |byte| *byte == b':');
-        let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
-        else {
+        let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
         let path = Path::new(OsStr::from_bytes(path)).to_path_buf();
         if id == b"0" && controllers.is_empty() {
             membership.unified = Some(path);
-        } else if controllers
-            .split(|byte| *byte == b',')
-            .any(|name| name == b"memory")
-        {
+        } else if controllers.split(|byte| *byte == b',').any(|name| name == b"memory") {
             membership.memory = Some(path);
         }
     }

@@ -85,24 +85,15 @@ mod tests {
         assert_eq!(sda.get(WriteMs), Some(70_311));
         assert_eq!(sda.get(WeightedMs), Some(89_002));
         assert_eq!((sda.get(Discards), sda.get(FlushMs)), (None, None));
-        assert_eq!(
-            find(LINUX_3_10, 253, 1).and_then(|dm| dm.get(Reads)),
-            Some(130)
-        );
-        assert_eq!(
-            find(LINUX_3_10, 9, 127).and_then(|md| md.get(WriteSectors)),
-            Some(61_440)
-        );
+        assert_eq!(find(LINUX_3_10, 253, 1).and_then(|dm| dm.get(Reads)), Some(130));
+        assert_eq!(find(LINUX_3_10, 9, 127).and_then(|md| md.get(WriteSectors)), Some(61_440));
     }
 
     #[test]
     fn linux_4_19_adds_discards_and_tells_a_partition_from_its_disk() {
         let disk = find(LINUX_4_19, 259, 0).expect("nvme0n1 is in the file");
         let partition = find(LINUX_4_19, 259, 1).expect("nvme0n1p1 is in the file");
-        assert_eq!(
-            (disk.get(Reads), partition.get(Reads)),
-            (Some(812_345), Some(811_900))
-        );
+        assert_eq!((disk.get(Reads), partition.get(Reads)), (Some(812_345), Some(811_900)));
         assert_eq!(disk.get(DiscardSectors), Some(40_960));
         assert_eq!(disk.get(Flushes), None);
     }

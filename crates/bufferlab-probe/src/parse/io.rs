@@ -14,10 +14,7 @@ pub struct StorageBytes {
 /// Reads /proc/PID/io.
 pub fn storage_bytes(text: &[u8]) -> StorageBytes {
     let [read_bytes, write_bytes] = named_numbers(text, ["read_bytes", "write_bytes"]);
-    StorageBytes {
-        read_bytes,
-        write_bytes,
-    }
+    StorageBytes { read_bytes, write_bytes }
 }
 
 /// Resident pages from /proc/PID/statm, its second field.
@@ -35,10 +32,7 @@ mod tests {
     #[test]
     fn cancelled_writes_and_read_calls_are_not_mistaken_for_storage_bytes() {
         let bytes = storage_bytes(IO);
-        assert_eq!(
-            (bytes.read_bytes, bytes.write_bytes),
-            (Some(67_108_864), Some(8_192))
-        );
+        assert_eq!((bytes.read_bytes, bytes.write_bytes), (Some(67_108_864), Some(8_192)));
     }
 
     #[test]

@@ -31,17 +31,8 @@ pub struct Paging {
 
 /// Reads /proc/meminfo.
 pub fn meminfo(text: &[u8]) -> MemoryInfo {
-    let names = [
-        "MemTotal",
-        "MemFree",
-        "MemAvailable",
-        "Buffers",
-        "Cached",
-        "Dirty",
-        "Writeback",
-    ];
-    let [total, free, available, buffers, cached, dirty, writeback] =
-        named_numbers(text, names).map(in_bytes);
+    let names = ["MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "Dirty", "Writeback"];
+    let [total, free, available, buffers, cached, dirty, writeback] = named_numbers(text, names).map(in_bytes);
     MemoryInfo {
         total_bytes: total,
         free_bytes: free,
@@ -57,12 +48,7 @@ pub fn meminfo(text: &[u8]) -> MemoryInfo {
 pub fn vmstat(text: &[u8]) -> Paging {
     let [swap_in_pages, swap_out_pages, paged_in, paged_out] =
         named_numbers(text, ["pswpin", "pswpout", "pgpgin", "pgpgout"]);
-    Paging {
-        swap_in_pages,
-        swap_out_pages,
-        paged_in_bytes: in_bytes(paged_in),
-        paged_out_bytes: in_bytes(paged_out),
-    }
+    Paging { swap_in_pages, swap_out_pages, paged_in_bytes: in_bytes(paged_in), paged_out_bytes: in_bytes(paged_out) }
 }
 
 fn in_bytes(kib: Option<u64>) -> Option<u64> {

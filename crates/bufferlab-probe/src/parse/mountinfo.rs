@@ -30,9 +30,7 @@ pub struct Mount {
 impl Mount {
     /// The value of a `name=value` option of the file system.
     pub fn super_option(&self, name: &str) -> Option<&str> {
-        self.super_options
-            .split(',')
-            .find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+        self.super_options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
     }
 }
 
@@ -64,16 +62,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let filesystem = text(fields.next()?);
     let source = path(fields.next()?);
     let super_options = fields.next().map(text).unwrap_or_default();
-    Some(Mount {
-        major,
-        minor,
-        root,
-        mount_point,
-        mount_options,
-        filesystem,
-        source,
-        super_options,
-    })
+    Some(Mount { major, minor, root, mount_point, mount_options, filesystem, source, super_options })
 }
 
 fn path(field: &[u8]) -> PathBuf {
@@ -113,8 +102,7 @@ mod tests {
     #[test]
     fn the_deepest_mount_above_a_path_wins_and_of_equals_the_last() {
         let mounts = mounts(MOUNTINFO);
-        let on =
-            |path: &str| mount_of(&mounts, Path::new(path)).map(|mount| mount.filesystem.as_str());
+        let on = |path: &str| mount_of(&mounts, Path::new(path)).map(|mount| mount.filesystem.as_str());
         assert_eq!(on("/home/data.db"), Some("ext4"));
         assert_eq!(on("/dev/shm/x"), Some("tmpfs"));
         assert_eq!(on("/srv/pool/data.db"), Some("btrfs"));

@@ -69,12 +69,7 @@ pub fn scheduling(text: &[u8]) -> Scheduling {
     // `intr` has the total as its first value; the per-interrupt counts behind it are never looked at.
     let [context_switches, interrupts, running, blocked] =
         super::named_numbers(text, ["ctxt", "intr", "procs_running", "procs_blocked"]);
-    Scheduling {
-        context_switches,
-        interrupts,
-        running,
-        blocked,
-    }
+    Scheduling { context_switches, interrupts, running, blocked }
 }
 
 #[cfg(test)]
@@ -102,15 +97,7 @@ mod tests {
         let lines: Vec<_> = processors(LINUX_6_18).collect();
         let names: Vec<_> = lines.iter().map(|(processor, _)| *processor).collect();
         // Processor 2 is offline in this excerpt.
-        assert_eq!(
-            names,
-            [
-                Processor::All,
-                Processor::Core(0),
-                Processor::Core(1),
-                Processor::Core(3)
-            ]
-        );
+        assert_eq!(names, [Processor::All, Processor::Core(0), Processor::Core(1), Processor::Core(3)]);
         assert_eq!(lines[0].1.guest, Some(700));
         assert_eq!(lines[0].1.guest_nice, Some(30));
     }
