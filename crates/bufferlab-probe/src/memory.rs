@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(out[1].reason.as_deref(), Some("/proc/stat does not have it"));
 
         out.clear();
-        probe.push_counters(&mut out, EVENTS, Err("cannot open /proc/stat".into()), "/proc/stat");
+        probe.push(&mut out, counter, EVENTS, Err("cannot open /proc/stat".into()), "/proc/stat");
         assert!(out.iter().all(|row| row.reason.as_deref() == Some("cannot open /proc/stat")));
     }
 }
