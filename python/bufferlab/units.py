@@ -89,7 +89,7 @@ def parse_bytes(text: str | int) -> int:
             letter = unit[0].upper()
             raise UnitError(
                 f'"{text}": {unit} is read as 1000s by some and 1024s by others',
-                f'write {_plain(number)}{letter}iB (1024s)',
+                f"write {_plain(number)}{letter}iB (1024s)",
             )
         raise UnitError(f'"{text}": unknown unit "{unit}" of a size', hint)
     size = number * factor

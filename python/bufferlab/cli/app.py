@@ -31,6 +31,9 @@ COMMANDS: dict[str, str] = {
 """One file each, of the same name; the first line of help stands here so that none is imported for it."""
 
 
+_LOG_FORMAT = "%(relativeCreated)7.0f ms %(name)s: %(message)s"
+
+
 class _Commands(click.Group):
     """Knows the commands' names; imports the one that is called."""
 
@@ -67,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit code. Every error has been shown by then."""
     debug, as_json = "--debug" in arguments, "--json" in arguments
     if debug:
-        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format="%(relativeCreated)7.0f ms %(name)s: %(message)s")
+        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format=_LOG_FORMAT)
     # Outside a sweep, which has its own way to stop, SIGTERM ends a command as Ctrl-C does.
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:

@@ -11,6 +11,7 @@ import platform
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from bufferlab import __version__
 from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import HostCheck
+from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError
 from bufferlab.execute import storage
@@ -45,8 +46,12 @@ class Finding:
 
 
 @click.command("doctor")
-@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR",
-              help="The directory to look at.  [default: $BUFFERLAB_DATA, or the current one]")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The directory to look at.  [default: $BUFFERLAB_DATA, or the current one]",
+)
 @common
 def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
     """What this host can measure, and why not. Exit code 3 when the default experiment cannot run."""
@@ -102,26 +107,27 @@ def _directories(directory: Path) -> Iterable[Finding]:
 
 
 def _device(directory: Path) -> Iterable[Finding]:
-    yield _try("device", "found", lambda: _device_text(json.loads(native().resolve_device(str(directory)))), needed=False)
+    def look() -> str:
+        return _device_text(json.loads(native().resolve_device(str(directory))))
+
+    yield _try("device", "found", look, needed=False)
 
 
 def _engines(directory: Path) -> Iterable[Finding]:
     for name in engines.names():
         declaration, behaviour = engines.declaration(name), engines.behaviour(name)
         subject = f"engine {name}"
-        found = _try(subject, "found", lambda behaviour=behaviour: _version_text(behaviour.find()))  # type: ignore[misc]
+        found = _try(subject, "found", partial(_version_of, behaviour))
         yield found
         if found.ok and directory.is_dir():
-            knobs = {
-                knob.native_name: knob.native(knob.parse(knob.default), 1 << 30) for knob in declaration.knobs
-            }
-            for check in _checks(lambda: behaviour.check_directory(directory, knobs)):
+            knobs = {knob.native_name: knob.native(knob.parse(knob.default), 1 << 30) for knob in declaration.knobs}
+            for check in _checks(behaviour, directory, knobs):
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint)
 
 
-def _checks(look: Callable[[], list[HostCheck]]) -> list[HostCheck]:
+def _checks(behaviour: Behaviour, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
     try:
-        return look()
+        return behaviour.check_directory(directory, knobs)
     except BufferlabError as error:
         return [HostCheck("directory", False, error.what, error.hint)]
 
@@ -134,7 +140,7 @@ def _probes() -> Iterable[Finding]:
         ("paging", "/proc/vmstat"),
         ("own I/O", "/proc/self/io"),
     ):
-        yield _try("probe", name, lambda path=path: _readable(path), needed=False)  # type: ignore[misc]
+        yield _try("probe", name, partial(_readable, path), needed=False)
 
 
 def _try(subject: str, name: str, look: Callable[[], str], *, needed: bool = True) -> Finding:
@@ -163,14 +169,18 @@ def _readable(path: str) -> str:
     return path
 
 
-def _version_text(found: Any) -> str:
+def _version_of(behaviour: Behaviour) -> str:
+    found = behaviour.find()
     return f"{found.version}, core {found.core_version} ({found.where})"
 
 
 def _device_text(device: dict[str, Any]) -> str:
     if not device.get("name"):
-        raise BufferlabError(f"not resolved: {device.get('reason') or 'no reason given'}", None,
-                             "device counters will be null, with this reason")
+        raise BufferlabError(
+            f"not resolved: {device.get('reason') or 'no reason given'}",
+            None,
+            "device counters will be null, with this reason",
+        )
     parts = [device["name"], device.get("model"), device.get("scheduler")]
     return ", ".join(str(part) for part in parts if part)
 

@@ -121,9 +121,7 @@ def _experiments_text(everything: bool) -> str:
 
 
 def _engines_text(everything: bool) -> str:
-    return "\n\n".join(
-        _engine_text(engines.declaration(name)) for name in engines.names(hidden=everything)
-    )
+    return "\n\n".join(_engine_text(engines.declaration(name)) for name in engines.names(hidden=everything))
 
 
 def _engine_text(engine: EngineDeclaration) -> str:
@@ -134,9 +132,7 @@ def _engine_text(engine: EngineDeclaration) -> str:
 def _workloads_text(everything: bool) -> str:
     parts = []
     for workload in map(workloads.declaration, workloads.names()):
-        rows = [
-            [f"  {parameter.name}", str(parameter.default), parameter.meaning] for parameter in workload.parameters
-        ]
+        rows = [[f"  {parameter.name}", str(parameter.default), parameter.meaning] for parameter in workload.parameters]
         head = f"workload {workload.name}: {workload.meaning}"
         parts.append(f"{head}\n{columns(('  parameter', 'default', 'meaning'), rows)}\n  {workload.caveat}")
     return "\n\n".join(parts)

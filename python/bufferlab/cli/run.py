@@ -31,10 +31,18 @@ _DEFAULT_OUT = Path("runs")
 @click.option("--full", "profile", flag_value="full", help="The source document's size; takes hours.")
 @click.option("--smoke", "profile", flag_value="smoke", hidden=True)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where sweep folders go.  [default: runs]")
-@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR",
-              help="The directory, and so the device, to measure.  [default: $BUFFERLAB_DATA, or that of --out]")
-@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR",
-              help="Do what this sweep folder lacks: missing, failed and interrupted runs.")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The directory, and so the device, to measure.  [default: $BUFFERLAB_DATA, or that of --out]",
+)
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Do what this sweep folder lacks: missing, failed and interrupted runs.",
+)
 @click.option("--share-device", is_flag=True, help="Run although another sweep uses the same device.")
 @click.option("--dry-run", is_flag=True, help="Show the plan with its time and space, and touch nothing.")
 @common
@@ -106,7 +114,9 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
         require_same_experiment(stored, load(name, overrides), resume)
     elif overrides != Overrides():
         raise SpecError(
-            "a resumed sweep is run as it was begun", f"--resume {resume}", "leave the options out, or begin a new sweep"
+            "a resumed sweep is run as it was begun",
+            f"--resume {resume}",
+            "leave the options out, or begin a new sweep",
         )
     return stored
 

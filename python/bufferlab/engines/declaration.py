@@ -86,7 +86,7 @@ class Knob:
         if self.kind is KnobKind.CHOICE:
             return " | ".join(self.choices)
         show = str if self.kind is KnobKind.COUNT else canonical_bytes
-        text = f"{show(self.minimum)} or more" if self.maximum is None else f"{show(self.minimum)} to {show(self.maximum)}"
+        text = f"{show(self.minimum)} " + ("or more" if self.maximum is None else f"to {show(self.maximum)}")
         if self.power_of_two:
             text += ", a power of two"
         if self.kind is KnobKind.SIZE_OR_SHARE:

@@ -99,9 +99,7 @@ class Datasets:
         return dataset
 
     def _deciding(self, knobs: Mapping[str, int | str]) -> dict[str, int | str]:
-        return {
-            knob.native_name: knobs[knob.native_name] for knob in self._declaration.knobs if knob.decides_file
-        }
+        return {knob.native_name: knobs[knob.native_name] for knob in self._declaration.knobs if knob.decides_file}
 
     def _verify(self, key: str) -> Dataset | None:
         """The cached database if it is whole; None when it is missing or had to be removed."""
@@ -111,9 +109,7 @@ class Datasets:
         try:
             manifest = json.loads((folder / _MANIFEST).read_text())
             stored = manifest["database"]
-            dataset = Dataset(
-                key, folder / DATABASE, stored["bytes"], manifest["allocated_bytes"], stored["sha256"]
-            )
+            dataset = Dataset(key, folder / DATABASE, stored["bytes"], manifest["allocated_bytes"], stored["sha256"])
             found_bytes = dataset.database.stat().st_size
             wrong = (
                 f"it holds {found_bytes} bytes, {dataset.size_bytes} were loaded"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
 from bufferlab.spec import Experiment
@@ -21,7 +20,6 @@ _ROUNDING_RATIO = 0.02
 
 def check_run(
     experiment: Experiment,
-    engine: EngineDeclaration,
     asked: Mapping[str, int | str],
     result: Mapping[str, Any],
     dataset: Dataset,
@@ -30,7 +28,7 @@ def check_run(
     """The rows of run.json's `integrity`."""
     return [
         _same_start(dataset, method),
-        _settings_applied(engine, asked, result["actual"]),
+        _settings_applied(asked, result["actual"]),
         _warm_up_gate(result["warm_up"]),
         _window_complete(experiment, result["measured"]),
     ]
@@ -47,12 +45,6 @@ def fatal(experiment: Experiment, rows: list[Row]) -> str | None:
     return None
 
 
-def actual_by_name(engine: EngineDeclaration, actual: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings read back, under the names people write; what is no knob keeps the core's name."""
-    names = {knob.native_name: knob.name for knob in engine.knobs}
-    return {names.get(name, name): value for name, value in actual.items()}
-
-
 def _row(name: str, passed: bool, detail: str) -> Row:
     return {"name": name, "status": "passed" if passed else "failed", "detail": detail}
 
@@ -62,7 +54,7 @@ def _same_start(dataset: Dataset, method: Method) -> Row:
     return _row("same_start", True, detail)
 
 
-def _settings_applied(engine: EngineDeclaration, asked: Mapping[str, int | str], actual: Mapping[str, Any]) -> Row:
+def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any]) -> Row:
     """Asked against read back. An engine rounds a size to units of its own; a little is no difference."""
     rounded, differences = [], []
     for name, value in asked.items():
@@ -85,7 +77,8 @@ def _near(asked: Any, actual: Any) -> bool:
 def _warm_up_gate(warm_up: Mapping[str, Any]) -> Row:
     spent = f"after {warm_up['transactions']:,} transactions and {warm_up['seconds']:.1f} s"
     if warm_up["gate"] == "cap":
-        return _row("warm_up_gate", False, f"the warm-up hit its cap {spent}: the pool may not have been in steady state")
+        detail = f"the warm-up hit its cap {spent}: the pool may not have been in steady state"
+        return _row("warm_up_gate", False, detail)
     return _row("warm_up_gate", True, f"{warm_up['gate']} {spent}")
 
 
@@ -96,4 +89,5 @@ def _window_complete(experiment: Experiment, measured: Mapping[str, Any]) -> Row
     if done >= asked:
         return _row("window_complete", True, f"{done:,} transactions")
     cap_s = experiment.measure.max_seconds
-    return _row("window_complete", False, f"the time cap of {cap_s:g} s ended it after {done:,} of {asked:,} transactions")
+    detail = f"the time cap of {cap_s:g} s ended it after {done:,} of {asked:,} transactions"
+    return _row("window_complete", False, detail)

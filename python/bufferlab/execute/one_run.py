@@ -17,7 +17,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import BufferlabError, Interrupted, RunFailed
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import DATABASE, Dataset
-from bufferlab.execute.integrity import actual_by_name, check_run, fatal
+from bufferlab.execute.integrity import check_run, fatal
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import Method, restore
 from bufferlab.execute.stop import StopRequest
@@ -32,6 +32,8 @@ from bufferlab.units import format_bytes
 
 NO_LIMIT = 2**53 - 1
 """A count no window reaches: the core measures by time then."""
+
+_STAGES = {"warm_up": "warming up", "measure": "measuring", "closing": "closing"}
 
 OnStage = Callable[[str, float], None]
 """Told the stage a run is in, and the share of it that is done."""
@@ -192,18 +194,18 @@ def _hear(event: Event, gathered: _Gathered, on_stage: OnStage) -> None:
                 ]
         case "progress":
             share = event["done"] / event["total"] if event.get("total") else 0.0
-            on_stage(_STAGES.get(event["phase"], event["phase"]), share)
+            on_stage(_stage(event), share)
         case "phase":
-            on_stage(_STAGES.get(event["phase"], event["phase"]), 0.0)
+            on_stage(_stage(event), 0.0)
 
 
-_STAGES = {"warm_up": "warming up", "measure": "measuring", "closing": "closing"}
+def _stage(event: Event) -> str:
+    phase = str(event["phase"])
+    return _STAGES.get(phase, phase)
 
 
-def _keep_result(
-    setting: Setting, point: Point, dataset: Dataset, result: dict[str, Any], gathered: _Gathered
-) -> None:
-    actual = actual_by_name(setting.engine, result["actual"])
+def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[str, Any], gathered: _Gathered) -> None:
+    actual = result["actual"]
     gathered.latency = latency_rows(result["latency"])
     gathered.run |= {
         "engine_version": result["engine_version"],
@@ -216,7 +218,7 @@ def _keep_result(
         ),
         "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
-        "integrity": check_run(setting.experiment, setting.engine, point.native_knobs, result, dataset, setting.method),
+        "integrity": check_run(setting.experiment, point.native_knobs, result, dataset, setting.method),
     }
     for stage in ("warm_up", "measured"):
         setting.rates.observe("transactions_per_s", result[stage]["transactions"], result[stage]["seconds"])
@@ -289,5 +291,6 @@ def describe(record: RunRecord) -> str:
     run = record.run
     measured = run.get("measured") or {}
     spent = f"{measured['transactions']:,} transactions in {measured['seconds']:.1f} s" if measured else ""
-    size = f", database {format_bytes(run['database']['bytes_end'])}" if (run.get("database") or {}).get("bytes_end") else ""
+    end_bytes = (run.get("database") or {}).get("bytes_end")
+    size = f", database {format_bytes(end_bytes)}" if end_bytes else ""
     return f"{run['point']['label']}, block {run['block'] + 1}: {run['reason'] or spent + size}"

@@ -91,10 +91,7 @@ def _label(swept: dict[str, str]) -> str:
 
 
 def _native(engine: EngineDeclaration, asked: dict[str, str], database_bytes: int) -> dict[str, int | str]:
-    native = {
-        knob.native_name: knob.native(asked[knob.name], database_bytes)
-        for knob in engine.knobs
-    }
+    native = {knob.native_name: knob.native(asked[knob.name], database_bytes) for knob in engine.knobs}
     page, frames = (engine.by_name()[name] for name in (engine.page_knob, engine.frame_knob))
     page_bytes, pool_bytes = int(native[page.native_name]), int(native[frames.native_name])
     whole_frames = pool_bytes // page_bytes

@@ -70,7 +70,8 @@ def judge_workload(merged: Merged, workload: WorkloadDeclaration, engine: Engine
                 Problem(f'workload {workload.name} has no parameter "{key}"', where, _did_you_mean(key, known))
             )
         elif isinstance(value, bool) or not isinstance(value, int):
-            problems.append(Problem(f"{key} = {value} is not a whole number", where, f"write {parameter.minimum} or more"))
+            hint = f"write {parameter.minimum} or more"
+            problems.append(Problem(f"{key} = {value} is not a whole number", where, hint))
         elif not parameter.minimum <= value <= parameter.maximum:
             problems.append(
                 Problem(
@@ -124,9 +125,8 @@ def _judge_value(
     name = path[1]
     knob = engine.knob(name)
     if knob is None:
-        problem = Problem(
-            f'engine {engine.name} has no knob "{name}"', merged.where(path), _did_you_mean(name, list(engine.by_name()))
-        )
+        hint = _did_you_mean(name, list(engine.by_name()))
+        problem = Problem(f'engine {engine.name} has no knob "{name}"', merged.where(path), hint)
         if problem not in judged.problems:
             judged.problems.append(problem)
         return None

@@ -47,9 +47,7 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES) -> Experim
         merged.document["knobs"] = judged.knobs
         merged.document["sweep"] = judged.sweep
         if workload_name:
-            problems += judge_workload(
-                merged, workloads.declaration(workload_name), engines.declaration(engine_name)
-            )
+            problems += judge_workload(merged, workloads.declaration(workload_name), engines.declaration(engine_name))
     merged.document.setdefault("profile", overrides.profile or "default")
     if overrides.profile:
         merged.document["profile"] = overrides.profile
@@ -78,9 +76,7 @@ def _missing_profile(merged: Merged, tables: dict[str, Any]) -> list[Problem]:
     return [Problem(f"this experiment has no [{profile}] sizes", f"--{profile} ({merged.file})", hint)]
 
 
-def _known(
-    merged: Merged, path: tuple[str, ...], names: list[str], kind: str, problems: list[Problem]
-) -> str | None:
+def _known(merged: Merged, path: tuple[str, ...], names: list[str], kind: str, problems: list[Problem]) -> str | None:
     """The name at `path` if the registry has it; a missing one is left to the model."""
     value: Any = merged.document
     for key in path:

@@ -101,7 +101,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
 
 def _drop_rivals(table: dict[str, Any], path: KeyPath) -> None:
     """A later word on how long to measure replaces the earlier one, and with it that one's cap."""
-    rivals = {
+    rivals: dict[KeyPath, tuple[str, ...]] = {
         ("measure", "transactions"): ("duration",),
         ("measure", "duration"): ("transactions", "max_duration"),
     }
