@@ -402,19 +402,29 @@ def _latency(sweep: Sweep, seconds: float) -> list[dict[str, Any]]:
         count = left if place == len(MIX) - 1 else round(sweep.transactions * weight / 23)
         left -= count
         for time, mean_us in (("service", service_us), ("queue", per_transaction_us - service_us)):
-            for low, high, share in ((0.2, 0.6, 0.3), (0.6, 1.2, 0.5), (1.2, 2.324, 0.17), (3.0, 6.6, 0.0)):
-                rows.append(_bucket(kind, time, low * mean_us, high * mean_us, round(share * count)))
-            rest = count - sum(row["count"] for row in rows if row["transaction_type"] == kind and row["time"] == time)
-            # What is left sits where the mean comes out right.
-            spent = sum(
-                (row["low_us"] + row["high_us"]) / 2 * row["count"]
-                for row in rows
-                if row["transaction_type"] == kind and row["time"] == time
-            )
-            middle = (mean_us * count - spent) / max(1, rest)
-            rows.append(_bucket(kind, time, 0.95 * middle, 1.05 * middle, rest))
-    return [row for row in rows if row["count"]]
+            rows += _histogram(kind, time, mean_us, count)
+    return rows
 
 
-def _bucket(kind: str, time: str, low_us: float, high_us: float, count: int) -> dict[str, Any]:
-    return {"transaction_type": kind, "time": time, "low_us": low_us, "high_us": high_us, "count": count}
+def _histogram(kind: str, time: str, mean_us: float, count: int) -> list[dict[str, Any]]:
+    """Most transactions below the mean, a few far above it, so that the mean comes out right."""
+    found = [_bucket(kind, time, share * mean_us, round(part * count)) for share, part in _BODY]
+    rest = count - sum(row["count"] for row in found)
+    spent = sum((row["low_us"] + row["high_us"]) / 2 * row["count"] for row in found)
+    found.append(_bucket(kind, time, (mean_us * count - spent) / max(1, rest), rest))
+    return [row for row in found if row["count"]]
+
+
+_BODY = ((0.4, 0.3), (0.9, 0.5), (1.7, 0.17))
+
+
+def _bucket(kind: str, time: str, us: float, count: int) -> dict[str, Any]:
+    """The bucket of a fixed grid, one per cent wide, that holds a time."""
+    place = math.floor(math.log(max(1.0, us)) / math.log(1.01))
+    return {
+        "transaction_type": kind,
+        "time": time,
+        "low_us": 1.01**place,
+        "high_us": 1.01 ** (place + 1),
+        "count": count,
+    }

@@ -95,9 +95,7 @@ def _cpu_formulas(subject: str) -> dict[str, Quantity]:
     whole = columns[0]
     for column in columns[1:]:
         whole = whole + column
-    return {
-        f"cpu_{name}_share": column / whole for name, column in zip(metrics.CPU_COLUMNS, columns, strict=True)
-    }
+    return {f"cpu_{name}_share": column / whole for name, column in zip(metrics.CPU_COLUMNS, columns, strict=True)}
 
 
 FORMULAS = check_units(
@@ -128,7 +126,5 @@ def cpu_shares(samples: pl.DataFrame) -> dict[str, dict[str, Figure]]:
     table = {}
     for core in window.subjects("cpu_idle_us"):
         formulas = _cpu_formulas(core)
-        table[core] = {
-            column: formulas[f"cpu_{column}_share"].evaluate(window) for column in metrics.CPU_COLUMNS
-        }
+        table[core] = {column: formulas[f"cpu_{column}_share"].evaluate(window) for column in metrics.CPU_COLUMNS}
     return table

@@ -128,9 +128,7 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     if len({run.run["point"]["index"] for run in runs}) < 2:
         return _not_applicable(name, title, "the sweep has one point")
     if not swept <= {"pool_size", "pool_size_bytes", "io_mode", "pcache"}:
-        return _not_applicable(
-            name, title, f"{', '.join(sorted(swept))} changes which pages the work asks for"
-        )
+        return _not_applicable(name, title, f"{', '.join(sorted(swept))} changes which pages the work asks for")
     gets = [(run, run.figures["page_gets_per_transaction"]) for run in runs]
     told = [(run, figure.value) for run, figure in gets if figure.value is not None]
     if not told:
@@ -142,13 +140,9 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
 def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "process_read_bytes", "Bytes read by the database equal the process's read_bytes"
     if not any(run.direct for run in runs):
-        why = (
-            "buffered I/O: the page cache serves reads that never reach storage, so the two differ by design"
-        )
+        why = "buffered I/O: the page cache serves reads that never reach storage, so the two differ by design"
         return _not_applicable(name, title, why)
-    return _worst(
-        name, title, PROCESS_BYTES_LIMIT, (_bytes_off(run, "process_read_bytes", 0) for run in runs)
-    )
+    return _worst(name, title, PROCESS_BYTES_LIMIT, (_bytes_off(run, "process_read_bytes", 0) for run in runs))
 
 
 def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
@@ -199,9 +193,7 @@ def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
             return _Off(run, None, "the run has no latency histograms")
         return _ratio_off(run, Figure(float(run.latency_n)), run.figures["transactions"])
 
-    return _worst(
-        "latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs)
-    )
+    return _worst("latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs))
 
 
 def _fetches(runs: Sequence[MeasuredRun]) -> Check:
@@ -221,9 +213,7 @@ def _bounces(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "bounce_copies", "Reads land in the page frame itself (no bounce copies)"
     ours = [run for run in runs if run.direct and run.knob("pcache") == "ours"]
     if not ours:
-        return _not_applicable(
-            name, title, "only direct I/O into the aligned frames of our pool promises this"
-        )
+        return _not_applicable(name, title, "only direct I/O into the aligned frames of our pool promises this")
     counts = [(run.window.change("bounce_reads"), run) for run in ours]
     unknown = next((figure.reason for figure, _ in counts if figure.value is None), None)
     if unknown:
@@ -242,19 +232,13 @@ def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
 
 def _consistency(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "consistency", "The workload's consistency conditions hold after every run"
-    rows = [
-        (run, condition) for run in runs for condition in (run.run["consistency"] or {}).get("conditions", [])
-    ]
+    rows = [(run, condition) for run in runs for condition in (run.run["consistency"] or {}).get("conditions", [])]
     unchecked = [run.label for run in runs if not run.run["consistency"]]
     if not rows:
         return _not_applicable(name, title, "no run had its conditions checked")
-    broken = [
-        f"condition {row['condition']} ({row['name']}; {run.label})" for run, row in rows if not row["passed"]
-    ]
+    broken = [f"condition {row['condition']} ({row['name']}; {run.label})" for run, row in rows if not row["passed"]]
     if broken or unchecked:
-        return _outcome(
-            name, title, False, "; ".join([*broken, *(f"not checked: {label}" for label in unchecked)])
-        )
+        return _outcome(name, title, False, "; ".join([*broken, *(f"not checked: {label}" for label in unchecked)]))
     return _outcome(name, title, True, f"{len(rows)} conditions held in {len(runs)} runs")
 
 
@@ -267,12 +251,8 @@ def _memory(runs: Sequence[MeasuredRun]) -> Check:
         return _not_applicable(name, title, "the pools' use differs by less than 4 MiB, or is not known")
     mean_used = sum(used) / len(used)
     mean_resident = sum(resident for _, resident in pairs) / len(pairs)
-    slope = sum((u - mean_used) * (r - mean_resident) for u, r in pairs) / sum(
-        (u - mean_used) ** 2 for u in used
-    )
-    detail = (
-        f"{slope:.3f} bytes of memory per byte of pool, from {len(pairs)} runs; limit 1 +- {MEMORY_LIMIT}"
-    )
+    slope = sum((u - mean_used) * (r - mean_resident) for u, r in pairs) / sum((u - mean_used) ** 2 for u in used)
+    detail = f"{slope:.3f} bytes of memory per byte of pool, from {len(pairs)} runs; limit 1 +- {MEMORY_LIMIT}"
     return _outcome(name, title, abs(slope - 1) <= MEMORY_LIMIT, detail)
 
 
@@ -292,11 +272,7 @@ def _same_data(runs: Sequence[MeasuredRun]) -> Check:
     if any(None in found for found in keys.values()):
         return _not_applicable(name, title, "a run does not record its data_key")
     differing = [f"page size {size}" for size, found in keys.items() if len(found) > 1]
-    detail = (
-        f"more than one data_key at {', '.join(differing)}"
-        if differing
-        else f"one data_key for {len(runs)} runs"
-    )
+    detail = f"more than one data_key at {', '.join(differing)}" if differing else f"one data_key for {len(runs)} runs"
     if not differing and len(keys) > 1:
         detail = f"one data_key for each of {len(keys)} page sizes"
     return _outcome(name, title, not differing, detail)
@@ -304,9 +280,7 @@ def _same_data(runs: Sequence[MeasuredRun]) -> Check:
 
 def _counters_rise(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "counters_rise", "No counter went backwards"
-    reasons = sorted(
-        {f.reason for run in runs for f in run.figures.values() if f.reason and "backwards" in f.reason}
-    )
+    reasons = sorted({f.reason for run in runs for f in run.figures.values() if f.reason and "backwards" in f.reason})
     return _outcome(name, title, not reasons, "; ".join(reasons) or f"{len(runs)} runs")
 
 

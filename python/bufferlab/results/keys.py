@@ -25,9 +25,7 @@ def digest(kind: str, parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def point_key(
-    *, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]
-) -> str:
+def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]) -> str:
     """What was asked: the same on every host and for measured and predicted alike."""
     return digest(
         "point",

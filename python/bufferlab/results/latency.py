@@ -31,12 +31,17 @@ class LatencyFigures:
 
 def latency_figures(frames: Sequence[pl.DataFrame]) -> list[LatencyFigures]:
     """The figures of all runs together, ordered by type and time as first stored."""
-    buckets: dict[tuple[str, str], dict[tuple[float, float], int]] = {}
+    buckets: dict[tuple[str, str], dict[float, tuple[float, int]]] = {}
     for frame in frames:
         for kind, time, low, high, count in frame.iter_rows():
             at = buckets.setdefault((kind, time), {})
-            at[low, high] = at.get((low, high), 0) + count
-    return [_figures(kind, time, sorted(at.items())) for (kind, time), at in buckets.items()]
+            # The top bucket of each run ends at its own maximum; buckets that begin alike are one bucket.
+            widest, n = at.get(low, (high, 0))
+            at[low] = (max(widest, high), n + count)
+    return [
+        _figures(kind, time, [((low, high), count) for low, (high, count) in sorted(at.items())])
+        for (kind, time), at in buckets.items()
+    ]
 
 
 def total_us(frame: pl.DataFrame) -> dict[str, float]:

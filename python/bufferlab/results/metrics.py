@@ -48,9 +48,7 @@ def _raw(probe: str, source: str, kind: Kind, table: str) -> list[Metric]:
 def _derived(table: str) -> list[Metric]:
     """Rows of: name | unit | kind | which way is better | title | meaning."""
     return [
-        Metric(
-            name, unit, cast(Kind, kind), cast(Better, better), meaning, "the edge samples", "derived", title
-        )
+        Metric(name, unit, cast(Kind, kind), cast(Better, better), meaning, "the edge samples", "derived", title)
         for name, unit, kind, better, title, meaning in _cells(table)
     ]
 
@@ -155,9 +153,7 @@ paged_out_bytes  | bytes      | lower | bytes the host wrote to block devices
 #: mpstat's columns, in mpstat's order. They add up to the whole time of a core.
 CPU_COLUMNS = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle")
 
-_CPU_COUNTERS = "\n".join(
-    f"cpu_{name}_us | us | neither | CPU time in mpstat's %{name}" for name in CPU_COLUMNS
-)
+_CPU_COUNTERS = "\n".join(f"cpu_{name}_us | us | neither | CPU time in mpstat's %{name}" for name in CPU_COLUMNS)
 
 _SQLITE = "SQLite's status counters, bufferlab's VFS and page pool"
 _PROC_SELF = "/proc/self/stat, io and statm, and the driver thread's CPU clock"

@@ -136,9 +136,7 @@ class Quantity:
 def check_units(formulas: Mapping[str, Quantity], declared: Mapping[str, str]) -> dict[str, Quantity]:
     """Formulas converted to their declared units; every declaration has a formula and the other way round."""
     if formulas.keys() != declared.keys():
-        raise UnitMismatchError(
-            f"declared without formula, or the reverse: {formulas.keys() ^ declared.keys()}"
-        )
+        raise UnitMismatchError(f"declared without formula, or the reverse: {formulas.keys() ^ declared.keys()}")
     checked = {}
     for name, formula in formulas.items():
         try:

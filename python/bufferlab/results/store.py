@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT = "bufferlab-sweep"
 TEMPORARY = ".tmp-"
-_RESUME_HINT = (
-    "delete that run's folder and repeat the run command with --resume, or use another copy of the folder"
-)
+_RESUME_HINT = "delete that run's folder and repeat the run command with --resume, or use another copy of the folder"
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
 
@@ -70,9 +68,7 @@ def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
                     "transaction_type": histogram["transaction_type"],
                     "time": histogram["time"],
                     "low_us": float(low),
-                    "high_us": max(float(low), min(float(high), float(histogram["max_us"])))
-                    if top
-                    else float(high),
+                    "high_us": max(float(low), min(float(high), float(histogram["max_us"]))) if top else float(high),
                     "count": int(count),
                 }
             )
@@ -175,9 +171,7 @@ class SweepFolder:
         if not toml.is_file():
             raise DataFileError("the sweep folder lacks experiment.toml", str(toml), _WRONG_FOLDER_HINT)
         if not (path / "runs").is_dir():
-            raise DataFileError(
-                "the sweep folder lacks its runs/ folder", str(path / "runs"), _WRONG_FOLDER_HINT
-            )
+            raise DataFileError("the sweep folder lacks its runs/ folder", str(path / "runs"), _WRONG_FOLDER_HINT)
         sweep = cls(path, plan, host, toml.read_text(encoding="utf-8"))
         sweep.runs()
         return sweep
@@ -203,16 +197,11 @@ class SweepFolder:
         _write_parquet(temporary / "samples.parquet", samples, SAMPLE_COLUMNS)
         _write_parquet(temporary / "latency.parquet", latency, LATENCY_COLUMNS)
         _write(temporary / "worker.log", log.encode())
-        files = {
-            name: _fingerprint(temporary / name)
-            for name in ("samples.parquet", "latency.parquet", "worker.log")
-        }
+        files = {name: _fingerprint(temporary / name) for name in ("samples.parquet", "latency.parquet", "worker.log")}
         try:
             document = Run.model_validate({**run, "format_version": FORMAT_VERSION, "files": files})
         except ValidationError as error:
-            raise InternalError(
-                f"a run does not follow the stored format: {error}", str(temporary)
-            ) from error
+            raise InternalError(f"a run does not follow the stored format: {error}", str(temporary)) from error
         _write(temporary / "run.json", _sealed(document.model_dump(mode="json")))
         _sync_folder(temporary)
         if final.exists():
@@ -223,13 +212,9 @@ class SweepFolder:
 
     def runs(self) -> list[RunRecord]:
         """Every published run in the order they were run; a damaged one is a DataFileError that names it."""
-        folders = sorted(
-            entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY)
-        )
+        folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
         records = [_open_run(folder) for folder in folders]
-        return sorted(
-            records, key=lambda record: (record.run["started_at"], record.run["order"], record.run_id)
-        )
+        return sorted(records, key=lambda record: (record.run["started_at"], record.run["order"], record.run_id))
 
     def clean_temporaries(self) -> list[str]:
         """Remove what interrupted publications left behind; the names removed."""
@@ -272,9 +257,7 @@ def _check_samples(samples: Sequence[Mapping[str, Any]]) -> None:
             raise InternalError(f"a probe emitted {row['metric']!r}, which the registry lacks", row["probe"])
         wanted, other = ("count", "value") if metric.kind == "counter" else ("value", "count")
         if row.get(other) is not None:
-            raise InternalError(
-                f"{metric.name} is a {metric.kind} but came in the column {other!r}", row["probe"]
-            )
+            raise InternalError(f"{metric.name} is a {metric.kind} but came in the column {other!r}", row["probe"])
         if row.get(wanted) is None and not row.get("reason"):
             raise InternalError(f"{metric.name} has neither a number nor a reason", row["probe"])
 
@@ -295,15 +278,11 @@ def _open_run(folder: Path) -> RunRecord:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise DataFileError(
-            f"run.json is damaged at {place}: {first['msg']}", str(path), _RESUME_HINT
-        ) from error
+        raise DataFileError(f"run.json is damaged at {place}: {first['msg']}", str(path), _RESUME_HINT) from error
     if seal != _seal(document):
         raise DataFileError("run.json was changed after it was written", str(path), _RESUME_HINT)
     if run.run_id != folder.name:
-        raise DataFileError(
-            f"this is the run {run.run_id}, in another run's folder", str(folder), _RESUME_HINT
-        )
+        raise DataFileError(f"this is the run {run.run_id}, in another run's folder", str(folder), _RESUME_HINT)
     for name, stored in run.files.items():
         _check_stored(folder / name, stored.bytes, stored.sha256)
     return RunRecord(folder, run.model_dump(mode="json"))
@@ -314,21 +293,15 @@ def _check_stored(path: Path, size: int, sha256: str) -> None:
         raise DataFileError("a file of this run is missing", str(path), _RESUME_HINT)
     found = _fingerprint(path)
     if found["bytes"] != size:
-        raise DataFileError(
-            f"the file holds {found['bytes']} bytes, {size} were written", str(path), _RESUME_HINT
-        )
+        raise DataFileError(f"the file holds {found['bytes']} bytes, {size} were written", str(path), _RESUME_HINT)
     if found["sha256"] != sha256:
-        raise DataFileError(
-            "the file is damaged: its contents are not what was written", str(path), _RESUME_HINT
-        )
+        raise DataFileError("the file is damaged: its contents are not what was written", str(path), _RESUME_HINT)
 
 
 def _read_stamped(path: Path) -> dict[str, Any]:
     """A JSON file of the sweep folder that must say whose it is and in which version."""
     if not path.is_file():
-        raise DataFileError(
-            f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT
-        )
+        raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)
     document = _read_json(path)
     if document.get("format") != FORMAT:
         raise DataFileError(f"{path.name} was not written by bufferlab", str(path), _WRONG_FOLDER_HINT)
@@ -347,9 +320,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise DataFileError(f"{path.name} is missing", str(path), _RESUME_HINT) from error
     except (UnicodeDecodeError, json.JSONDecodeError, NotADirectoryError) as error:
-        raise DataFileError(
-            f"{path.name} is truncated or damaged: {error}", str(path), _RESUME_HINT
-        ) from error
+        raise DataFileError(f"{path.name} is truncated or damaged: {error}", str(path), _RESUME_HINT) from error
     if not isinstance(document, dict):
         raise DataFileError(f"{path.name} does not hold a JSON object", str(path), _RESUME_HINT)
     return document
@@ -431,9 +402,7 @@ def _read_parquet(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:
     except FileNotFoundError as error:
         raise DataFileError(f"{path.name} is missing", str(path), _RESUME_HINT) from error
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataFileError(
-            f"{path.name} is truncated or damaged: {error}", str(path), _RESUME_HINT
-        ) from error
+        raise DataFileError(f"{path.name} is truncated or damaged: {error}", str(path), _RESUME_HINT) from error
     if version != str(FORMAT_VERSION) or dict(frame.schema) != _polars_schema(columns):
         raise DataFileError(
             f"{path.name} does not have the columns of format version {FORMAT_VERSION}",

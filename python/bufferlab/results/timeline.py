@@ -63,9 +63,7 @@ def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
         if instant.t_s - before.t_s <= shortest:
             continue
         window = Window(before.readings, instant.readings, instant.t_s - before.t_s)
-        rows.append(
-            Second(instant.t_s, instant.phase, {name: FORMULAS[name].evaluate(window) for name in names})
-        )
+        rows.append(Second(instant.t_s, instant.phase, {name: FORMULAS[name].evaluate(window) for name in names}))
         before = instant
     return rows
 

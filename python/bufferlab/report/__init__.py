@@ -1,0 +1,6 @@
+"""From a sweep folder to answers people and programs can read: HTML, Markdown with SVG, a terminal table,
+JSON.
+
+`build` makes one pure data model; every format is a view of it. Nothing here measures, and all of it can be
+made again from the stored samples. Percent exists only in this package.
+"""

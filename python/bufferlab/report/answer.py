@@ -1,0 +1,194 @@
+"""The answer in one sentence, what it does not tell, and what to know before believing it.
+
+Sentences are chosen by the verdict on the sweep and filled with its intervals; they never go beyond them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from bufferlab.report import words
+from bufferlab.report.analysis import HEADLINE, LONG_WINDOW_SECONDS, Analysis, Group, PointRuns, is_size
+from bufferlab.report.model import Banner
+from bufferlab.stats.verdict import SweepVerdict
+from bufferlab.units import format_bytes
+from bufferlab.workloads import registry as workloads
+
+_KNOB_WORDS = {"pool_size": "the buffer pool", "page_size": "the page"}
+
+
+def answer(analysis: Analysis, metric: str = HEADLINE) -> str:
+    """What the sweep found about its headline metric, in one sentence (one per group of points)."""
+    told = [sentence for group in analysis.groups if (sentence := _of_group(analysis, group, metric))]
+    if told:
+        return " ".join(told)
+    reasons = [point.reason for point in analysis.points if point.reason]
+    return f"No run gave a figure for {_title(metric)}" + (f": {reasons[0]}." if reasons else ".")
+
+
+def limits(analysis: Analysis, metric: str = HEADLINE) -> list[str]:
+    """What the answer does not tell, each in a sentence."""
+    found = [_noise(analysis, metric), _long_window(analysis), *_settings(analysis)]
+    found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
+    found += ["One host, one device, one engine build: ratios travel better than absolute numbers."]
+    return [*filter(None, [_caveat(analysis)]), *filter(None, found)]
+
+
+def banners(analysis: Analysis) -> list[Banner]:
+    """What must be seen before the answer: a scripted engine, failed checks, failed runs."""
+    found = []
+    engines = {run.run["engine"] for run in analysis.runs} | {str(analysis.sweep.plan.get("engine", ""))}
+    if "fake" in engines:
+        text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
+        found.append(Banner("danger", text))
+    failed = [check.title for check in analysis.checks if check.status == "failed"]
+    if failed:
+        count = words.plural(len(failed), "integrity check")
+        found.append(Banner("danger", f"{count} failed; read them before using any number here: {'; '.join(failed)}."))
+    missing = sum(len(point.failures) for point in analysis.points)
+    unrun = [analysis.short_label(point) for point in analysis.points if not point.records]
+    if missing:
+        found.append(
+            Banner("warning", f"{words.plural(missing, 'run')} did not end well; the reasons are in the tables.")
+        )
+    if unrun:
+        found.append(Banner("warning", f"Not run yet: {words.listing(unrun)}. `--resume` runs what is missing."))
+    return found
+
+
+def _title(metric: str) -> str:
+    title = words.title_of(metric)
+    return title[0].lower() + title[1:]
+
+
+def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
+    with_figures = [point for point in group.points if point.values(metric)]
+    where = f"With {group.label}: " if group.label else ""
+    if not with_figures:
+        return None
+    found = analysis.verdicts(metric, group)
+    if found is None:
+        return where + _single(analysis, with_figures[0], metric)
+    return where + _sentence(analysis, with_figures, metric, found)
+
+
+def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
+    fit = analysis.fit(metric)
+    assert fit is not None
+    mean = fit.mean(point.index)
+    shown = words.interval(mean, words.unit_of(metric))
+    tail = "95 % interval" if mean.has_interval else "no interval"
+    title, place = words.title_of(metric), _place(analysis, point)
+    return f"{title} at {place}: {shown} ({tail}, n = {mean.n}); there is nothing to compare it with."
+
+
+def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: SweepVerdict) -> str:
+    title, span, shape = words.title_of(metric), found.span, found.shape
+    unit = words.POINTS if metric == "hit_ratio" else words.unit_of(metric)
+    blocked = analysis.claim_blocked(metric)
+    if blocked:
+        return f"{title}: not resolved ({blocked})."
+    route, ends = _route(analysis, points[0], points[-1]), _ends(analysis, metric, points[0], points[-1])
+    basis = f"95 % intervals, {words.plural(min(len(point.values(metric)) for point in points), 'run')} a point"
+    if shape in ("falls_at_every_step", "rises_at_every_step", "falls_overall", "rises_overall"):
+        verb, more = ("fall", "less") if shape.startswith("falls") else ("rise", "more")
+        resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
+        every, tail = (" at every step", "") if shape.endswith("every_step") else ("", resolved)
+        every = every if len(found.steps) > 1 else ""
+        return f"{title} {verb}{every} {route}: {ends}, {words.change(span, unit)} {more}{tail} ({basis})."
+    if shape == "turns":
+        steps = [
+            f"{analysis.short_label(a)} to {analysis.short_label(b)} {words.verdict(step, unit)}"
+            for (a, b), step in zip(pairwise(points), found.steps, strict=True)
+            if step.resolved
+        ]
+        return f"{title} do not move one way {route}: {'; '.join(steps)} ({basis})."
+    if shape == "identical":
+        return f"{title} are identical in every run {route} (n = {span.estimate.n} a point)."
+    if shape == "no_interval":
+        return f"{title} went {ends} {route}, but {_why_no_claim(found)}, so no difference is claimed."
+    overall = f"{words.signed_change(span, unit)} overall{words.could_find(span, unit)}"
+    return f"{title}: no step is resolved {route} ({overall}; {basis})."
+
+
+def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) -> str:
+    fit, unit = analysis.fit(metric), words.unit_of(metric)
+    assert fit is not None
+    start, end = (words.number(fit.mean(point.index).value, unit) for point in (first, last))
+    noun = unit.split("/")[0]
+    return f"from {start} to {end}" + (f" {noun}" if noun in ("pages", "gets", "requests") else "")
+
+
+def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
+    """ "as the buffer pool grows from 5 % (8.5 MiB) to 80 % (136 MiB) of the database"."""
+    sizes = [analysis.axis_bytes(point) for point in (first, last)]
+    verb = "grows" if None not in sizes and is_size(analysis.axis or "") else "goes"
+    of = " of the database" if analysis.short_label(last).endswith("%") else ""
+    return f"as {_knob(analysis)} {verb} from {_place(analysis, first)} to {_place(analysis, last)}{of}"
+
+
+def _why_no_claim(found: SweepVerdict) -> str:
+    n = found.span.estimate.n
+    notes = [step.estimate.note for step in (*found.steps, found.span) if step.direction == "no_interval"]
+    return "each point ran once (n = 1)" if n < 2 else f"{notes[0]} (n = {n})"
+
+
+def _knob(analysis: Analysis) -> str:
+    axis = (analysis.axis or "").removesuffix("_bytes")
+    return _KNOB_WORDS.get(axis, axis.replace("_", " ") or "the setting")
+
+
+def _place(analysis: Analysis, point: PointRuns) -> str:
+    """ "5 % (8.5 MiB)": what was asked and what it was."""
+    asked, _, actual = analysis.tick(point).partition("\n")
+    return f"{asked} ({actual})" if actual else asked
+
+
+def _caveat(analysis: Analysis) -> str | None:
+    names = {str(run.run["workload"].get("name")) for run in analysis.runs}
+    known = [workloads.declaration(name).caveat for name in sorted(names) if name in workloads.names()]
+    return f"{known[0][0].upper()}{known[0][1:]}." if known else None
+
+
+def _noise(analysis: Analysis, metric: str) -> str | None:
+    fit = analysis.fit(metric)
+    if fit is None:
+        return None
+    if len(fit.blocks) < 2:
+        return "One repetition: how much another run would differ is not known, so no difference is claimed."
+    could = [fit.detectable(a, b) for a, b in fit.comparisons]
+    sizes = [size for size in could if size is not None]
+    if not sizes or fit.contrast != "ratio":
+        return None
+    return (
+        f"A step of {_title(metric)} smaller than about {100 * (max(sizes) - 1):.2g} % "
+        f"would be missed more often than once in five such sweeps (n = {len(fit.blocks)} blocks)."
+    )
+
+
+def _long_window(analysis: Analysis) -> str | None:
+    window_s = analysis.shortest_window_s
+    if window_s is None or window_s >= LONG_WINDOW_SECONDS:
+        return None
+    return (
+        f"Throughput and writes are not resolved: the shortest window is {window_s:.0f} s, and checkpoints need "
+        f"{LONG_WINDOW_SECONDS:.0f} s or more to even out (`--full`). Counts per transaction of reads are."
+    )
+
+
+def _settings(analysis: Analysis) -> list[str]:
+    """What the settings of all runs leave out."""
+    found = []
+    knobs = [run.run["knobs_actual"] for run in analysis.runs]
+    if any(actual.get("synchronous") == "off" for actual in knobs):
+        found.append("Commits did not wait for the device (synchronous = off): commit latency is not measured.")
+    if any(actual.get("io_mode") == "direct" for actual in knobs):
+        found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
+    if any(actual.get("io_mode") == "buffered" for actual in knobs):
+        found.append("Buffered I/O: reads of the database may have been served by the page cache, not the device.")
+    served = max((run.figures["wal_read_bytes_per_new_order"].value or 0.0 for run in analysis.runs), default=0.0)
+    if served > 0:
+        found.append(
+            f"Up to {format_bytes(served)} per New-Order came from the write-ahead log, not the database file."
+        )
+    return found

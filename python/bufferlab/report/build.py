@@ -1,0 +1,208 @@
+"""Builds the report of a sweep: a pure data model that every format shows. Writes nothing."""
+
+from __future__ import annotations
+
+import tomllib
+
+from bufferlab.report import words
+from bufferlab.report.analysis import HEADLINE, Analysis, PointRuns
+from bufferlab.report.answer import answer, banners, limits
+from bufferlab.report.detail_tables import (
+    check_table,
+    consistency_table,
+    cpu_table,
+    device_table,
+    latency_table,
+    run_table,
+)
+from bufferlab.report.model import Figure, PointResult, Report, Section, StepResult, Summary, Table
+from bufferlab.report.plots import HEADLINE_FIGURE, points_figure, time_figure
+from bufferlab.report.points_tables import (
+    COMPARED,
+    parts_of_window,
+    per_new_order,
+    per_second,
+    per_transaction,
+    sizes,
+    step_table,
+    verdict_cell,
+)
+from bufferlab.report.setup_tables import setup_tables
+from bufferlab.results import metrics
+from bufferlab.results.store import SweepFolder
+
+
+def build(sweep: SweepFolder) -> Report:
+    """The report of a sweep, from its stored samples alone."""
+    analysis = Analysis.of(sweep)
+    summaries = _summaries(analysis)
+    return Report(
+        title=sweep.experiment,
+        question=_question(sweep),
+        answer=answer(analysis),
+        facts=_facts(analysis),
+        banners=tuple(banners(analysis)),
+        headline=points_figure(analysis, HEADLINE, HEADLINE_FIGURE, value_labels=True),
+        steps=step_table(analysis),
+        limits=tuple(limits(analysis)),
+        sections=_sections(analysis),
+        checks=tuple(analysis.checks),
+        status=_status(analysis),
+        points=tuple(_point_result(point, summaries) for point in analysis.points),
+        comparisons=tuple(_comparisons(analysis)),
+    )
+
+
+def _sections(analysis: Analysis) -> tuple[Section, ...]:
+    chapters: list[tuple[str, str, str, list[Table | Figure | None]]] = [
+        (
+            "numbers",
+            "The numbers",
+            "",
+            [
+                per_new_order(analysis),
+                _all_steps(analysis),
+                sizes(analysis),
+                per_transaction(analysis),
+                per_second(analysis),
+            ],
+        ),
+        (
+            "checks",
+            "Can the numbers be believed?",
+            "Numbers counted in different places must agree.",
+            [check_table(analysis.checks), parts_of_window(analysis)],
+        ),
+        ("setup", "What was run", "", [*setup_tables(analysis)]),
+        (
+            "figures",
+            "More figures",
+            "",
+            [
+                points_figure(analysis, "hit_ratio", "hit-ratio"),
+                points_figure(analysis, "writes_per_new_order", "writes-per-new-order"),
+                points_figure(analysis, "new_orders_per_s", "new-orders-per-s"),
+                time_figure(analysis),
+            ],
+        ),
+        (
+            "details",
+            "Details",
+            "",
+            [
+                latency_table(analysis),
+                device_table(analysis),
+                cpu_table(analysis),
+                consistency_table(analysis),
+                run_table(analysis),
+            ],
+        ),
+    ]
+    return tuple(
+        Section(id, title, intro, tuple(block for block in blocks if block is not None and _has_rows(block)))
+        for id, title, intro, blocks in chapters
+    )
+
+
+def _has_rows(block: Table | Figure) -> bool:
+    return isinstance(block, Figure) or bool(block.rows)
+
+
+def _all_steps(analysis: Analysis) -> Table | None:
+    table = step_table(analysis, COMPARED)
+    if table is None:
+        return None
+    return Table("all-steps", "What each step does to each figure", table.columns, table.rows, table.caption)
+
+
+def _question(sweep: SweepFolder) -> str:
+    try:
+        question = tomllib.loads(sweep.experiment_toml).get("question")
+    except tomllib.TOMLDecodeError:
+        question = None
+    return question if isinstance(question, str) else f"What does the sweep {sweep.experiment} show?"
+
+
+def _facts(analysis: Analysis) -> tuple[str, ...]:
+    """The line above the answer: what this is about, at a glance."""
+    facts = []
+    if analysis.runs:
+        run = analysis.runs[0].run
+        facts.append(f"{run['engine']} {run['engine_version'] or ''}".strip())
+        workload = run["workload"]
+        scale = f", {words.plural(workload['warehouses'], 'warehouse')}" if "warehouses" in workload else ""
+        name = {"tpcc": "TPC-C-derived"}.get(str(workload.get("name")), str(workload.get("name")))
+        facts.append(f"{name}{scale}")
+        facts.append(f"{words.plural(len(analysis.points), 'point')}, {words.plural(len(analysis.runs), 'run')}")
+        facts.append(str(run["started_at"])[:10])
+    return tuple(facts)
+
+
+def _status(analysis: Analysis) -> str:
+    return "ok" if all(point.status == "ok" for point in analysis.points) else "failed"
+
+
+def _summaries(analysis: Analysis) -> list[Summary]:
+    """Means of every derived metric, and the comparison of each point with the one before."""
+    found: list[Summary] = []
+    for metric in metrics.DERIVED:
+        fit = analysis.fit(metric)
+        if fit is None:
+            continue
+        unit = words.unit_of(metric)
+        for point in analysis.points:
+            if point.index in fit.points:
+                mean = fit.mean(point.index)
+                found.append(_summary(point, metric, "mean", mean.value, mean.ci_low, mean.ci_high, mean.n, unit))
+        for a, b in analysis.steps():
+            verdict = analysis.verdict(metric, a.index, b.index)
+            if verdict is not None:
+                step, statistic = verdict.estimate, f"{verdict.contrast}_to_previous"
+                of = "1" if verdict.contrast == "ratio" else unit
+                found.append(_summary(b, metric, statistic, step.value, step.ci_low, step.ci_high, step.n, of))
+    return found
+
+
+def _summary(
+    point: PointRuns,
+    metric: str,
+    statistic: str,
+    value: float,
+    ci_low: float | None,
+    ci_high: float | None,
+    n: int,
+    unit: str,
+) -> Summary:
+    return Summary(point.index, point.label, point.key, metric, statistic, value, ci_low, ci_high, n, unit)
+
+
+def _point_result(point: PointRuns, summaries: list[Summary]) -> PointResult:
+    mine = tuple(summary for summary in summaries if summary.point_index == point.index)
+    return PointResult(point.index, point.label, point.swept, point.actual, point.status, point.reason, mine)
+
+
+def _comparisons(analysis: Analysis) -> list[StepResult]:
+    results = []
+    for metric in COMPARED:
+        for a, b in analysis.steps():
+            found = analysis.verdict(metric, a.index, b.index)
+            if found is None:
+                continue
+            step = found.estimate
+            direction = "not_resolved" if analysis.claim_blocked(metric) and found.resolved else found.direction
+            said = verdict_cell(analysis, metric, a.index, b.index)
+            results.append(
+                StepResult(
+                    a.label,
+                    b.label,
+                    metric,
+                    found.contrast,
+                    step.value,
+                    step.ci_low,
+                    step.ci_high,
+                    step.n,
+                    direction,
+                    said,
+                )
+            )
+    return results

@@ -1,0 +1,179 @@
+"""Tables of detail: latency, device, CPU, checks, consistency conditions, and every run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bufferlab.report import words
+from bufferlab.report.analysis import HEADLINE, Analysis
+from bufferlab.report.model import Column, Row, Table
+from bufferlab.results import metrics
+from bufferlab.results.derive import cpu_shares
+from bufferlab.results.integrity import Check
+from bufferlab.results.latency import PERCENTILES, LatencyFigures, latency_figures
+from bufferlab.units import format_bytes, format_count
+
+_DEVICE = (
+    "device_reads_per_s",
+    "device_read_kib_per_s",
+    "device_reads_merged_per_s",
+    "device_reads_merged_ratio",
+    "device_read_await_ms",
+    "device_read_size_kib",
+    "device_writes_per_s",
+    "device_write_kib_per_s",
+    "device_writes_merged_per_s",
+    "device_writes_merged_ratio",
+    "device_write_await_ms",
+    "device_write_size_kib",
+    "device_discards_per_s",
+    "device_discard_kib_per_s",
+    "device_flushes_per_s",
+    "device_flush_await_ms",
+    "device_queue_length",
+    "device_busy_ratio",
+)
+_STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not applicable"}
+
+
+def check_table(checks: Sequence[Check]) -> Table:
+    """Every integrity check with the numbers behind it."""
+    marks = {"passed": "passed", "failed": "failed", "not_applicable": "quiet"}
+    rows = tuple(
+        Row((check.title, _STATUS_WORDS[check.status], check.detail), marks[check.status])  # type: ignore[arg-type]
+        for check in checks
+    )
+    columns = tuple(Column(head, numeric=False) for head in ("Check", "Result", "Numbers"))
+    return Table("checks", "Integrity checks", columns, rows)
+
+
+def latency_table(analysis: Analysis) -> Table | None:
+    """Service and queue times of every transaction type at every point."""
+    rows = []
+    for point in analysis.points:
+        frames = [record.latency() for record in point.records if record.ok]
+        label = analysis.short_label(point)
+        rows += [Row((label, *_latency_cells(figures))) for figures in latency_figures(frames)]
+    if not rows:
+        return None
+    heads = ("n", "mean (ms)", *(f"p{100 * share:g} (ms)" for share in PERCENTILES), "max (ms)")
+    columns = (
+        *(Column(head, numeric=False) for head in ("Point", "Transaction", "Time")),
+        *(Column(head) for head in heads),
+    )
+    caption = (
+        "All runs of a point together. Service: from the first statement to the commit. Queue: from when the terminal "
+        "wanted to start until the connection took it. Closed loop: a slow system is asked less often."
+    )
+    return Table("latency", "Latency by transaction type", columns, tuple(rows), caption, folded=True)
+
+
+def _latency_cells(figures: LatencyFigures) -> tuple[str, ...]:
+    times_us = (figures.mean_us, *figures.percentiles_us.values(), figures.max_us)
+    name = figures.transaction_type.replace("_", "-")
+    return name, figures.time, format_count(figures.n), *(words.number(time_us / 1000) for time_us in times_us)
+
+
+def device_table(analysis: Analysis) -> Table:
+    """iostat -x of the measured windows, means over the runs of a point."""
+    rows = []
+    for point in analysis.points:
+        if not point.ok:
+            continue
+        cells = [analysis.short_label(point), str(len(point.ok))]
+        for metric in _DEVICE:
+            values = [value for _, _, value in point.values(metric)]
+            mean = sum(values) / len(values) if values else None
+            cells.append(words.share(mean, 1) if metric.endswith("_ratio") else words.number(mean))
+        rows.append(Row(tuple(cells)))
+    reasons = {run.figures["device_reads_per_s"].reason for run in analysis.runs} - {None}
+    caption = "The whole disk that holds the data, columns as iostat -x has them (kB are 1024 bytes, awaits in ms)."
+    caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
+    columns = (Column("Point", numeric=False), Column("n"), *(Column(words.title_of(name)) for name in _DEVICE))
+    return Table("device", "Device", columns, tuple(rows), caption, folded=True)
+
+
+def cpu_table(analysis: Analysis) -> Table:
+    """mpstat of the measured windows, means over the runs of a point."""
+    rows = []
+    for point in analysis.points:
+        totals: dict[str, dict[str, list[float]]] = {}
+        for record in (record for record in point.records if record.ok):
+            for core, columns in cpu_shares(record.samples()).items():
+                for column, figure in columns.items():
+                    if figure.value is not None:
+                        totals.setdefault(core, {}).setdefault(column, []).append(figure.value)
+        for core, shares in sorted(totals.items()):
+            means = (
+                sum(values) / len(values) if (values := shares.get(name)) else None for name in metrics.CPU_COLUMNS
+            )
+            rows.append(Row((analysis.short_label(point), core, *(words.share(mean) for mean in means))))
+    heads = (
+        Column("Point", numeric=False),
+        Column("CPU", numeric=False),
+        *(Column(f"%{c}") for c in metrics.CPU_COLUMNS),
+    )
+    return Table("cpu", "CPU", heads, tuple(rows), "Columns as mpstat has them.", folded=True)
+
+
+def consistency_table(analysis: Analysis) -> Table | None:
+    """The workload's consistency conditions, over all runs."""
+    held: dict[tuple[int, str], list[tuple[bool, int]]] = {}
+    for run in analysis.runs:
+        for row in (run.run["consistency"] or {}).get("conditions", []):
+            held.setdefault((row["condition"], row["name"]), []).append((row["passed"], row["violations"]))
+    if not held:
+        return None
+    rows = []
+    for (number, name), outcomes in sorted(held.items()):
+        passed = sum(ok for ok, _ in outcomes)
+        violations = sum(count for _, count in outcomes)
+        mark = "passed" if passed == len(outcomes) else "failed"
+        rows.append(Row((str(number), name, f"{passed} of {len(outcomes)}", format_count(violations)), mark))  # type: ignore[arg-type]
+    columns = (
+        Column("Condition"),
+        Column("What must hold", numeric=False),
+        Column("Held in runs"),
+        Column("Violations"),
+    )
+    return Table("consistency", "Consistency of the data after each run", columns, tuple(rows), folded=True)
+
+
+def run_table(analysis: Analysis) -> Table:
+    """Every run in the order it ran, with how its warm-up ended; failed ones with their reason."""
+    records = {record.run_id: record for point in analysis.points for record in point.records}
+    figures = {run.run["run_id"]: run.figures for run in analysis.runs}
+    rows = []
+    for record in sorted(records.values(), key=lambda record: (record.run["started_at"], record.run["order"])):
+        run = record.run
+        warm_up, measured, base = run["warm_up"] or {}, run["measured"] or {}, run["database"] or {}
+        grown = base["bytes_end"] - base["bytes_start"] if base.get("bytes_end") and base.get("bytes_start") else None
+        reads = figures[record.run_id][HEADLINE].value if record.ok else None
+        rows.append(
+            Row(
+                (
+                    str(run["order"] + 1),
+                    run["point"]["label"],
+                    str(run["block"] + 1),
+                    str(run["seed"]),
+                    run["status"] + (f": {run['reason']}" if run["reason"] else ""),
+                    warm_up.get("gate", words.NOTHING).replace("_", " "),
+                    words.number(warm_up.get("seconds")),
+                    words.number(measured.get("seconds")),
+                    format_count(measured["transactions"]) if measured else words.NOTHING,
+                    words.number(reads),
+                    format_bytes(grown) if grown is not None else words.NOTHING,
+                    run["started_at"],
+                    record.run_id,
+                ),
+                "" if record.ok else "failed",
+            )
+        )
+    words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
+    heads = (
+        "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
+        "Reads per New-Order", "Database grew by", "Started", "Run",
+    )  # fmt: skip
+    columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
+    caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
+    return Table("runs", "Every run", columns, tuple(rows), caption, folded=True)

@@ -1,0 +1,217 @@
+"""Draws figures as SVG with matplotlib: the same data gives the same bytes, whenever and wherever it is drawn.
+
+Text stays text, so it can be read aloud and searched. Colours are Okabe and Ito's (2008), told apart by any eye, and
+series differ by marker too. matplotlib is imported on first use, because it costs half a second.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from bufferlab.report.model import Dot, Figure, PointsPlot, Series, TimePlot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+
+#: Stand-ins that `for_page` turns into the page's own colours, so that a figure follows dark mode.
+INK, FAINT = "#1b1f24", "#d5d9de"
+SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_FONT_SIZE = 11.5
+
+_STYLE: dict[str, Any] = {
+    "font.family": ["sans-serif"],
+    "font.size": _FONT_SIZE,
+    "svg.fonttype": "none",
+    # A label may hold a dollar sign, and must be shown as it is.
+    "text.parse_math": False,
+    "text.usetex": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.frameon": False,
+    "path.simplify": False,
+}
+
+
+def draw(figure: Figure) -> str:
+    """The figure as a standalone SVG document on a white ground."""
+    with _drawing(figure.id) as plt:
+        if isinstance(figure.plot, PointsPlot):
+            drawn = _draw_points(plt, figure.plot)
+        else:
+            drawn = _draw_times(plt, figure.plot)
+        try:
+            text = StringIO()
+            drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
+        finally:
+            plt.close(drawn)
+    return _on_white(text.getvalue())
+
+
+def for_page(svg: str, figure: Figure) -> str:
+    """The SVG as part of an HTML page: no prologue, ids of its own, the page's colours, no ground, a spoken label."""
+    body = svg[svg.index("<svg") :]
+    body = body.replace(_GROUND, "")
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\b(id="|url\(#|href="#)', lambda found: f"{found[1]}{figure.id}-", body)
+    for colour, variable in _page_colours().items():
+        body = body.replace(colour, variable)
+    width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', body)[:2]
+    opening = f'<svg role="img" aria-labelledby="{figure.id}-title" style="max-width:{float(width) * 4 / 3:.0f}px" '
+    return re.sub(r'<svg (?:height="[\d.]+pt" |width="[\d.]+pt" )*', opening, _without_size(body), count=1)
+
+
+def _without_size(body: str) -> str:
+    return re.sub(r' (?:width|height)="[\d.]+pt"', "", body, count=2)
+
+
+def _page_colours() -> dict[str, str]:
+    series = {colour: f"var(--series-{place})" for place, colour in enumerate(SERIES_COLOURS)}
+    return {INK: "var(--ink)", FAINT: "var(--line)", **series}
+
+
+_GROUND = '<rect width="100%" height="100%" fill="#ffffff"/>'
+
+
+def _on_white(svg: str) -> str:
+    """Markdown viewers have dark modes too, and dark text needs a light ground there."""
+    place = svg.index(">", svg.index("<svg")) + 1
+    return svg[:place] + "\n " + _GROUND + svg[place:]
+
+
+@contextmanager
+def _drawing(salt: str) -> Iterator[Any]:
+    """Matplotlib without a display, its style ours and its ids made from the figure's own name."""
+    import matplotlib as mpl
+
+    mpl.use("svg", force=False)
+    from matplotlib import pyplot as plt
+
+    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "svg.hashsalt": salt}):
+        yield plt
+
+
+def _draw_points(plt: Any, plot: PointsPlot) -> Any:
+    figure, axes = plt.subplots(figsize=(8.4, 4.5), layout="constrained")
+    if plot.x_is_log:
+        axes.set_xscale("log", base=2)
+    if plot.y_is_log:
+        axes.set_yscale("log")
+    for place, series in enumerate(plot.series):
+        _draw_series(axes, series, SERIES_COLOURS[place % 6], _MARKERS[place % 6], plot)
+    _x_ticks(axes, plot)
+    _y_ticks(axes, plot)
+    axes.set_xlabel(plot.x_label)
+    axes.set_ylabel(plot.y_label)
+    axes.grid(visible=False, axis="x")
+    if len(plot.series) > 1:
+        axes.legend()
+    return figure
+
+
+def _draw_series(axes: Axes, series: Series, colour: str, marker: str, plot: PointsPlot) -> None:
+    xs = [dot.x for dot in series.dots]
+    axes.plot(xs, [dot.mean for dot in series.dots], color=colour, linewidth=1.6, label=series.label or None, zorder=2)
+    for dot in series.dots:
+        offsets = _beside(dot.x, len(dot.runs), plot.x_is_log)
+        axes.plot(offsets, dot.runs, marker, markersize=6, fillstyle="none", color=colour, alpha=0.75, zorder=3)
+        _draw_mean(axes, dot, colour, marker)
+        if plot.value_labels:
+            axes.annotate(
+                _label(dot.mean),
+                (dot.x, max(dot.mean, dot.ci_high or dot.mean, *dot.runs)),
+                textcoords="offset points",
+                xytext=(0, 8),
+                ha="center",
+                fontweight="bold",
+            )
+
+
+def _draw_mean(axes: Axes, dot: Dot, colour: str, marker: str) -> None:
+    if dot.ci_low is not None and dot.ci_high is not None:
+        below, above = max(0.0, dot.mean - dot.ci_low), max(0.0, dot.ci_high - dot.mean)
+        axes.errorbar(dot.x, dot.mean, [[below], [above]], color=INK, capsize=5, linewidth=1.8, zorder=4)
+    axes.plot([dot.x], [dot.mean], marker, markersize=4.5, color=colour, zorder=5)
+
+
+def _beside(x: float, count: int, is_log: bool) -> list[float]:
+    """Runs stand to the right of their point, so that they do not hide its interval."""
+    steps = [0.09 + 0.045 * place for place in range(count)]
+    return [x * 2.0**step if is_log else x + step for step in steps]
+
+
+def _x_ticks(axes: Axes, plot: PointsPlot) -> None:
+    dots = {dot.x: dot.tick for series in plot.series for dot in series.dots}
+    axes.set_xticks(list(dots), labels=list(dots.values()))
+    axes.minorticks_off()
+    low, high = min(dots), max(dots)
+    if plot.x_is_log:
+        axes.set_xlim(low / 1.35, high * 1.45)
+    else:
+        axes.set_xlim(low - 0.5, high + 0.5)
+
+
+def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+    if not plot.y_is_log:
+        top = max(bound for series in plot.series for dot in series.dots for bound in (dot.ci_high or 0.0, *dot.runs))
+        axes.set_ylim(0, top * 1.15 or 1.0)
+        return
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    low, high = axes.get_ylim()
+    axes.set_ylim(low / 1.1, high * 1.3)
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:g}"
+
+
+def _label(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _draw_times(plt: Any, plot: TimePlot) -> Any:
+    rows, columns = len(plot.row_labels), len(plot.columns)
+    size = (max(5.0, 2.3 * columns), 2.1 * rows + 0.8)
+    figure, grid = plt.subplots(rows, columns, figsize=size, sharey="row", squeeze=False, layout="constrained")
+    for row in range(rows):
+        for column in range(columns):
+            axes = grid[row][column]
+            for place, trace in enumerate(plot.traces[row][column]):
+                axes.plot(
+                    trace.t_s, [_gap(value) for value in trace.values], color=SERIES_COLOURS[place % 6], linewidth=1.2
+                )
+            starts = [trace.window_start_s for trace in plot.traces[row][column] if trace.window_start_s is not None]
+            if starts:
+                axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)
+            axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_formatter(lambda value, _: _tick(value))
+            if row == 0:
+                axes.set_title(plot.columns[column], fontsize=_FONT_SIZE)
+            if row == rows - 1:
+                axes.set_xlabel("Time (s)")
+        grid[row][0].set_ylabel(plot.row_labels[row])
+    return figure
+
+
+def _gap(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,182 @@
+"""The report as data: what every format shows, already in words and numbers, with no markup and no files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bufferlab.results.integrity import Check
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; numbers are set flush right."""
+
+    title: str
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, its cells as text."""
+
+    cells: tuple[str, ...]
+    mark: Literal["", "failed", "differs", "passed", "quiet"] = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a title; `folded` ones open on demand."""
+
+    id: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One point of a figure: its runs, and their mean with its interval."""
+
+    x: float
+    tick: str
+    runs: tuple[float, ...]
+    mean: float
+    ci_low: float | None
+    ci_high: float | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Dots that belong together and are joined by a line."""
+
+    label: str
+    dots: tuple[Dot, ...]
+
+
+@dataclass(frozen=True)
+class PointsPlot:
+    """A metric over the points of a sweep: every run, and means with intervals."""
+
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_is_log: bool
+    y_is_log: bool
+    value_labels: bool = False
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One run over time: the end of each stretch, and its rate (None where there is none)."""
+
+    label: str
+    t_s: tuple[float, ...]
+    values: tuple[float | None, ...]
+    window_start_s: float | None
+
+
+@dataclass(frozen=True)
+class TimePlot:
+    """Rates second by second: one row of panels per metric, one column per point."""
+
+    columns: tuple[str, ...]
+    row_labels: tuple[str, ...]
+    traces: tuple[tuple[tuple[Trace, ...], ...], ...]
+    """[row][column] -> the runs of that point."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, what it shows in words for those who cannot see it, and its data as a table."""
+
+    id: str
+    title: str
+    alt: str
+    caption: str
+    plot: PointsPlot | TimePlot
+    data: Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter of the report."""
+
+    id: str
+    title: str
+    intro: str
+    blocks: tuple[Table | Figure, ...]
+
+
+@dataclass(frozen=True)
+class Banner:
+    """Something to know before believing anything below."""
+
+    kind: Literal["danger", "warning"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One number about one point, as summary.parquet and --json hold it."""
+
+    point_index: int
+    point_label: str
+    point_key: str
+    metric: str
+    statistic: str
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """A point for programs."""
+
+    index: int
+    label: str
+    swept: dict[str, str]
+    knobs_actual: dict[str, object]
+    status: str
+    reason: str | None
+    summaries: tuple[Summary, ...]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """A comparison for programs."""
+
+    a: str
+    b: str
+    metric: str
+    contrast: str
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+    direction: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report says."""
+
+    title: str
+    question: str
+    answer: str
+    facts: tuple[str, ...]
+    banners: tuple[Banner, ...]
+    headline: Figure | None
+    steps: Table | None
+    limits: tuple[str, ...]
+    sections: tuple[Section, ...]
+    checks: tuple[Check, ...]
+    status: str
+    points: tuple[PointResult, ...] = field(default=(), repr=False)
+    comparisons: tuple[StepResult, ...] = field(default=(), repr=False)

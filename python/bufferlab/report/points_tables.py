@@ -1,0 +1,210 @@
+"""Tables with one row per point: counts per New-Order, per transaction and per second, parts of the window,
+steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bufferlab.report import words
+from bufferlab.report.analysis import HEADLINE, Analysis, PointRuns, actual_of
+from bufferlab.report.model import Column, Row, Table
+from bufferlab.results.derive import FORMULAS
+from bufferlab.results.timeline import finest_share, measured_instants, part
+from bufferlab.units import format_bytes, format_count
+
+#: What the table of verdicts compares, headline first.
+COMPARED = (
+    HEADLINE,
+    "misses_per_new_order",
+    "read_bytes_per_new_order",
+    "hit_ratio",
+    "writes_per_new_order",
+    "new_orders_per_s",
+)
+_IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
+
+
+def step_table(analysis: Analysis, metrics: Sequence[str] = (HEADLINE,)) -> Table | None:
+    """One row per step between neighbouring points, with what may be said of each metric."""
+    rows = []
+    for a, b in analysis.steps():
+        step = f"{_named(analysis, a)} → {analysis.short_label(b)}"
+        rows.append(Row((step, *(verdict_cell(analysis, metric, a.index, b.index) for metric in metrics))))
+    if not rows:
+        return None
+    columns = (Column("Step", numeric=False), *(Column(words.title_of(metric), numeric=False) for metric in metrics))
+    caption = "95 % intervals that hold together for all steps of a column (Šidák). n counts runs on each side."
+    return Table("steps", "What each step does", columns, tuple(rows), caption)
+
+
+def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
+    """What may be said of one step of one metric."""
+    found = analysis.verdict(metric, a, b)
+    if found is None:
+        return words.NOTHING
+    blocked = analysis.claim_blocked(metric)
+    if blocked and found.direction != "identical":
+        return f"not resolved ({blocked})"
+    unit = words.POINTS if metric == "hit_ratio" else words.unit_of(metric)
+    return words.verdict(found, unit)
+
+
+def per_new_order(analysis: Analysis) -> Table:
+    """The table of the sweep: counts per New-Order with intervals, hit ratio and throughput."""
+    metrics = (*(f"{name}_per_new_order" for name in _IO), "page_gets_per_new_order", "hit_ratio", "new_orders_per_s")
+    caption = (
+        "Means over the runs of a point with 95 % intervals for another run like them. "
+        "Per New-Order divides by New-Orders completed, the 1 % rolled back included."
+    )
+    if blocked := analysis.claim_blocked("new_orders_per_s"):
+        caption += f" Differences of throughput are not resolved ({blocked})."
+    return _table(analysis, "per-new-order", "Per New-Order", metrics, caption)
+
+
+def per_transaction(analysis: Analysis) -> Table:
+    """The same counts over transactions of any type."""
+    metrics = (*(f"{name}_per_transaction" for name in _IO), "cpu_us_per_transaction", "driver_cpu_us_per_transaction")
+    return _table(analysis, "per-transaction", "Per transaction of any type", metrics, "Rolled back ones included.")
+
+
+def per_second(analysis: Analysis) -> Table:
+    """The same counts over the measured window."""
+    metrics = (
+        *(f"{name}_per_s" for name in _IO),
+        "new_orders_committed_per_s",
+        "new_orders_rolled_back_per_s",
+        "transactions_per_s",
+        "transactions_rolled_back_per_s",
+    )
+    return _table(analysis, "per-second", "Per second of the measured window", metrics, "Rates of this host.")
+
+
+def _table(analysis: Analysis, id: str, title: str, metrics: Sequence[str], caption: str) -> Table:
+    rows = []
+    for point in analysis.points:
+        rows += [_point_row(analysis, point, metrics)] if point.ok else []
+        rows += [_failure_row(analysis, point, len(metrics))] if point.status != "ok" else []
+    columns = (
+        Column("Point", numeric=False),
+        Column("n"),
+        *(Column(_headed(metric)) for metric in metrics),
+    )
+    return Table(id, title, columns, tuple(rows), caption)
+
+
+def _point_row(analysis: Analysis, point: PointRuns, metrics: Sequence[str]) -> Row:
+    cells = [_named(analysis, point), str(len(point.ok))]
+    for metric in metrics:
+        fit = analysis.fit(metric)
+        if fit is None or point.index not in fit.points:
+            cells.append(words.NOTHING)
+        elif metric == "hit_ratio":
+            cells.append(_percent_interval(analysis, point))
+        else:
+            cells.append(words.interval(fit.mean(point.index), words.unit_of(metric)))
+    return Row(tuple(cells))
+
+
+def _failure_row(analysis: Analysis, point: PointRuns, width: int) -> Row:
+    count = f"{len(point.failures)} of {len(point.records)} runs " if point.records else ""
+    text = f"{count}{point.status}: {point.reason or 'no reason recorded'}"
+    return Row((_named(analysis, point), str(len(point.ok)), text, *("",) * (width - 1)), "failed")
+
+
+def _percent_interval(analysis: Analysis, point: PointRuns) -> str:
+    fit = analysis.fit("hit_ratio")
+    assert fit is not None
+    mean = fit.mean(point.index)
+    if mean.ci_low is None or mean.ci_high is None:
+        return words.share(mean.value, 2)
+    return f"{words.share(mean.value, 2)} ({100 * mean.ci_low:.2f}–{min(100.0, 100 * mean.ci_high):.2f})"
+
+
+def _headed(metric: str) -> str:
+    title = words.title_of(metric)
+    for tail in (" per New-Order", " per transaction", " per second"):
+        title = title.removesuffix(tail)
+    unit = words.unit_of(metric).split("/")[0]
+    shown = {"us": " (µs)", "pages": " (pages)", "gets": " (gets)"}.get(unit, "")
+    if metric == "new_orders_per_s":
+        return "New-Orders per second"
+    return title + shown
+
+
+def _named(analysis: Analysis, point: PointRuns) -> str:
+    rest = [f"{knob} {value}" for knob, value in point.swept.items() if knob != analysis.axis]
+    return ", ".join([analysis.short_label(point), *rest])
+
+
+def sizes(analysis: Analysis) -> Table | None:
+    """What the pool was asked to be, what it was, and its share of the database as loaded and as it ended."""
+    rows = []
+    for point in analysis.points:
+        pool = actual_of(point.actual, "pool_size")
+        base = point.ok[0].run["database"] if point.ok else None
+        if not isinstance(pool, int) or not base:
+            continue
+        page = actual_of(point.actual, "page_size")
+        rows.append(
+            Row(
+                (
+                    _named(analysis, point),
+                    format_bytes(pool),
+                    format_count(pool / page) if isinstance(page, int) and page else words.NOTHING,
+                    format_bytes(base["bytes_loaded"]),
+                    words.share(pool / base["bytes_loaded"]),
+                    words.share(pool / base["bytes_end"]) if base.get("bytes_end") else words.NOTHING,
+                )
+            )
+        )
+    heads = ("Pool", "Frames", "Database as loaded", "Pool / loaded", "Pool / at the end")
+    columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
+    caption = "A pool is counted in page frames only; what manages them comes on top."
+    return Table("sizes", "Pool and database", columns, tuple(rows), caption) if rows else None
+
+
+def parts_of_window(analysis: Analysis) -> Table | None:
+    """Start, middle and end of the measured window: whether the figures still moved while they were measured."""
+    rows, shares, skipped = [], set(), 0
+    names = ("hit_ratio", HEADLINE)
+    for point in analysis.points:
+        per_part: dict[tuple[str, int], list[float]] = {}
+        used = 0
+        for record in (record for record in point.records if record.ok):
+            instants = measured_instants(record.samples())
+            share = finest_share(instants)
+            if share is None:
+                skipped += 1
+                continue
+            shares.add(share)
+            used += 1
+            for place, start in enumerate((0.0, 0.5 - share / 2, 1.0 - share)):
+                window = part(instants, start, start + share)
+                for name in names:
+                    value = FORMULAS[name].evaluate(window).value
+                    if value is not None:
+                        per_part.setdefault((name, place), []).append(value)
+        if used:
+            rows.append(_parts_row(_named(analysis, point), used, per_part))
+    if not rows:
+        return None
+    heads = ("n", "Hit ratio, start", "50 %", "end", "Reads per New-Order, start", "50 %", "end")
+    columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
+    return Table("parts", "Start, 50 % and end", columns, tuple(rows), _parts_caption(shares, skipped))
+
+
+def _parts_row(label: str, used: int, per_part: dict[tuple[str, int], list[float]]) -> Row:
+    cells = [label, str(used)]
+    for name in ("hit_ratio", HEADLINE):
+        for place in range(3):
+            values = per_part.get((name, place), [])
+            mean = sum(values) / len(values) if values else None
+            cells.append(words.share(mean, 2) if name == "hit_ratio" else words.number(mean))
+    return Row(tuple(cells))
+
+
+def _parts_caption(shares: set[float], skipped: int) -> str:
+    widths = words.listing(sorted({"tenth" if share <= 0.1 else "third" for share in shares}))
+    caption = f"Means over runs of the first, middle and last {widths} of the measured window, from the samples."
+    return caption + (f" {words.plural(skipped, 'run')} had too few samples for that." if skipped else "")

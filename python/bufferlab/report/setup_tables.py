@@ -1,0 +1,115 @@
+"""Tables of what was set up: host, device, engine (asked and actual), workload, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, PointRuns, actual_of, is_size, spaced
+from bufferlab.report.model import Column, Row, Table
+from bufferlab.units import UnitError, format_bytes, parse_size
+
+_PAIR = (Column("What", numeric=False), Column("Value", numeric=False))
+
+
+def setup_tables(analysis: Analysis) -> list[Table]:
+    """Host, device, engine, workload: everything that should be equal before numbers are compared."""
+    host = {key: value for key, value in analysis.sweep.host.items() if key not in ("format", "format_version")}
+    device = host.pop("device", None)
+    tables = [Table("host", "Host", _PAIR, _pairs(host))]
+    if isinstance(device, Mapping):
+        tables.append(Table("device-setup", "Device of the data", _PAIR, _pairs(device)))
+    if analysis.runs:
+        tables += [_engine(analysis), _workload(analysis)]
+    return tables
+
+
+def _pairs(values: Mapping[str, Any], prefix: str = "") -> tuple[Row, ...]:
+    rows: list[Row] = []
+    for key, value in values.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, Mapping):
+            rows += _pairs(value, f"{name}: ")
+        elif value is None and key == "reason":
+            continue
+        else:
+            rows.append(Row((name.removesuffix(" bytes"), _value(key, value)), "quiet" if value is None else ""))
+    return tuple(rows)
+
+
+def _value(key: str, value: Any) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key.endswith("_bytes") and isinstance(value, int | float):
+        return format_bytes(value)
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return str(value)
+
+
+def _engine(analysis: Analysis) -> Table:
+    """Every knob asked and actual; a knob that differs is marked, a swept one has a row per point."""
+    rows: list[Row] = []
+    first = next(point for point in analysis.points if point.ok)
+    for knob in first.ok[0].run["knobs_asked"]:
+        swept = knob in first.swept
+        shown = analysis.points if swept else (first,)
+        rows += [_knob_row(point, knob, swept) for point in shown if point.ok]
+    versions = sorted({f"{run.run['engine']} {run.run['engine_version']}" for run in analysis.runs})
+    columns = tuple(Column(head, numeric=False) for head in ("Knob", "Asked", "Actual", "Note"))
+    caption = f"Engine: {', '.join(versions)}. Actual values are read back from the engine."
+    return Table("engine", "Engine, asked and actual", columns, tuple(rows), caption)
+
+
+def _knob_row(point: PointRuns, knob: str, swept: bool) -> Row:
+    run = point.ok[0].run
+    asked, actual = run["knobs_asked"][knob], actual_of(run["knobs_actual"], knob)
+    name = f"{knob} (swept)" if swept else knob
+    if actual is None:
+        return Row((name, spaced(asked), "not read back", ""), "differs")
+    shown = format_bytes(actual) if isinstance(actual, int) and is_size(knob) else str(actual)
+    values = {str(actual_of(other.run["knobs_actual"], knob)) for other in point.ok}
+    if len(values) > 1:
+        return Row((name, spaced(asked), ", ".join(sorted(values)), "differs between runs"), "differs")
+    note = _difference(asked, actual, run)
+    return Row((name, spaced(asked), shown, note or ""), "differs" if note and "differs" in note else "")
+
+
+def _difference(asked: str, actual: Any, run: Mapping[str, Any]) -> str | None:
+    """What a reader should know of asked against actual; None when they are the same."""
+    if not isinstance(actual, int) or isinstance(actual, bool):
+        return None if str(actual) == asked else "differs from what was asked"
+    try:
+        size = parse_size(asked)
+    except UnitError:
+        return None if str(actual) == asked else "differs from what was asked"
+    if size.ratio is None:
+        off = actual - (size.size_bytes or 0)
+        page = actual_of(run["knobs_actual"], "page_size") or 1
+        if off == 0:
+            return None
+        return "rounded to whole pages" if abs(off) < page else f"differs from what was asked by {format_bytes(off)}"
+    loaded = (run["database"] or {}).get("bytes_loaded")
+    return f"{words.share(actual / loaded)} of the database as loaded" if loaded else None
+
+
+def _workload(analysis: Analysis) -> Table:
+    run = analysis.runs[0].run
+    rows = list(_pairs(run["workload"]))
+    grown = [
+        other.run["database"]["bytes_end"] - other.run["database"]["bytes_start"]
+        for other in analysis.runs
+        if other.run["database"] and other.run["database"]["bytes_end"] and other.run["database"]["bytes_start"]
+    ]
+    if run["database"]:
+        rows.append(Row(("database as loaded", format_bytes(run["database"]["bytes_loaded"]))))
+    if grown:
+        rows.append(
+            Row(("database growth while measured", f"{format_bytes(min(grown))} to {format_bytes(max(grown))}"))
+        )
+    rows += [Row((f"version of {name}", version)) for name, version in run["versions"].items()]
+    rows.append(Row(("seed of the design", str(analysis.sweep.plan.get("seed", "not recorded")))))
+    return Table("workload", "Workload and versions", _PAIR, tuple(rows))

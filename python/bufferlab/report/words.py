@@ -1,0 +1,180 @@
+"""Numbers and verdicts in words. Percent is made here; bounds are rounded outward, so no sentence claims
+more.
+"""
+
+from __future__ import annotations
+
+import math
+
+from bufferlab.results import metrics
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.verdict import Verdict
+from bufferlab.units import format_bytes
+
+#: The unit of a difference between two shares.
+POINTS = "percentage points"
+NOTHING = "–"
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """A value for a person, three or four digits; bytes get their unit.
+
+    >>> number(31.24), number(0.8999), number(12345.6), number(None)
+    ('31.2', '0.900', '12,346', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if unit.split("/")[0] in ("bytes", "byte"):
+        return format_bytes(value)
+    return f"{value:,.{_decimals(value)}f}"
+
+
+def interval(estimate: Estimate, unit: str = "") -> str:
+    """A mean with its interval: "9.70 (9.51–9.89)"."""
+    if unit.split("/")[0] in ("bytes", "byte"):
+        return _byte_interval(estimate)
+    decimals = _decimals(estimate.value)
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return f"{estimate.value:,.{decimals}f}"
+    half = (estimate.ci_high - estimate.ci_low) / 2
+    if half > 0:
+        decimals = min(5, max(0, 1 - math.floor(math.log10(half))))
+    low, high = _outward(estimate.ci_low, estimate.ci_high, decimals)
+    return f"{estimate.value:,.{decimals}f} ({low:,.{decimals}f}–{high:,.{decimals}f})"
+
+
+def share(value: float | None, decimals: int = 1) -> str:
+    """A ratio as per cent.
+
+    >>> share(0.9987, 2)
+    '99.87 %'
+    """
+    return NOTHING if value is None else f"{100 * value:.{decimals}f} %"
+
+
+def verdict(found: Verdict, unit: str) -> str:
+    """What may be said of one step: "falls by 38–43 %", "not resolved", "identical"."""
+    estimate = found.estimate
+    if found.direction == "identical":
+        return f"identical (n = {estimate.n})"
+    if found.direction == "no_interval":
+        why = "one repetition" if estimate.n < 2 else (estimate.note or "no interval")
+        return f"not resolved: {why} (n = {estimate.n})"
+    if found.direction in ("falls", "rises"):
+        return f"{found.direction} by {change(found, unit)}"
+    return f"not resolved ({signed_change(found, unit)}{could_find(found, unit)})"
+
+
+def change(found: Verdict, unit: str) -> str:
+    """The size of a claimed change, both bounds: "38–43 %" or, on the linear scale, "0.3–0.5 pages"."""
+    low, high = found.estimate.ci_low, found.estimate.ci_high
+    if low is None or high is None:
+        raise ValueError("a change without an interval cannot be claimed")
+    if found.contrast == "difference":
+        low, high = sorted((abs(low), abs(high)))
+        return _difference_range(low, high, unit)
+    low, high = (1 - high, 1 - low) if found.direction == "falls" else (low - 1, high - 1)
+    return percent_range(low, high)
+
+
+def signed_change(found: Verdict, unit: str) -> str:
+    """The interval of a change that is not resolved: "−3 to +5 %"."""
+    low, high = found.estimate.ci_low, found.estimate.ci_high
+    if low is None or high is None:
+        return NOTHING
+    if found.contrast == "difference":
+        factor = _factor(unit)
+        return f"{_sign(low)}{number(factor * abs(low))} to {_sign(high)}{number(factor * abs(high))} {unit}".strip()
+    decimals = _percent_decimals(high - low)
+    low, high = _outward(100 * (low - 1), 100 * (high - 1), decimals)
+    return f"{_sign(low)}{abs(low):.{decimals}f} to {_sign(high)}{abs(high):.{decimals}f} %"
+
+
+def could_find(found: Verdict, unit: str) -> str:
+    """What a sweep like this one would have found four times out of five."""
+    if found.detectable is None:
+        return ""
+    if found.contrast == "difference":
+        return f"; {number(_factor(unit) * found.detectable)} {unit} would have been found".replace("  ", " ")
+    return f"; {100 * (found.detectable - 1):.2g} % would have been found"
+
+
+def percent_range(low: float, high: float) -> str:
+    """Two ratios as per cent, rounded outward.
+
+    >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731)
+    ('38–43 %', '97.1–97.4 %')
+    """
+    decimals = _percent_decimals(high - low)
+    # The lower bound of a claimed change is above zero: rounding must not say otherwise.
+    while low > 0 and decimals < 6 and _outward(100 * low, 100 * high, decimals)[0] <= 0:
+        decimals += 1
+    low, high = _outward(100 * low, 100 * high, decimals)
+    return f"{low:.{decimals}f}–{high:.{decimals}f} %"
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric as the registry declares it."""
+    return metrics.get(metric).unit
+
+
+def title_of(metric: str) -> str:
+    """The words for a metric."""
+    return metrics.get(metric).label
+
+
+def listing(items: list[str]) -> str:
+    """A list in a sentence: "a, b and c"."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "run"), plural(15, "run")
+    ('1 run', '15 runs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _factor(unit: str) -> float:
+    """Differences of shares are shown in percentage points."""
+    return 100.0 if unit == POINTS else 1.0
+
+
+def _difference_range(low: float, high: float, unit: str) -> str:
+    factor = _factor(unit)
+    decimals = _decimals(factor * (high - low)) - 1 if high > low else 2
+    decimals = max(0, decimals)
+    low, high = _outward(factor * low, factor * high, decimals)
+    return f"{low:,.{decimals}f}–{high:,.{decimals}f} {unit}".strip()
+
+
+def _decimals(value: float) -> int:
+    if value == 0:
+        return 0
+    return min(6, max(0, 2 - math.floor(math.log10(abs(value)))))
+
+
+def _percent_decimals(width: float) -> int:
+    """Whole per cent for wide intervals, one decimal for narrow ones, two for very narrow ones."""
+    return 0 if width >= 0.02 else 1 if width >= 0.001 else 2
+
+
+def _outward(low: float, high: float, decimals: int) -> tuple[float, float]:
+    # A hair of tolerance keeps 38.0 from becoming 37.9 through binary fractions.
+    factor, hair = 10**decimals, 1e-9
+    return math.floor(low * factor + hair) / factor, math.ceil(high * factor - hair) / factor
+
+
+def _sign(value: float) -> str:
+    return "−" if value < 0 else "+"
+
+
+def _byte_interval(estimate: Estimate) -> str:
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return format_bytes(estimate.value)
+    low, high = format_bytes(estimate.ci_low), format_bytes(estimate.ci_high)
+    if low.split()[1] == high.split()[1]:
+        low = low.split()[0]
+    return f"{format_bytes(estimate.value)} ({low}–{high})"
