@@ -17,6 +17,7 @@ use bufferlab_load::sqlite::client::SqliteClient;
 use bufferlab_load::sqlite::engine::Engine;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
+use bufferlab_load::sqlite::pcache;
 use bufferlab_load::sqlite::run::{STATEMENTS_FILE, STATEMENTS_SQL};
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
@@ -38,6 +39,8 @@ fn main() {
     } else {
         Size { warehouses: 1, warm_up: 200, transactions: 500, records: 100_000, repetitions: 1 }
     };
+    // The load initialises SQLite, after which its page cache can no longer be chosen.
+    pcache::install().unwrap();
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let database = directory.path().join("bench.db");
     let loads: Vec<f64> = (0..size.repetitions).map(|_| load_once(&database, &size)).collect();

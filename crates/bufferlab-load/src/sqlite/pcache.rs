@@ -12,12 +12,18 @@ use rusqlite::ffi::{self, sqlite3_pcache, sqlite3_pcache_page};
 use super::pool::{Create, Frame, Pool, PoolCounters};
 
 static MAIN_COUNTERS: OnceLock<Arc<PoolCounters>> = OnceLock::new();
+static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();
 
-/// Installs the pool as SQLite's page cache and returns the counters of the database file's pool.
+/// Installs the pool as SQLite's page cache, once, and returns the counters of the database file's pool.
 ///
 /// # Errors
-/// SQLite's code when it is already initialised.
+/// SQLite's code when it was initialised before the first call.
 pub fn install() -> Result<Arc<PoolCounters>, c_int> {
+    let counters = Arc::clone(MAIN_COUNTERS.get_or_init(Arc::default));
+    INSTALLED.get_or_init(configure).map(|()| counters)
+}
+
+fn configure() -> Result<(), c_int> {
     let methods = ffi::sqlite3_pcache_methods2 {
         iVersion: 1,
         pArg: std::ptr::null_mut(),
@@ -33,10 +39,9 @@ pub fn install() -> Result<Arc<PoolCounters>, c_int> {
         xDestroy: Some(destroy),
         xShrink: Some(shrink),
     };
-    let counters = Arc::clone(MAIN_COUNTERS.get_or_init(Arc::default));
     // SAFETY: SQLite copies the table; every method keeps the contract of the interface.
     let code = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_PCACHE2, &raw const methods) };
-    if code == ffi::SQLITE_OK { Ok(counters) } else { Err(code) }
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(code) }
 }
 
 unsafe extern "C" fn init(_: *mut c_void) -> c_int {
