@@ -232,3 +232,86 @@ impl InputSource {
         other + u32::from(other >= home)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: Terminal = Terminal { warehouse: 3, district: 7 };
+
+    fn source(warehouses: u32) -> (InputSource, Random) {
+        let config = TpccConfig::new(warehouses, 1, 2).expect("the scale is valid");
+        (InputSource::new(&config), Random::stream(2, "input tests", &[]))
+    }
+
+    #[test]
+    fn new_orders_keep_within_their_ranges() {
+        let (mut source, mut random) = source(5);
+        for _ in 0..20_000 {
+            let order = source.new_order(HOME, &mut random);
+            assert!(order.warehouse == 3 && (1..=10).contains(&order.district));
+            assert!((1..=3_000).contains(&order.customer) && (5..=15).contains(&order.lines().len()));
+            let (last, others) = order.lines().split_last().expect("there are lines");
+            assert!(others.iter().all(|line| (1..=100_000).contains(&line.item)));
+            assert_eq!(order.unused_item, last.item == 100_001, "only the last item may not exist");
+            assert!(order.lines().iter().all(|line| (1..=10).contains(&line.quantity)));
+            assert!(order.lines().iter().all(|line| (1..=5).contains(&line.supply_warehouse)));
+        }
+    }
+
+    #[test]
+    fn stock_is_locked_in_one_order_by_all() {
+        let (mut source, mut random) = source(5);
+        for _ in 0..5_000 {
+            let order = source.new_order(HOME, &mut random);
+            let keys: Vec<(u32, u32)> = order
+                .stock_order()
+                .iter()
+                .map(|&position| (order.lines()[position].supply_warehouse, order.lines()[position].item))
+                .collect();
+            assert!(keys.is_sorted(), "{keys:?}");
+            let mut positions = order.stock_order().to_vec();
+            positions.sort_unstable();
+            assert_eq!(positions, (0..order.valid_lines()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn remote_work_goes_to_every_other_warehouse_alike() {
+        let (source, mut random) = source(5);
+        let mut chosen = [0_u32; 6];
+        (0..8_000).for_each(|_| chosen[source.other_warehouse(3, &mut random) as usize] += 1);
+        assert_eq!((chosen[0], chosen[3]), (0, 0));
+        assert!([1, 2, 4, 5].iter().all(|&w| (1_850..2_150).contains(&chosen[w])), "{chosen:?}");
+    }
+
+    #[test]
+    fn a_local_payment_is_by_a_customer_of_the_same_district_and_a_remote_one_of_any() {
+        let (mut source, mut random) = source(5);
+        let mut other_district = 0;
+        for _ in 0..10_000 {
+            let PaymentInput { warehouse, district, customer, amount_cents } = source.payment(HOME, &mut random);
+            assert!(warehouse == 3 && (1..=10).contains(&district) && (100..=500_000).contains(&amount_cents));
+            assert!((1..=10).contains(&customer.district) && (1..=5).contains(&customer.warehouse));
+            if customer.warehouse == 3 {
+                assert_eq!(customer.district, district);
+            } else {
+                other_district += u32::from(customer.district != district);
+            }
+        }
+        assert!((1_200..1_500).contains(&other_district), "{other_district} of about 1350");
+    }
+
+    #[test]
+    fn stock_level_keeps_the_district_of_its_terminal_and_the_others_draw_theirs() {
+        let (mut source, mut random) = source(5);
+        let mut districts = [0; 11];
+        for _ in 0..2_000 {
+            let StockLevelInput { warehouse, district, threshold } = source.stock_level(HOME, &mut random);
+            assert!(warehouse == 3 && district == 7 && (10..=20).contains(&threshold));
+            assert!((1..=10).contains(&source.delivery(HOME, &mut random).carrier));
+            districts[source.order_status(HOME, &mut random).district as usize] += 1;
+        }
+        assert!(districts[1..].iter().all(|count| (140..260).contains(count)), "{districts:?}");
+    }
+}
