@@ -1,0 +1,41 @@
+"""One loaded database for all tests on the real engine; each test works on a copy."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import core
+
+# pytest's own temporary directory may be on tmpfs, which has no direct I/O; the checkout is on a disk.
+DISK = core.ROOT / "target"
+
+
+@pytest.fixture(scope="session")
+def disk() -> Iterator[Path]:
+    """A directory on the disk that holds the checkout, removed at the end."""
+    DISK.mkdir(exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="real-", dir=DISK))
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def loaded(disk: Path) -> Path:
+    """A loaded one-warehouse database with pages of 4 KiB; not to be changed."""
+    database = disk / "loaded.db"
+    core.load(database)
+    return database
+
+
+@pytest.fixture
+def database(loaded: Path, disk: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A copy of the loaded database that a test may change."""
+    directory = disk / request.node.name.replace("/", "_")[:80]
+    directory.mkdir()
+    yield core.copy(loaded, directory / "run.db")
+    shutil.rmtree(directory)

@@ -1,0 +1,127 @@
+"""The core in a process of its own, as the worker runs it: SQLite's page cache can be chosen once per process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_CALL = """
+import json, sys
+from bufferlab import _native
+call = json.load(sys.stdin)
+events = []
+try:
+    answer = getattr(_native, call["function"])(json.dumps(call["job"]), lambda event: events.append(json.loads(event)))
+    print(json.dumps({"answer": json.loads(answer), "events": events}))
+except _native.NativeError as error:
+    print(json.dumps({"error": error.args}))
+"""
+
+
+class CoreError(Exception):
+    """A NativeError of the subprocess: kind, what, where, hint."""
+
+    def __init__(self, kind: str, what: str, where: str, hint: str) -> None:
+        super().__init__(f"{kind}: {what} ({where}); {hint}")
+        self.kind, self.what, self.where, self.hint = kind, what, where, hint
+
+
+def call(function: str, job: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Answer and events of one call of the core; CoreError when it fails."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CALL],
+        input=json.dumps({"function": function, "job": job}),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"the core died with {done.returncode}: {done.stderr}"
+    answer = json.loads(done.stdout)
+    if "error" in answer:
+        raise CoreError(*answer["error"])
+    return answer["answer"], answer["events"]
+
+
+@dataclass
+class Measured:
+    """A finished run: the core's answer, and each metric of the two edges."""
+
+    answer: dict[str, Any]
+    start: dict[tuple[str, str], float]
+    end: dict[tuple[str, str], float]
+    events: list[dict[str, Any]]
+
+    def delta(self, metric: str, subject: str = "") -> float:
+        """Growth of a counter over the measured window."""
+        return self.end[metric, subject] - self.start[metric, subject]
+
+    def new_orders(self) -> float:
+        """New-Orders completed, the rolled back ones included."""
+        return self.delta("transactions_committed", "new_order") + self.delta("transactions_rolled_back", "new_order")
+
+
+def load(
+    database: Path, *, warehouses: int = 1, page_size_bytes: int = 4096, seed: int = 1, threads: int = 1
+) -> dict[str, Any]:
+    """Load a new TPC-C database."""
+    workload = {"name": "tpcc", "warehouses": warehouses, "load_seed": seed}
+    job = {"database": str(database), "knobs": {"page_size_bytes": page_size_bytes}, "workload": workload}
+    return call("load_sqlite", {**job, "threads": threads})[0]
+
+
+def run(
+    database: Path,
+    *,
+    pool_size_bytes: int,
+    transactions: int = 2000,
+    warehouses: int = 1,
+    seed: int = 7,
+    warm_up: int = 20_000,
+    **knobs: Any,
+) -> Measured:
+    """One run on `database` itself, which it changes."""
+    settings = {
+        "page_size_bytes": 4096,
+        "io_mode": "direct",
+        "pcache": "ours",
+        "synchronous": "off",
+        "wal_autocheckpoint_bytes": 1 << 20,
+        "locking_mode": "normal",
+        **knobs,
+        "pool_size_bytes": pool_size_bytes,
+    }
+    job = {
+        "database": str(database),
+        "knobs": settings,
+        "workload": {"name": "tpcc", "warehouses": warehouses, "seed": seed, "load_seed": 1},
+        "warm_up": {"max_transactions": warm_up, "max_seconds": 60},
+        "measure": {"transactions": transactions, "max_seconds": 120},
+        "sample_interval_ms": 200,
+    }
+    answer, events = call("run_sqlite", job)
+    edges = {event["edge"]: _by_metric(event["values"]) for event in events if event.get("edge")}
+    return Measured(answer, edges["start"], edges["end"], events)
+
+
+def _by_metric(values: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    known = [value for value in values if value["reason"] is None]
+    return {(row["metric"], row["subject"]): row["value"] if row["count"] is None else row["count"] for row in known}
+
+
+def copy(database: Path, to: Path) -> Path:
+    """A copy that is on the disk and not in the page cache."""
+    shutil.copyfile(database, to)
+    with to.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return to
