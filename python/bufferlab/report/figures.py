@@ -7,16 +7,16 @@ series differ by marker too. matplotlib is imported on first use, because it cos
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from functools import lru_cache
+from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.report.model import Dot, Figure, PointsPlot, Series, TimePlot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 #: Stand-ins that `for_page` turns into the page's own colours, so that a figure follows dark mode.
 INK, FAINT = "#1b1f24", "#d5d9de"
@@ -50,32 +50,33 @@ _STYLE: dict[str, Any] = {
 }
 
 
+@lru_cache(maxsize=32)
 def draw(figure: Figure) -> str:
     """The figure as a standalone SVG document on a white ground."""
-    with _drawing(figure.id) as plt:
-        if isinstance(figure.plot, PointsPlot):
-            drawn = _draw_points(plt, figure.plot)
-        else:
-            drawn = _draw_times(plt, figure.plot)
-        try:
-            text = StringIO()
-            drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
-        finally:
-            plt.close(drawn)
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        # A user's matplotlibrc must not change a report, and ids are made from the figure's own name.
+        mpl.rcdefaults()
+        style: Any = {**_STYLE, "svg.hashsalt": figure.id}
+        mpl.rcParams.update(style)
+        points = isinstance(figure.plot, PointsPlot)
+        drawn = _draw_points(figure.plot) if points else _draw_times(figure.plot)  # type: ignore[arg-type]
+        text = StringIO()
+        drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
     return _on_white(text.getvalue())
 
 
 def for_page(svg: str, figure: Figure) -> str:
-    """The SVG as part of an HTML page: no prologue, ids of its own, the page's colours, no ground, a spoken label."""
-    body = svg[svg.index("<svg") :]
-    body = body.replace(_GROUND, "")
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    """The SVG as part of an HTML page: ids of its own, the page's colours, no ground, and words for a screen reader."""
+    body = svg[svg.index("<svg") :].replace(_GROUND, "")
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\b(id="|url\(#|href="#)', lambda found: f"{found[1]}{figure.id}-", body)
     for colour, variable in _page_colours().items():
         body = body.replace(colour, variable)
-    width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', body)[:2]
-    opening = f'<svg role="img" aria-labelledby="{figure.id}-title" style="max-width:{float(width) * 4 / 3:.0f}px" '
-    return re.sub(r'<svg (?:height="[\d.]+pt" |width="[\d.]+pt" )*', opening, _without_size(body), count=1)
+    width_pt = float(re.findall(r' width="([\d.]+)pt"', body)[0])
+    opening = f'<svg role="img" aria-label="{escape(figure.alt)}" style="max-width: {width_pt * 4 / 3:.0f}px"'
+    return _without_size(body).replace("<svg", opening, 1)
 
 
 def _without_size(body: str) -> str:
@@ -96,20 +97,16 @@ def _on_white(svg: str) -> str:
     return svg[:place] + "\n " + _GROUND + svg[place:]
 
 
-@contextmanager
-def _drawing(salt: str) -> Iterator[Any]:
-    """Matplotlib without a display, its style ours and its ids made from the figure's own name."""
-    import matplotlib as mpl
+def _canvas(width_in: float, height_in: float) -> Canvas:
+    """A sheet to draw on, without pyplot and its global state."""
+    from matplotlib.figure import Figure as Canvas
 
-    mpl.use("svg", force=False)
-    from matplotlib import pyplot as plt
-
-    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "svg.hashsalt": salt}):
-        yield plt
+    return Canvas(figsize=(width_in, height_in), layout="constrained")
 
 
-def _draw_points(plt: Any, plot: PointsPlot) -> Any:
-    figure, axes = plt.subplots(figsize=(8.4, 4.5), layout="constrained")
+def _draw_points(plot: PointsPlot) -> Canvas:
+    figure = _canvas(8.4, 4.5)
+    axes = figure.subplots()
     if plot.x_is_log:
         axes.set_xscale("log", base=2)
     if plot.y_is_log:
@@ -189,10 +186,10 @@ def _label(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _draw_times(plt: Any, plot: TimePlot) -> Any:
+def _draw_times(plot: TimePlot) -> Canvas:
     rows, columns = len(plot.row_labels), len(plot.columns)
-    size = (max(5.0, 2.3 * columns), 2.1 * rows + 0.8)
-    figure, grid = plt.subplots(rows, columns, figsize=size, sharey="row", squeeze=False, layout="constrained")
+    figure = _canvas(max(5.0, 2.3 * columns), 2.1 * rows + 0.8)
+    grid = figure.subplots(rows, columns, sharey="row", squeeze=False)
     for row in range(rows):
         for column in range(columns):
             axes = grid[row][column]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bufferlab.results.derive import FORMULAS
@@ -38,7 +39,7 @@ class Second:
 
 
 def instants(samples: pl.DataFrame) -> list[Instant]:
-    """The samples of a run, one object per time, in time's order (a start edge first, an end edge last)."""
+    """The samples of a run, one object per time, in time's order."""
     at: dict[tuple[float, int], Instant] = {}
     for row in samples.iter_rows(named=True):
         key = (row["t_s"], {"start": 1, None: 0, "end": -1}[row["edge"]])
@@ -52,7 +53,7 @@ def instants(samples: pl.DataFrame) -> list[Instant]:
 def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
     """The named derived figures of every stretch between samples. Stretches too short to divide by are joined."""
     points = instants(samples)
-    gaps = sorted(b.t_s - a.t_s for a, b in zip(points, points[1:], strict=False))
+    gaps = sorted(b.t_s - a.t_s for a, b in pairwise(points))
     shortest = gaps[len(gaps) // 2] / 2 if gaps else 0.0
     rows: list[Second] = []
     before: Instant | None = None
@@ -82,7 +83,7 @@ def finest_share(points: Sequence[Instant]) -> float | None:
     if len(points) < 2:
         return None
     whole = points[-1].t_s - points[0].t_s
-    widest = max(b.t_s - a.t_s for a, b in zip(points, points[1:], strict=False))
+    widest = max(b.t_s - a.t_s for a, b in pairwise(points))
     return next((share for share in (0.1, 1 / 3) if widest <= share * whole), None)
 
 

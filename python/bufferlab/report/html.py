@@ -1,0 +1,51 @@
+"""The report as one HTML page that needs nothing else: no network, no script, styles and figures inside.
+
+Everything that comes from a run is escaped by the template; only our own SVG goes in as markup.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bufferlab.report.figures import draw, for_page
+from bufferlab.report.model import Figure, Report
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import SweepFolder
+
+
+def render_html(report: Report, folder_name: str = "") -> str:
+    """The page as text. `folder_name` tells the reader where the samples are."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+    def svg(figure: Figure) -> Markup:
+        # matplotlib escapes every text it draws, and the label is escaped where it is made.
+        return Markup(for_page(draw(figure), figure))
+
+    counts = {
+        status: sum(check.status == status for check in report.checks)
+        for status in ("passed", "failed", "not_applicable")
+    }
+    template = environment.get_template("page.html.j2")
+    return template.render(
+        report=report,
+        folder_name=folder_name,
+        svg=svg,
+        check_counts=counts,
+        is_figure=lambda block: isinstance(block, Figure),
+    )
+
+
+def write_html(report: Report, sweep: SweepFolder) -> Path:
+    """Write report.html into the sweep folder."""
+    return sweep.write_derived("report.html", render_html(report, sweep.path.name))

@@ -1,0 +1,64 @@
+"""The report for programs: the one object that `run --json` and `report --json` print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bufferlab.report.model import PointResult, Report
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import SweepFolder
+
+FORMAT_VERSION = 1
+
+
+def as_json(report: Report, sweep: SweepFolder) -> dict[str, Any]:
+    """Points with summaries, steps with verdicts, checks: the numbers unrounded, percent only in sentences."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "sweep": str(sweep.path),
+        "status": report.status,
+        "answer": report.answer,
+        "warnings": [banner.text for banner in report.banners],
+        "points": [_point(point) for point in report.points],
+        "steps": [
+            {
+                "from": step.a,
+                "to": step.b,
+                "metric": step.metric,
+                step.contrast: step.value,
+                "ci_low": step.ci_low,
+                "ci_high": step.ci_high,
+                "n": step.n,
+                "direction": step.direction,
+                "verdict": step.verdict,
+            }
+            for step in report.comparisons
+        ],
+        "checks": [
+            {"name": check.name, "title": check.title, "status": check.status, "detail": check.detail}
+            for check in report.checks
+        ],
+    }
+
+
+def _point(point: PointResult) -> dict[str, Any]:
+    return {
+        "label": point.label,
+        "swept": point.swept,
+        "knobs_actual": point.knobs_actual,
+        "status": point.status,
+        "reason": point.reason,
+        "summaries": [
+            {
+                "metric": summary.metric,
+                "value": summary.value,
+                "ci_low": summary.ci_low,
+                "ci_high": summary.ci_high,
+                "n": summary.n,
+                "unit": summary.unit,
+            }
+            for summary in point.summaries
+            if summary.statistic == "mean"
+        ],
+    }

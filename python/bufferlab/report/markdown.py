@@ -1,0 +1,95 @@
+"""The report as Markdown with SVG files beside it, for a repository or a ticket.
+
+The same words and tables as the page; long tables fold. Nothing in a cell can break out of its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bufferlab.report.figures import draw
+from bufferlab.report.model import Figure, Report, Table
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import SweepFolder
+
+_BANNER_MARKS = {"danger": "CAUTION", "warning": "WARNING"}
+
+
+def render_markdown(report: Report) -> str:
+    """The report as Markdown; figures are expected at figures/<id>.svg."""
+    return "\n".join(_lines(report)).rstrip() + "\n"
+
+
+def write_markdown(report: Report, sweep: SweepFolder) -> Path:
+    """Write report.md and figures/*.svg into the sweep folder."""
+    for figure in figures_of(report):
+        sweep.write_derived(f"figures/{figure.id}.svg", draw(figure))
+    return sweep.write_derived("report.md", render_markdown(report))
+
+
+def figures_of(report: Report) -> list[Figure]:
+    """Every figure of a report, the headline first."""
+    rest = [block for section in report.sections for block in section.blocks if isinstance(block, Figure)]
+    return [*filter(None, [report.headline]), *rest]
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"# {text(report.question)}"
+    yield ""
+    for banner in report.banners:
+        yield from (f"> [!{_BANNER_MARKS[banner.kind]}]", f"> {text(banner.text)}", "")
+    yield f"**{text(report.answer)}**"
+    yield ""
+    if report.headline:
+        yield from _figure(report.headline)
+    if report.steps:
+        yield from _table(report.steps, level=2)
+    yield f"<sub>{' · '.join(text(fact) for fact in (report.title, *report.facts))}</sub>"
+    yield from ("", "## What this does not tell you", "")
+    yield from (f"- {text(limit)}" for limit in report.limits)
+    yield ""
+    for section in report.sections:
+        yield from (f"## {text(section.title)}", "")
+        if section.intro:
+            yield from (text(section.intro), "")
+        for block in section.blocks:
+            yield from _figure(block, heading=True) if isinstance(block, Figure) else _table(block)
+
+
+def _figure(figure: Figure, *, heading: bool = False) -> Iterator[str]:
+    if heading:
+        yield from (f"### {text(figure.title)}", "")
+    yield f"![{text(figure.alt)}](figures/{figure.id}.svg)"
+    yield from ("", text(figure.caption), "")
+    yield from _table(figure.data)
+
+
+def _table(table: Table, level: int = 3) -> Iterator[str]:
+    if table.folded:
+        yield from ("<details>", f"<summary>{text(table.title)}</summary>", "")
+    else:
+        yield from (f"{'#' * level} {text(table.title)}", "")
+    yield _row(column.title for column in table.columns)
+    yield _row(("---:" if column.numeric else "---" for column in table.columns), escape=False)
+    yield from (_row(row.cells) for row in table.rows)
+    yield ""
+    if table.caption:
+        yield from (text(table.caption), "")
+    if table.folded:
+        yield from ("</details>", "")
+
+
+def _row(cells: Iterator[str] | tuple[str, ...], *, escape: bool = True) -> str:
+    return f"| {' | '.join(text(cell) if escape else cell for cell in cells)} |"
+
+
+def text(words: str) -> str:
+    """Words as Markdown shows them: no markup, no line breaks, no new cells."""
+    for mark, instead in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|"), ("\n", " "), ("\r", " ")):
+        words = words.replace(mark, instead)
+    for mark in ("*", "_", "`", "[", "]", "#", "!"):
+        words = words.replace(mark, f"\\{mark}")
+    return words

@@ -1,0 +1,25 @@
+"""Writes everything derived into a sweep folder: summary.parquet, report.html, report.md, figures/*.svg.
+
+All of it can be deleted and made again from the stored samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from bufferlab.report.build import build
+from bufferlab.report.html import write_html
+from bufferlab.report.markdown import write_markdown
+from bufferlab.report.model import Report
+from bufferlab.results.store import SweepFolder
+
+
+def publish(sweep: SweepFolder) -> Report:
+    """Build the report and write every format of it."""
+    report = build(sweep)
+    run = next((record.run for record in sweep.runs()), None)
+    origin = {"source": run["source"], "interval_kind": run["interval_kind"]} if run else {}
+    sweep.write_summary([{**asdict(summary), **origin} for point in report.points for summary in point.summaries])
+    write_html(report, sweep)
+    write_markdown(report, sweep)
+    return report

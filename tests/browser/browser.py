@@ -1,0 +1,69 @@
+"""Headless Chromium for tests: started without network chatter, asked what it logged and what it fetched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--force-device-scale-factor=1",
+)
+_HINT = "install it with: apt-get install --no-install-recommends chromium chromium-driver"
+
+
+def _needed(program: str) -> str:
+    """The program's path; a test that cannot run fails, because a skipped one proves nothing."""
+    path = shutil.which(program)
+    assert path is not None, f"{program} is missing, so the report cannot be looked at; {_HINT}"
+    return path
+
+
+@contextmanager
+def chromium(profile: Path, *, width: int = 1280, height: int = 800, dark: bool = False) -> Iterator[Any]:
+    """A browser with a viewport of exactly that size, its console and network log kept."""
+    options = Options()
+    options.binary_location = _needed("chromium")
+    for flag in (*_FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(_needed("chromedriver")))
+    try:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        # The browser's own first page asks for its own parts: let them come before the test listens.
+        driver.get("about:blank")
+        driver.get_log("performance")
+        yield driver
+    finally:
+        driver.quit()
+
+
+def console_messages(driver: Any) -> list[str]:
+    """Everything the page made the browser log: errors, warnings, refused loads."""
+    return [f"{entry['level']}: {entry['message']}" for entry in driver.get_log("browser")]
+
+
+def fetched(driver: Any) -> list[str]:
+    """Every address the browser asked for, from its own network log."""
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]

@@ -1,0 +1,194 @@
+"""Sweeps on the fake engine, in folders of their own: the whole path in well under a second a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bufferlab.results.store import SweepFolder
+
+TEMPLATE = """\
+format_version = 1
+name = "fake-sweep"
+question = "Does the path from TOML to report work?"
+engine = "fake"
+
+[workload]
+name = "tpcc"
+warehouses = {warehouses}
+
+[knobs]
+{knobs}
+
+[sweep]
+{sweep}
+
+[warm_up]
+max_transactions = 5000
+max_duration = "60s"
+
+[measure]
+transactions = {transactions}
+max_duration = "600s"
+
+[design]
+repetitions = {repetitions}
+seed = 7
+
+[limits]
+worker_silent = "{silent}"
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A finished `bufferlab` process."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one object on standard output."""
+        document: dict[str, Any] = json.loads(self.out)
+        return document
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A place for sweeps: own results, cache and locks, so that tests do not meet."""
+
+    root: Path
+
+    @property
+    def out(self) -> Path:
+        """Where sweep folders go."""
+        return self.root / "runs"
+
+    @property
+    def cache(self) -> Path:
+        """Where loaded databases are kept."""
+        return self.root / "cache"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of this place's processes."""
+        return {
+            **os.environ,
+            "BUFFERLAB_CACHE": str(self.cache),
+            "BUFFERLAB_LOCKS": str(self.root / "locks"),
+            "COLUMNS": "100",
+        }
+
+    def experiment(
+        self,
+        *,
+        knobs: str = "",
+        sweep: str = 'pool_size = ["5%", "80%"]',
+        warehouses: int = 1,
+        transactions: int = 3000,
+        repetitions: int = 2,
+        silent: str = "60s",
+    ) -> Path:
+        """A TOML for the fake engine."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        path = self.root / "fake.toml"
+        path.write_text(
+            TEMPLATE.format(
+                knobs=knobs,
+                sweep=sweep,
+                warehouses=warehouses,
+                transactions=transactions,
+                repetitions=repetitions,
+                silent=silent,
+            )
+        )
+        return path
+
+    def bufferlab(self, *arguments: str | Path) -> Ended:
+        """Run the command and wait."""
+        return wait(self.start(*arguments))
+
+    def run(self, *arguments: str | Path, out: Path | None = None) -> Ended:
+        """`bufferlab run … --out <this place>`."""
+        return self.bufferlab("run", *arguments, "--out", out or self.out)
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Start the command, in the background."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "bufferlab", *map(str, arguments)],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def sweep_path(self) -> Path:
+        """The only sweep folder there is."""
+        (path,) = (entry for entry in self.out.iterdir() if not entry.name.startswith("."))
+        return path
+
+    def sweep(self) -> SweepFolder:
+        """The only sweep folder there is, opened."""
+        return SweepFolder.open(self.sweep_path())
+
+    def runs(self) -> list[dict[str, Any]]:
+        """run.json of every published run, in the order they ran."""
+        return [record.run for record in self.sweep().runs()]
+
+    def leftovers(self) -> list[Path]:
+        """What should not be there after a command has ended: copies, half-written folders, scratch."""
+        return [
+            path
+            for root in (self.out, self.cache)
+            if root.exists()
+            for path in root.rglob("*")
+            if path.name.startswith((".tmp-", ".bufferlab-"))
+        ]
+
+
+def wait(process: subprocess.Popen[str], timeout_s: float = 60) -> Ended:
+    """The end of a started command."""
+    out, err = process.communicate(timeout=timeout_s)
+    return Ended(process.returncode, out, err)
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
+    """Until it holds; AssertionError with `what` when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout_s:g} s in vain for: {what}")
+        time.sleep(0.02)
+
+
+def children(pid: int) -> list[int]:
+    """Processes whose parent is `pid`."""
+    return [child for child, parent in _parents() if parent == pid]
+
+
+def is_alive(pid: int) -> bool:
+    """Is the process there, and not a zombie?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            yield int(entry.name), int(fields[1])
