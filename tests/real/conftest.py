@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import core
+from support import core
 
 # pytest's own temporary directory may be on tmpfs, which has no direct I/O; the checkout is on a disk.
 DISK = core.ROOT / "target"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import core
+from support import core
 
 pytestmark = pytest.mark.real
 

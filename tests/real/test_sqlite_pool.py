@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.execute.consistency import check
-from tests.support import core
+from support import core
 
 pytestmark = pytest.mark.real
 
