@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+
 from docs.commands import EXCUSED, RUN
 from docs.documents import ROOT, console_commands, documents
 

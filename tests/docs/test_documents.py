@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from docs.commands import EXCUSED, RUN
 from docs.documents import ROOT, console_commands, documents, fence_languages, named_paths, tree_paths
 

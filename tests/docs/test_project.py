@@ -8,10 +8,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from docs.documents import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from docs.documents import ROOT
 
 PACKAGE = ROOT / "python/bufferlab"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
