@@ -75,6 +75,7 @@ db_read_ns       | ns     | lower   | time inside reads of the database file
 db_write_ns      | ns     | lower   | time inside writes of the database file
 pool_fetches     | gets   | neither | fetches the page pool was asked for
 pool_hits        | gets   | higher  | fetches the page pool answered from memory
+pool_admissions  | pages  | neither | pages taken into a frame of the pool because they were not in it
 pool_evictions   | pages  | lower   | pages evicted to make room
 pool_recycled    | pages  | neither | frames given to a new page without leaving the pool
 """
@@ -90,6 +91,7 @@ wal_bytes            | bytes | lower   | size of the write-ahead log
 _WORKLOAD_COUNTERS = """
 transactions_committed   | transactions | higher  | transactions committed, per type
 transactions_rolled_back | transactions | neither | transactions rolled back as the workload asks, per type
+transaction_retries | executions | lower | executions repeated because the engine asked for it, per type
 """
 
 _WORKLOAD_LATENCIES = """
@@ -156,7 +158,7 @@ CPU_COLUMNS = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", 
 _CPU_COUNTERS = "\n".join(f"cpu_{name}_us | us | neither | CPU time in mpstat's %{name}" for name in CPU_COLUMNS)
 
 _SQLITE = "SQLite's status counters, bufferlab's VFS and page pool"
-_PROC_SELF = "/proc/self/stat, io and statm, and the driver thread's CPU clock"
+_PROC_SELF = "getrusage, /proc/self/io and statm, and the driver thread's CPU clock"
 _RAW_LIST = [
     *_raw("engine", _SQLITE, "counter", _ENGINE_COUNTERS),
     *_raw("engine", _SQLITE, "gauge", _ENGINE_GAUGES),
