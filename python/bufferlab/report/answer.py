@@ -10,10 +10,13 @@ from itertools import pairwise
 from bufferlab.report import words
 from bufferlab.report.analysis import HEADLINE, LONG_WINDOW_SECONDS, Analysis, Group, PointRuns, is_size
 from bufferlab.report.model import Banner
+from bufferlab.stats.spread import spread
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.units import format_bytes
 from bufferlab.workloads import registry as workloads
 
+#: Below this, chance is no good explanation for one point scattering more than the others.
+UNEVEN_P_VALUE = 0.01
 _KNOB_WORDS = {"pool_size": "the buffer pool", "page_size": "the page"}
 
 
@@ -28,7 +31,7 @@ def answer(analysis: Analysis, metric: str = HEADLINE) -> str:
 
 def limits(analysis: Analysis, metric: str = HEADLINE) -> list[str]:
     """What the answer does not tell, each in a sentence."""
-    found = [_noise(analysis, metric), _long_window(analysis), *_settings(analysis)]
+    found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), *_settings(analysis)]
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
     found += ["One host, one device, one engine build: ratios travel better than absolute numbers."]
     return [*filter(None, [_caveat(analysis)]), *filter(None, found)]
@@ -52,7 +55,7 @@ def banners(analysis: Analysis) -> list[Banner]:
             Banner("warning", f"{words.plural(missing, 'run')} did not end well; the reasons are in the tables.")
         )
     if unrun:
-        found.append(Banner("warning", f"Not run yet: {words.listing(unrun)}. `--resume` runs what is missing."))
+        found.append(Banner("warning", f"Not run yet: {words.listing(unrun)}. --resume runs what is missing."))
     return found
 
 
@@ -166,13 +169,25 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
     )
 
 
+def _uneven(analysis: Analysis, metric: str) -> str | None:
+    fit = analysis.fit(metric)
+    found = spread(fit) if fit else None
+    if found is None or found.p_value >= UNEVEN_P_VALUE:
+        return None
+    point = next(point for point in analysis.points if point.index == found.point)
+    return (
+        f"Runs at {analysis.short_label(point)} scatter more than the rest (p = {found.p_value:.2g}): the pooled "
+        f"intervals are too narrow there and too wide elsewhere. More repetitions would settle it."
+    )
+
+
 def _long_window(analysis: Analysis) -> str | None:
     window_s = analysis.shortest_window_s
     if window_s is None or window_s >= LONG_WINDOW_SECONDS:
         return None
     return (
         f"Throughput and writes are not resolved: the shortest window is {window_s:.0f} s, and checkpoints need "
-        f"{LONG_WINDOW_SECONDS:.0f} s or more to even out (`--full`). Counts per transaction of reads are."
+        f"{LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts per transaction of reads are."
     )
 
 

@@ -131,14 +131,7 @@ def _draw_series(axes: Axes, series: Series, colour: str, marker: str, plot: Poi
         axes.plot(offsets, dot.runs, marker, markersize=6, fillstyle="none", color=colour, alpha=0.75, zorder=3)
         _draw_mean(axes, dot, colour, marker)
         if plot.value_labels:
-            axes.annotate(
-                _label(dot.mean),
-                (dot.x, max(dot.mean, dot.ci_high or dot.mean, *dot.runs)),
-                textcoords="offset points",
-                xytext=(0, 8),
-                ha="center",
-                fontweight="bold",
-            )
+            _label_mean(axes, dot, falling=series.dots[-1].mean < series.dots[0].mean)
 
 
 def _draw_mean(axes: Axes, dot: Dot, colour: str, marker: str) -> None:
@@ -146,6 +139,13 @@ def _draw_mean(axes: Axes, dot: Dot, colour: str, marker: str) -> None:
         below, above = max(0.0, dot.mean - dot.ci_low), max(0.0, dot.ci_high - dot.mean)
         axes.errorbar(dot.x, dot.mean, [[below], [above]], color=INK, capsize=5, linewidth=1.8, zorder=4)
     axes.plot([dot.x], [dot.mean], marker, markersize=4.5, color=colour, zorder=5)
+
+
+def _label_mean(axes: Axes, dot: Dot, *, falling: bool) -> None:
+    """The value stands on the side of its point where the line does not go."""
+    top = max(dot.mean, dot.ci_high or dot.mean, *dot.runs)
+    place: Any = {"xytext": (4, 7), "ha": "left"} if falling else {"xytext": (-4, 7), "ha": "right"}
+    axes.annotate(_label(dot.mean), (dot.x, top), textcoords="offset points", fontweight="bold", **place)
 
 
 def _beside(x: float, count: int, is_log: bool) -> list[float]:
@@ -169,6 +169,8 @@ def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+    if not plot.y_is_log and not plot.y_from_zero:
+        return
     if not plot.y_is_log:
         top = max(bound for series in plot.series for dot in series.dots for bound in (dot.ci_high or 0.0, *dot.runs))
         axes.set_ylim(0, top * 1.15 or 1.0)

@@ -5,6 +5,7 @@ Everything that comes from a run is escaped by the template; only our own SVG go
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ def render_html(report: Report, folder_name: str = "") -> str:
         # matplotlib escapes every text it draws, and the label is escaped where it is made.
         return Markup(for_page(draw(figure), figure))
 
+    environment.filters["kept"] = _kept_together
     counts = {
         status: sum(check.status == status for check in report.checks)
         for status in ("passed", "failed", "not_applicable")
@@ -44,6 +46,11 @@ def render_html(report: Report, folder_name: str = "") -> str:
         check_counts=counts,
         is_figure=lambda block: isinstance(block, Figure),
     )
+
+
+def _kept_together(text: str) -> str:
+    """A number stays on one line with its unit."""
+    return re.sub(r"(?<=\d) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))", "\u00a0", text)
 
 
 def write_html(report: Report, sweep: SweepFolder) -> Path:

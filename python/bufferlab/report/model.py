@@ -65,6 +65,7 @@ class PointsPlot:
     series: tuple[Series, ...]
     x_is_log: bool
     y_is_log: bool
+    y_from_zero: bool = True
     value_labels: bool = False
 
 

@@ -7,9 +7,13 @@ from bufferlab.report.analysis import HEADLINE, Analysis, PointRuns, is_size
 from bufferlab.report.model import Column, Dot, Figure, PointsPlot, Row, Series, Table, TimePlot, Trace
 from bufferlab.results.timeline import per_second
 
+#: The id of the figure that answers the question.
+HEADLINE_FIGURE = HEADLINE.replace("_", "-")
 _TIME_METRICS = ("reads_per_s", "new_orders_per_s")
 #: A logarithmic axis reads better when the largest value is this many times the smallest.
 _LOG_FROM = 12.0
+#: Shares near one would be a flat line.
+_NOT_FROM_ZERO = frozenset({"hit_ratio"})
 
 
 def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: bool = False) -> Figure | None:
@@ -39,12 +43,11 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
         series=series,
         x_is_log=numeric,
         y_is_log=y_is_log,
+        y_from_zero=metric not in _NOT_FROM_ZERO,
         value_labels=value_labels,
     )
     title = f"{words.title_of(metric)} over {(analysis.axis or 'the points').replace('_', ' ')}"
-    return Figure(
-        id, title, _alt(plot, metric), _caption(analysis, metric, y_is_log), plot, _points_data(plot, id, title)
-    )
+    return Figure(id, title, _alt(plot, metric), _caption(analysis, metric, plot), plot, _points_data(plot, id, title))
 
 
 def time_figure(analysis: Analysis) -> Figure | None:
@@ -106,12 +109,14 @@ def _y_label(metric: str) -> str:
     return title if unit in ("New-Order", "transaction", "1") else f"{title} ({unit})"
 
 
-def _caption(analysis: Analysis, metric: str, y_is_log: bool) -> str:
+def _caption(analysis: Analysis, metric: str, plot: PointsPlot) -> str:
     fit = analysis.fit(metric)
     assert fit is not None
     runs = f"Open dots: the {words.plural(fit.n, 'run')}. "
     bars = "Filled: mean with its 95 % interval. " if len(fit.blocks) > 1 else "Filled: mean; one run has no interval. "
-    return runs + bars + ("Both axes are logarithmic." if y_is_log else "The vertical axis starts at zero.")
+    if plot.y_is_log:
+        return runs + bars + ("Both axes are logarithmic." if plot.x_is_log else "The vertical axis is logarithmic.")
+    return runs + bars + f"The vertical axis {'starts' if plot.y_from_zero else 'does not start'} at zero."
 
 
 def _alt(plot: PointsPlot, metric: str) -> str:
@@ -165,6 +170,3 @@ def _time_data(plot: TimePlot) -> Table:
         *(Column(label) for label in plot.row_labels),
     )
     return Table("over-time-data", "Data: second by second", columns, tuple(rows), folded=True)
-
-
-HEADLINE_FIGURE = HEADLINE.replace("_", "-")

@@ -107,9 +107,8 @@ def _workload(analysis: Analysis) -> Table:
     if run["database"]:
         rows.append(Row(("database as loaded", format_bytes(run["database"]["bytes_loaded"]))))
     if grown:
-        rows.append(
-            Row(("database growth while measured", f"{format_bytes(min(grown))} to {format_bytes(max(grown))}"))
-        )
+        low, high = format_bytes(min(grown)), format_bytes(max(grown))
+        rows.append(Row(("database growth while measured", low if low == high else f"{low} to {high}")))
     rows += [Row((f"version of {name}", version)) for name, version in run["versions"].items()]
     rows.append(Row(("seed of the design", str(analysis.sweep.plan.get("seed", "not recorded")))))
     return Table("workload", "Workload and versions", _PAIR, tuple(rows))

@@ -64,7 +64,7 @@ class MeasuredRun:
     @property
     def label(self) -> str:
         """How a check names this run."""
-        return f"{self.run['point']['label']}, block {self.run['block']}"
+        return f"{self.run['point']['label']}, block {self.run['block'] + 1}"
 
     def knob(self, name: str) -> Any:
         """What a knob really was."""
@@ -109,7 +109,7 @@ def _worst(name: str, title: str, limit: float, offs: Iterable[_Off]) -> Check:
     worst = max(told, key=lambda off: off.share or 0.0)
     share = worst.share or 0.0
     left = f"; {len(rows) - len(told)} runs not checked" if len(told) < len(rows) else ""
-    detail = f"worst of {len(told)} runs: {share:.3%} off ({worst.run.label}); limit {limit:.1%}{left}"
+    detail = f"worst of {len(told)} runs: {100 * share:.3f} % off ({worst.run.label}); limit {100 * limit:g} %{left}"
     return _outcome(name, title, share <= limit, detail)
 
 
@@ -170,7 +170,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
     """Little's law: terminals = throughput x (queue + service) in a closed loop without think time."""
     return _worst(
         "littles_law",
-        "Little's law holds (terminals = throughput x time)",
+        "Little's law holds (terminals = throughput × time)",
         LITTLE_LIMIT,
         map(_little_off, runs),
     )
@@ -252,7 +252,7 @@ def _memory(runs: Sequence[MeasuredRun]) -> Check:
     mean_used = sum(used) / len(used)
     mean_resident = sum(resident for _, resident in pairs) / len(pairs)
     slope = sum((u - mean_used) * (r - mean_resident) for u, r in pairs) / sum((u - mean_used) ** 2 for u in used)
-    detail = f"{slope:.3f} bytes of memory per byte of pool, from {len(pairs)} runs; limit 1 +- {MEMORY_LIMIT}"
+    detail = f"{slope:.3f} bytes of memory per byte of pool, from {len(pairs)} runs; limit 1 ± {MEMORY_LIMIT}"
     return _outcome(name, title, abs(slope - 1) <= MEMORY_LIMIT, detail)
 
 

@@ -96,9 +96,7 @@ class Fit:
         value = self._back(centre)
         n = min(self._runs_at(a), self._runs_at(b))
         if self._same_numbers(a, b):
-            return Estimate(
-                1.0 if self.scale == "log" else 0.0, None, None, n, note="identical", identical=True
-            )
+            return Estimate(1.0 if self.scale == "log" else 0.0, None, None, n, note="identical", identical=True)
         note = self._why_no_interval(weights)
         if note is None and self.variance_error == 0:
             note = "every block gave the same change: no noise to reckon an interval from"
@@ -118,15 +116,19 @@ class Fit:
         shift = (self._critical() + _t(power, self.df_error)) * self._error_of(weights)
         return self._back(shift) if self.scale == "log" else float(shift)
 
-    def residual_deviations(self) -> dict[Hashable, float]:
-        """How far each point's runs stray from the model, root mean square on the fitted scale."""
-        residuals = (
-            _transform([value for _, _, value in self._cells], self.scale) - self._design @ self._effects
-        )
-        at = np.array([self.points.index(point) for point, _, _ in self._cells])
-        return {
-            point: float(np.sqrt(np.mean(residuals[at == i] ** 2))) for i, point in enumerate(self.points)
-        }
+    def residuals(self) -> Array:
+        """What the model leaves over, in the order of the values, on the fitted scale."""
+        y = _transform([value for _, _, value in self._cells], self.scale)
+        return np.asarray(y - self._design @ self._effects, dtype=np.float64)
+
+    def leave_residuals(self, noise: Array) -> Array:
+        """What the model would leave over of pure noise (one row per draw)."""
+        hat = self._design @ self._inverse @ self._design.T
+        return np.asarray(noise - noise @ hat, dtype=np.float64)
+
+    def point_indicator(self) -> Array:
+        """Which value belongs to which point: one row per value, one column per point."""
+        return _indicator([self.points.index(point) for point, _, _ in self._cells], len(self.points))
 
     def _difference(self, a: Hashable, b: Hashable) -> Array:
         weights = np.zeros(len(self._effects))
