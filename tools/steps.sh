@@ -95,17 +95,18 @@ has_rust_tool() {
         note "cargo $1" FAILED "missing: run 'rustup component add ${1/fmt/rustfmt}'"
         FAILED_STEPS=$((FAILED_STEPS + 1))
     else
-        note "cargo $1" "not run" "$1 not available for this toolchain: step not run"
+        note "cargo $1" "not run" "$1 not available for this toolchain: lint step not run"
     fi
     return 1
 }
 
-# A browser looks at the HTML report; loop devices make full and read-only disks.
+# A browser looks at the HTML report; loop devices make full and read-only disks; the Makefile is tested too.
 find_test_tools() {
     local wanted=()
     command -v chromium >/dev/null && command -v chromedriver >/dev/null || wanted+=(chromium chromium-driver)
     command -v mkfs.ext4 >/dev/null || [ -x /sbin/mkfs.ext4 ] || wanted+=(e2fsprogs)
     command -v losetup >/dev/null || [ -x /sbin/losetup ] || wanted+=(util-linux)
     command -v mount >/dev/null || wanted+=(mount)
+    command -v make >/dev/null || wanted+=(make)
     [ "${#wanted[@]}" = 0 ] || install_packages "what the tests need" "${wanted[@]}"
 }

@@ -10,7 +10,6 @@ RUN: dict[str, int] = {
     "./bufferlab doctor": 0,
     "./bufferlab list experiments": 0,
     "./bufferlab run buffer-size --dry-run": 0,
-    "make help": 0,
 }
 """Run as written, from the root of the repository, and end with this exit code."""
 
