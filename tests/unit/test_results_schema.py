@@ -1,0 +1,108 @@
+"""The stored format, the keys and the metric registry: what must not change by accident."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bufferlab.results import derive, keys, metrics, schema
+from bufferlab.results.quantity import Unit, UnitMismatchError, check_units
+from bufferlab.results.window import counted, elapsed
+
+#: Change it only together with FORMAT_VERSION and a reader for the old files, and say so in CHANGELOG.md.
+STORED_FORMAT = "112c67a1a58463af1524002cb933784676ebb08f1c43501464fb31dc7a6b3f7c"
+
+
+def test_the_stored_format_has_not_changed_by_accident() -> None:
+    assert schema.schema_hash() == STORED_FORMAT, (
+        "the columns or fields of stored files changed: raise FORMAT_VERSION and keep reading the old files"
+    )
+
+
+def test_rewording_a_description_does_not_change_the_format() -> None:
+    described = {"description": "old words", "title": "Run", "type": "object", "properties": {"title": {"type": "string"}}}
+    assert schema._without_prose(described) == {"type": "object", "properties": {"title": {"type": "string"}}}
+
+
+def test_every_metric_has_a_unit_a_meaning_and_a_source() -> None:
+    for metric in metrics.everything():
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
+        assert metric.unit, metric.name
+        assert metric.meaning, metric.name
+        assert metric.source, metric.name
+        assert metric.kind in ("counter", "gauge", "ratio", "latency"), metric.name
+        assert metric.better in ("lower", "higher", "neither"), metric.name
+
+
+@pytest.mark.parametrize(("suffix", "unit"), [("_bytes", "bytes"), ("_us", "us"), ("_ms", "ms"), ("_ns", "ns")])
+def test_a_raw_metric_whose_name_ends_in_a_unit_has_that_unit(suffix: str, unit: str) -> None:
+    named = [metric for metric in metrics.RAW.values() if metric.name.endswith(suffix)]
+    assert named
+    assert {metric.unit for metric in named} == {unit}
+
+
+def test_every_declared_figure_has_exactly_one_formula() -> None:
+    assert derive.FORMULAS.keys() == metrics.DERIVED.keys()
+
+
+def test_an_unknown_metric_is_named_in_the_error() -> None:
+    with pytest.raises(KeyError, match="no metric is called 'reads'"):
+        metrics.get("reads")
+
+
+def test_a_formula_in_the_wrong_unit_is_refused_when_declared() -> None:
+    per_second = counted("pages_read") / elapsed()
+    with pytest.raises(UnitMismatchError, match="reads_per_new_order"):
+        check_units({"reads_per_new_order": per_second}, {"reads_per_new_order": "pages/New-Order"})
+
+
+def test_adding_bytes_to_pages_is_refused() -> None:
+    with pytest.raises(UnitMismatchError):
+        counted("pages_read") + counted("db_read_bytes")
+
+
+def test_a_declaration_without_formula_is_refused() -> None:
+    with pytest.raises(UnitMismatchError, match="forgotten"):
+        check_units({}, {"forgotten": "pages"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "factor"),
+    [("us", "ms", 1e-3), ("ns/read", "us/read", 1e-3), ("bytes/s", "KiB/s", 1 / 1024), ("ms/s", "1", 1e-3)],
+)
+def test_units_of_one_kind_convert(one: str, other: str, factor: float) -> None:
+    assert Unit.parse(one).factor_to(Unit.parse(other)) == pytest.approx(factor)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=6))
+def test_a_key_does_not_depend_on_the_order_in_which_settings_are_written(recipe: dict[str, object]) -> None:
+    assert keys.data_key(recipe) == keys.data_key(dict(reversed(recipe.items())))
+
+
+def test_different_settings_and_different_kinds_have_different_keys() -> None:
+    def point(knobs: dict[str, str], experiment: str = "e") -> str:
+        return keys.point_key(experiment=experiment, engine="sqlite", workload={"name": "tpcc"}, knobs_asked=knobs)
+
+    found = {
+        point({"pool_size": "5%"}),
+        point({"pool_size": "10%"}),
+        point({"pool_size": "5%"}, "f"),
+        keys.actual_key(engine="sqlite", engine_version="3", workload={}, knobs_actual={}),
+        keys.data_key({}),
+    }
+    assert len(found) == 5
+
+
+def test_a_key_refuses_what_has_no_canonical_spelling() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        keys.data_key({"scale": float("nan")})
