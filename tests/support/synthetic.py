@@ -21,7 +21,6 @@ from bufferlab.results.store import RunRecord, SweepFolder
 MIB = 1024**2
 #: The deck of 23 of TPC-C's mix.
 MIX = {"new_order": 10, "payment": 10, "order_status": 1, "delivery": 1, "stock_level": 1}
-PAGE_GETS_PER_TRANSACTION = 300.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,7 @@ class Truth:
     pool: str
     reads_per_new_order: float
     writes_per_new_order: float = 3.0
+    page_gets_per_transaction: float = 300.0
 
 
 #: The shape of the buffer-size sweep: reads fall steeply, writes hardly.
@@ -68,7 +68,14 @@ class Sweep:
     device_reason: str | None = None
     host: Mapping[str, Any] = field(default_factory=dict)
     scale: Mapping[str, float] = field(default_factory=dict)
-    """Raw counter -> factor, to make a check fail."""
+    """Raw counter -> factor. This and what follows are faults, each for one check to find."""
+    add: Mapping[str, float] = field(default_factory=dict)
+    """Raw counter -> added to its change."""
+    backwards: str = ""
+    """A counter that falls."""
+    latency_scale: float = 1.0
+    lost_latencies: int = 0
+    data_keys: int = 1
     condition_fails: int | None = None
 
 
@@ -201,7 +208,7 @@ def _publish(
         "actual_key": keys.actual_key(
             engine=sweep.engine, engine_version="3.50.4", workload=_workload(sweep), knobs_actual=actual
         ),
-        "data_key": keys.data_key({"page_size_bytes": sweep.page_size_bytes, "warehouses": sweep.warehouses}),
+        "data_key": keys.data_key({"page_size_bytes": sweep.page_size_bytes, "load": block % sweep.data_keys}),
         "engine": sweep.engine,
         "engine_version": "3.50.4",
         "workload": _workload(sweep),
@@ -262,7 +269,7 @@ def _rates(sweep: Sweep, truth: Truth, factor: float, seconds: float) -> dict[st
     new_orders = sweep.transactions * MIX["new_order"] / sum(MIX.values())
     reads = truth.reads_per_new_order * factor * new_orders
     writes = truth.writes_per_new_order * new_orders
-    gets = PAGE_GETS_PER_TRANSACTION * sweep.transactions
+    gets = truth.page_gets_per_transaction * sweep.transactions
     page = sweep.page_size_bytes
     direct = sweep.io_mode == "direct"
     changes: dict[str, float] = dict.fromkeys(
@@ -304,7 +311,8 @@ def _rates(sweep: Sweep, truth: Truth, factor: float, seconds: float) -> dict[st
         "paged_in_bytes": reads * page,
         "paged_out_bytes": writes * page,
     }
-    return {name: change * sweep.scale.get(name, 1.0) for name, change in changes.items()}
+    faulty = {name: change * sweep.scale.get(name, 1.0) + sweep.add.get(name, 0.0) for name, change in changes.items()}
+    return {**faulty, sweep.backwards: -5.0} if sweep.backwards else faulty
 
 
 def _samples(
@@ -397,12 +405,12 @@ def _latency(sweep: Sweep, seconds: float) -> list[dict[str, Any]]:
     per_transaction_us = terminals * seconds * 1e6 / sweep.transactions
     service_us = seconds * 1e6 / sweep.transactions
     rows = []
-    left = sweep.transactions
+    left = sweep.transactions - sweep.lost_latencies
     for place, (kind, weight) in enumerate(MIX.items()):
         count = left if place == len(MIX) - 1 else round(sweep.transactions * weight / 23)
         left -= count
         for time, mean_us in (("service", service_us), ("queue", per_transaction_us - service_us)):
-            rows += _histogram(kind, time, mean_us, count)
+            rows += _histogram(kind, time, sweep.latency_scale * mean_us, count)
     return rows
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from bufferlab.results import metrics
 from bufferlab.results.derive import FORMULAS
 from bufferlab.results.latency import total_us
 from bufferlab.results.quantity import Figure
@@ -280,8 +281,10 @@ def _same_data(runs: Sequence[MeasuredRun]) -> Check:
 
 def _counters_rise(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "counters_rise", "No counter went backwards"
-    reasons = sorted({f.reason for run in runs for f in run.figures.values() if f.reason and "backwards" in f.reason})
-    return _outcome(name, title, not reasons, "; ".join(reasons) or f"{len(runs)} runs")
+    counters = [metric.name for metric in metrics.RAW.values() if metric.kind == "counter"]
+    reasons = {run.window.change(counter).reason for run in runs for counter in counters}
+    falls = sorted(reason for reason in reasons if reason and "backwards" in reason)
+    return _outcome(name, title, not falls, "; ".join(falls) or f"{len(runs)} runs, {len(counters)} counters each")
 
 
 def _swapping(runs: Sequence[MeasuredRun]) -> Check:
