@@ -1,0 +1,166 @@
+"""Whole sweeps of the real engine through the command line: the answer, and the answer after being killed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import core
+
+pytestmark = pytest.mark.real
+
+SMALL = ["buffer-size", "--warehouses", "1", "--sweep", "pool_size=5%,20%,60%"]
+KILLS = 24
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "bufferlab", *arguments]
+
+
+def environment(disk: Path) -> dict[str, str]:
+    # One cache of loaded databases for this session's sweeps, on the disk that is measured.
+    return {**os.environ, "PYTHONPATH": str(core.ROOT / "python"), "BUFFERLAB_CACHE": str(disk / "cache")}
+
+
+@pytest.fixture
+def out(disk: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    directory = disk / f"out-{request.node.name}"
+    directory.mkdir()
+    yield directory
+    shutil.rmtree(directory)
+
+
+def processes_in(directory: Path) -> list[str]:
+    """Command lines of living processes that mention the directory or run a worker in it."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid():
+            try:
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                files = [os.readlink(link) for link in (process / "fd").iterdir()]
+                state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if state != "Z" and (str(directory) in words or any(str(directory) in file for file in files)):
+                found.append(f"{process.name}: {words}")
+    return found
+
+
+def unpublished(out: Path) -> list[Path]:
+    """Run copies and temporary folders; lock files and finished runs are not among them."""
+    return [path for path in out.rglob("*") if path.name.startswith(".tmp-") or path.suffix in {".db", ".db-wal"}]
+
+
+def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: Path, out: Path) -> None:
+    arguments = [*SMALL, "--repetitions", "3", "--transactions", "2000", "--out", str(out), "--json"]
+    done = subprocess.run(
+        command("run", *arguments), env=environment(disk), capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    reads = [summary(point, "reads_per_new_order") for point in answer["points"]]
+    assert [row["n"] for row in reads] == [3, 3, 3]
+    for larger, smaller in itertools.pairwise(reads):
+        assert smaller["value"] < larger["value"]
+        assert smaller["ci_high"] < larger["ci_low"]
+    steps = [step for step in answer["steps"] if step["metric"] == "reads_per_new_order"]
+    assert len(steps) == 2
+    assert all(step["verdict"].startswith("falls") and step["ci_high"] < 1 for step in steps)
+    assert "fall" in answer["answer"]
+    gets = [summary(point, "page_gets_per_new_order")["value"] for point in answer["points"]]
+    # Warm-ups of different lengths put the windows at different places of the same stream of transactions.
+    assert max(gets) < 1.08 * min(gets), "the same workload asks for the same pages whatever the pool"
+    assert answer["status"] == "ok"
+    assert (Path(answer["sweep"]) / "report.html").exists()
+    assert unpublished(out) == []
+    assert processes_in(out) == []
+
+
+def summary(point: dict[str, Any], metric: str) -> dict[str, Any]:
+    return next(row for row in point["summaries"] if row["metric"] == metric)
+
+
+def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk: Path, out: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")  # pytest shows it when the test fails
+    moments = random.Random(seed)
+    fresh = [*SMALL, "--repetitions", "2", "--transactions", "1000", "--out", str(out)]
+    published_before = 0
+    for _ in range(KILLS):
+        folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))
+        # Killed before it had a folder: nothing is lost by beginning again.
+        arguments = ["--resume", str(folders[-1])] if folders else fresh
+        with subprocess.Popen(
+            command("run", *arguments),
+            env=environment(disk),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as sweep:
+            time.sleep(moments.uniform(0.2, 3.5))
+            sweep.send_signal(signal.SIGKILL)
+            sweep.wait()
+        deadline = time.monotonic() + 5
+        while processes_in(out) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert processes_in(out) == [], "a worker outlived its sweep"
+        published = len(list(out.glob("buffer-size-*/runs/[!.]*/run.json")))
+        assert published >= published_before, "a published run is gone"
+        published_before = published
+    folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))
+    arguments = ["--resume", str(folders[-1])] if folders else fresh
+    done = subprocess.run(
+        command("run", *arguments, "--json"),
+        env=environment(disk),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    sweep_folder = Path(answer["sweep"])
+    runs = [json.loads(path.read_text()) for path in sweep_folder.glob("runs/*/run.json")]
+    whole = [run for run in runs if run["status"] == "ok"]
+    cells = sorted((run["point"]["index"], run["repetition"]) for run in whole)
+    assert cells == [(point, repetition) for point in range(3) for repetition in range(2)]
+    assert all(condition["passed"] for run in whole for condition in run["consistency"]["conditions"])
+    assert unpublished(out) == []
+
+
+def test_interrupted_by_ctrl_c_it_keeps_what_it_has_and_says_how_to_go_on(disk: Path, out: Path) -> None:
+    arguments = [*SMALL, "--repetitions", "2", "--transactions", "30000", "--out", str(out)]
+    with subprocess.Popen(
+        command("run", *arguments),
+        env=environment(disk),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as sweep:
+        assert sweep.stderr is not None
+        # The first line about a running point; from then on there is something to interrupt.
+        for line in sweep.stderr:
+            if "measuring" in line:
+                break
+        os.killpg(sweep.pid, signal.SIGINT)
+        words = sweep.stderr.read()
+        assert sweep.wait(timeout=30) == 130, words
+    assert "--resume" in words
+    assert "Traceback" not in words
+    statuses = [json.loads(path.read_text())["status"] for path in out.glob("buffer-size-*/runs/*/run.json")]
+    assert "interrupted" in statuses
+    assert unpublished(out) == []
+    assert processes_in(out) == []
