@@ -8,10 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bufferlab import spec
+from bufferlab.errors import Problem
+from bufferlab.execute.progress import Status
+from bufferlab.execute.sweep import SweepOptions, SweepOutcome, run_sweep
 from bufferlab.results.store import SweepFolder
 
 TEMPLATE = """\
@@ -117,6 +124,27 @@ class Bench:
         """Run the command and wait."""
         return wait(self.start(*arguments))
 
+    def measure(
+        self, experiment: Path, heard: Heard | None = None, options: SweepOptions | None = None
+    ) -> SweepOutcome:
+        """The same as `run` without the command line and the report, in this process: three times as fast."""
+        with self.in_environment():
+            return run_sweep(spec.load(experiment), self.out, None, heard, options)
+
+    def resume(self, heard: Heard | None = None) -> SweepOutcome:
+        """`run --resume` on the only sweep folder there is, in this process."""
+        path = self.sweep_path()
+        with self.in_environment():
+            return run_sweep(spec.load(path / "experiment.toml"), self.out, path, heard)
+
+    @contextmanager
+    def in_environment(self) -> Iterator[None]:
+        """This process, for a while, in this place's environment."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            yield
+
     def run(self, *arguments: str | Path, out: Path | None = None) -> Ended:
         """`bufferlab run … --out <this place>`."""
         return self.bufferlab("run", *arguments, "--out", out or self.out)
@@ -134,7 +162,7 @@ class Bench:
 
     def sweep_path(self) -> Path:
         """The only sweep folder there is."""
-        (path,) = (entry for entry in self.out.iterdir() if not entry.name.startswith("."))
+        (path,) = (entry for entry in self.out.iterdir() if entry.is_dir() and not entry.name.startswith("."))
         return path
 
     def sweep(self) -> SweepFolder:
@@ -192,3 +220,24 @@ def _parents() -> Iterator[tuple[int, int]]:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             yield int(entry.name), int(fields[1])
+
+
+class Heard:
+    """Keeps what a sweep told its watcher."""
+
+    def __init__(self) -> None:
+        self.states: list[Status] = []
+        self.said: list[str] = []
+        self.warned: list[Problem] = []
+
+    def show(self, status: Status) -> None:
+        """Keep the state."""
+        self.states.append(status)
+
+    def say(self, text: str) -> None:
+        """Keep the line."""
+        self.said.append(text)
+
+    def warn(self, problem: Problem) -> None:
+        """Keep the warning."""
+        self.warned.append(problem)

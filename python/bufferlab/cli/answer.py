@@ -1,11 +1,10 @@
-"""A sweep's answer: report files beside the samples, and on standard output a table or one JSON object."""
+"""A sweep's answer on standard output: the terminal table, or the one JSON object. Report files go beside the samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from bufferlab.cli.output import print_json, say
 from bufferlab.results.store import SweepFolder
@@ -13,63 +12,44 @@ from bufferlab.results.store import SweepFolder
 if TYPE_CHECKING:
     from bufferlab.report.model import Report
 
-Form = Literal["html", "markdown"]
-FORMS: tuple[Form, ...] = ("html", "markdown")
+_WIDTH_WITHOUT_TERMINAL = 110
 
 
-def show_answer(folder: SweepFolder, as_json: bool, forms: Sequence[Form] = FORMS) -> None:
-    """Build the report, write its files, and print the answer."""
-    from bufferlab import report
+def show_answer(folder: SweepFolder, as_json: bool) -> None:
+    """Write every form of the report, and print the answer."""
+    from bufferlab.report.publish import publish
 
-    built = report.build(folder)
-    written = [_write(folder, built, form) for form in forms]
+    _print(publish(folder), folder, as_json)
+    say(f"report: {folder.path / 'report.html'}")
+
+
+def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: bool) -> None:
+    """Write only the forms asked for; without --json print where they are."""
+    from bufferlab.report.build import build
+    from bufferlab.report.html import write_html
+    from bufferlab.report.markdown import write_markdown
+
+    built = build(folder)
+    written: list[Path] = []
+    if html:
+        written.append(write_html(built, folder))
+    if markdown:
+        written.append(write_markdown(built, folder))
     if as_json:
-        print_json(_document(folder, built))
+        _print(built, folder, as_json)
     else:
-        print(report.terminal_table(built))
-        say("\n".join(f"written: {path}" for path in written))
+        print("\n".join(map(str, written)))
 
 
-def _write(folder: SweepFolder, built: Report, form: Form) -> Path:
-    from bufferlab import report
+def _print(built: Report, folder: SweepFolder, as_json: bool) -> None:
+    if as_json:
+        from bufferlab.report.machine import as_json as document
 
-    return report.write_html(folder, built) if form == "html" else report.write_markdown(folder, built)
+        print_json(document(built, folder))
+        return
+    from rich.console import Console
 
+    from bufferlab.report.terminal import terminal_table
 
-def _document(folder: SweepFolder, built: Report) -> dict[str, Any]:
-    """What `run --json` promises: the folder's path, the points with their summaries, the steps, the checks."""
-    return {
-        "sweep": str(folder.path),
-        "experiment": folder.experiment,
-        "status": built.status,
-        "answer": built.answer,
-        "points": [
-            {
-                "label": point.label,
-                "swept": point.swept,
-                "knobs_actual": point.knobs_actual,
-                "status": point.status,
-                "reason": point.reason,
-                "summaries": [
-                    {name: getattr(summary, name) for name in ("metric", "value", "ci_low", "ci_high", "n", "unit")}
-                    for summary in point.summaries
-                    if summary.statistic == "mean"
-                ],
-            }
-            for point in built.points
-        ],
-        "steps": [
-            {
-                "from": step.a,
-                "to": step.b,
-                "metric": step.metric,
-                step.contrast: step.value,
-                "ci_low": step.ci_low,
-                "ci_high": step.ci_high,
-                "n": step.n,
-                "verdict": step.verdict,
-            }
-            for step in built.comparisons
-        ],
-        "checks": [asdict(check) for check in built.checks],
-    }
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    Console(width=width, highlight=False).print(terminal_table(built))

@@ -17,8 +17,11 @@ from bufferlab.results.store import SweepFolder
 @common
 def command(sweep: Path, html: bool, md: bool, as_json: bool, debug: bool) -> int:
     """Make the report of RUN (a sweep folder) again: report.html, report.md, and the table printed here."""
-    from bufferlab.cli.answer import FORMS, Form, show_answer
+    from bufferlab.cli.answer import show_answer, write_reports
 
-    asked: list[Form] = [form for form, flag in (("html", html), ("markdown", md)) if flag]  # type: ignore[misc]
-    show_answer(SweepFolder.open(sweep), as_json, asked or FORMS)
+    folder = SweepFolder.open(sweep)
+    if html or md:
+        write_reports(folder, as_json, html=html, markdown=md)
+    else:
+        show_answer(folder, as_json)
     return 0

@@ -137,6 +137,7 @@ def _measure(
     if outcome.signal_number is not None:
         return EXIT_INTERRUPTED_INT if outcome.signal_number == signal.SIGINT else EXIT_INTERRUPTED_TERM
     if outcome.failed:
-        say(f"{outcome.failed} runs failed; to try them again: bufferlab run --resume {path}")
+        runs = "run" if outcome.failed == 1 else "runs"
+        say(f"{outcome.failed} {runs} failed; to try again: bufferlab run --resume {path}")
         return 1
     return 0

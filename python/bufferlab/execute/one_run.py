@@ -5,16 +5,19 @@ The copy is deleted afterwards in every case. Which runs there are, and in which
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.errors import BufferlabError, Interrupted, RunFailed
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, RunFailed
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import DATABASE, Dataset
 from bufferlab.execute.integrity import check_run, fatal
@@ -89,7 +92,7 @@ def execute_run(
     finally:
         shutil.rmtree(home, ignore_errors=True)
     gathered.run["ended_at"] = _now()
-    return setting.folder.publish_run(gathered.run, gathered.samples, gathered.latency, gathered.log)
+    return _publish(setting.folder, gathered)
 
 
 def _do(
@@ -128,6 +131,25 @@ def _do(
         _end(gathered, "interrupted", f"interrupted by {setting.stop.name or 'a stop request'}")
         return
     _check(setting, outcome.result, database, log_file, gathered, on_stage)
+
+
+def _publish(folder: SweepFolder, gathered: _Gathered) -> RunRecord:
+    try:
+        return folder.publish_run(gathered.run, gathered.samples, gathered.latency, gathered.log)
+    except Exception as error:
+        # The Parquet writer has error classes of its own and keeps the system's number in the text.
+        system = (
+            os.strerror(errno.ENOSPC) if f"os error {errno.ENOSPC}" in str(error) else getattr(error, "strerror", None)
+        )
+        if system is None:
+            raise
+        with suppress(OSError):
+            folder.clean_temporaries()
+        raise EnvironmentLackingError(
+            f"the results of a run cannot be written: {system}",
+            str(folder.path),
+            f"earlier runs are kept; free some space, then: bufferlab run --resume {folder.path}",
+        ) from error
 
 
 def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError
 from bufferlab.execute.checkers import check
+from bufferlab.execute.storage import is_full
 
 _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
@@ -71,6 +72,9 @@ def _described(error: Exception) -> dict[str, str | None]:
     """kind, what, where, hint of the core's error, an engine's, ours, or a surprise."""
     if isinstance(error, BufferlabError):
         return {"kind": "environment", "what": error.what, "where": error.where, "hint": error.hint}
+    if isinstance(error, OSError):
+        disk = "full_disk" if is_full(error) else "io"
+        return {"kind": disk, "what": str(error.strerror or error), "where": error.filename, "hint": None}
     kind = getattr(error, "kind", None)
     if isinstance(kind, str):
         return {"kind": kind, **{name: getattr(error, name, None) for name in ("what", "where", "hint")}}

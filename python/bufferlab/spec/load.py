@@ -121,12 +121,29 @@ def _problem(merged: Merged, detail: ErrorDetails) -> Problem:
         case "literal_error":
             expected = detail.get("ctx", {}).get("expected", "")
             return Problem(f"{key} = {detail['input']} cannot be", where, f"write {expected}")
-    message = detail["msg"].removeprefix("Value error, ")
-    what, _, hint = message.partition("; ")
     value = detail["input"]
+    limit = _limit(detail)
+    if limit is not None:
+        return Problem(f"{key} = {value} cannot be", where, f"write {limit}")
+    what, _, hint = detail["msg"].removeprefix("Value error, ").partition("; ")
     if isinstance(value, str | int | float) and str(value) not in what:
         what = f"{key} = {value}: {what[:1].lower()}{what[1:]}"
-    return Problem(what if key in what else f"{key}: {what}", where, hint or None)
+    return Problem(what if key in what else f"{key}: {what}", where, hint or "see experiments/*/experiment.toml")
+
+
+def _limit(detail: ErrorDetails) -> str | None:
+    """What may be written where a number was beyond its limits, or was no number."""
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "greater_than_equal":
+            return f"{context['ge']} or more"
+        case "greater_than":
+            return f"more than {context['gt']:g}"
+        case "less_than_equal":
+            return f"{context['le']:,} or less"
+        case "int_type" | "int_parsing":
+            return "a whole number"
+    return None
 
 
 def _similar_key(path: tuple[str, ...]) -> str:

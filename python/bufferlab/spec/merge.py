@@ -100,13 +100,12 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
 
 
 def _drop_rivals(table: dict[str, Any], path: KeyPath) -> None:
-    """A later word on how long to measure replaces the earlier one, and with it that one's cap."""
-    rivals: dict[KeyPath, tuple[str, ...]] = {
-        ("measure", "transactions"): ("duration",),
-        ("measure", "duration"): ("transactions", "max_duration"),
-    }
-    for rival in rivals.get(path, ()):
-        table.pop(rival, None)
+    """A later word on how long to measure replaces the earlier one; a duration becomes the cap of a count."""
+    if path == ("measure", "duration"):
+        table.pop("transactions", None)
+        table.pop("max_duration", None)
+    elif path == ("measure", "transactions") and "duration" in table:
+        table["max_duration"] = table.pop("duration")
 
 
 def _copy(value: Any) -> Any:

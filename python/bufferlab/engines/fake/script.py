@@ -35,6 +35,8 @@ class Script:
     counters: dict[str, int] = field(default_factory=dict)
     committed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TYPES, 0))
     rolled_back: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TYPES, 0))
+    before_window: dict[str, int] = field(default_factory=dict)
+    """Transactions completed, by type, when measuring began: the histograms hold those after it."""
 
     @classmethod
     def of(cls, job: Mapping[str, Any], database_bytes: int) -> Script:
@@ -57,6 +59,7 @@ class Script:
         self.warm_transactions = min(limit, int(self.frames / per_transaction) + 1)
         self._advance(self.warm_transactions)
         self.measured_from_s = self.t_s
+        self.before_window = self._completed()
 
     def second(self) -> None:
         """One virtual second of measuring."""
@@ -98,15 +101,18 @@ class Script:
                 {
                     "transaction_type": name,
                     "time": "service",
-                    "buckets": [[900.0, 1100.0, self.committed[name] + self.rolled_back[name]]],
+                    "buckets": [[900.0, 1100.0, count - self.before_window[name]]],
                     "max_us": 1000.0,
                 }
-                for name in _TYPES
+                for name, count in self._completed().items()
             ],
             "delivered_orders": [],
             "engine_version": "1.0",
             "clock": {"wall_start": "2000-01-01T00:00:00Z", "monotonic_start_ns": 0},
         }
+
+    def _completed(self) -> dict[str, int]:
+        return {name: self.committed[name] + self.rolled_back[name] for name in _TYPES}
 
     def _advance(self, transactions: int) -> None:
         gets = int(transactions * _GETS_PER_TRANSACTION * self.noise.uniform(0.995, 1.005))
@@ -144,7 +150,8 @@ class Script:
         if metric.name == "transactions_rolled_back":
             return [{**one, "subject": name, "count": count} for name, count in self.rolled_back.items()]
         if metric.probe == "workload":
-            return [{**one, "subject": name, "value": 1000.0} for name in _TYPES]
+            number = {"count": 0} if metric.kind == "counter" else {"value": 1000.0}
+            return [{**one, **number, "subject": name} for name in _TYPES]
         if metric.name in ("pool_frames", "pool_frames_used"):
             return [{**one, "value": float(self.frames)}]
         return [{**one, "reason": _NO_PROBE}]

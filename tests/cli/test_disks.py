@@ -1,0 +1,89 @@
+"""Full, tiny and read-only disks: refused before the work where it can be known, told clearly where it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.fake import Bench, wait, wait_until
+from support.fake_disks import read_only, tiny_disk
+
+
+def test_a_read_only_results_directory_is_refused_before_any_work(bench: Bench) -> None:
+    experiment = bench.experiment()
+    with read_only(bench.out):
+        ended = bench.run(experiment)
+    assert ended.code == 3
+    assert "the directory for the results cannot be written: Read-only file system" in ended.err
+    assert f"where: {bench.out}" in ended.err
+    assert "--out" in ended.err
+    assert not bench.cache.exists()
+
+
+def test_a_read_only_data_directory_is_refused(bench: Bench) -> None:
+    experiment = bench.experiment()
+    with read_only(bench.root / "data") as data:
+        ended = bench.run(experiment, "--data-dir", data)
+    assert ended.code == 3
+    assert "the directory for the data cannot be written: Read-only file system" in ended.err
+    assert "--data-dir" in ended.err
+
+
+def test_a_read_only_cache_is_refused(bench: Bench) -> None:
+    experiment = bench.experiment()
+    with read_only(bench.cache):
+        ended = bench.run(experiment)
+    assert ended.code == 3
+    assert "$BUFFERLAB_CACHE" in ended.err
+
+
+def test_a_disk_that_cannot_hold_a_copy_is_refused_with_what_is_needed(bench: Bench) -> None:
+    experiment = bench.experiment()
+    with tiny_disk(bench.root / "data", size_kib=1024) as data:
+        ended = bench.run(experiment, "--data-dir", data)
+    assert ended.code == 3
+    assert "a run's copy of the database needs about" in ended.err
+    assert "are free" in ended.err
+    assert not (bench.cache / "data").exists()
+
+
+def test_a_disk_that_cannot_hold_the_loaded_database_is_refused(bench: Bench) -> None:
+    experiment = bench.experiment()
+    with tiny_disk(bench.cache, size_kib=1024):
+        ended = bench.run(experiment)
+    assert ended.code == 3
+    assert "the loaded database needs about" in ended.err
+    assert "BUFFERLAB_CACHE" in ended.err
+
+
+def test_a_run_that_fills_the_disk_fails_alone_and_gives_the_space_back(bench: Bench) -> None:
+    experiment = bench.experiment(sweep='behave = ["fill_disk", "ok"]', repetitions=2)
+    with tiny_disk(bench.root / "data", size_kib=16 * 1024) as data:
+        ended = bench.run(experiment, "--data-dir", data)
+        assert list(data.iterdir()) == []
+    assert ended.code == 1
+    for run in bench.runs():
+        if run["knobs_asked"]["behave"] == "fill_disk":
+            assert "No space left on device" in run["reason"]
+        else:
+            assert run["status"] == "ok"
+
+
+def test_results_that_fill_the_disk_end_the_sweep_with_earlier_runs_kept_and_resumable(bench: Bench) -> None:
+    experiment = bench.experiment(knobs="pace_ms = 100", transactions=4000, repetitions=2)
+    data = bench.root / "data"
+    with tiny_disk(bench.out, size_kib=16 * 1024):
+        process = bench.start("run", experiment, "--out", bench.out, "--data-dir", data)
+        wait_until(lambda: bool(list(bench.out.glob("fake-sweep-*/runs/[0-9a-f]*"))), "the first run to be published")
+        filler = bench.out / "filler"
+        with pytest.raises(OSError, match="No space"), filler.open("wb") as file:
+            while True:
+                file.write(b"\0" * 4096)
+                file.flush()
+        ended = wait(process)
+        assert ended.code == 3, ended.err
+        assert "the results of a run cannot be written: No space left on device" in ended.err
+        assert f"bufferlab run --resume {bench.sweep_path()}" in ended.err
+        assert bench.leftovers() == []
+        filler.unlink()
+        assert bench.bufferlab("run", "--resume", bench.sweep_path(), "--data-dir", data).code == 0
+        assert len(bench.runs()) == 4

@@ -1,0 +1,297 @@
+"""From `bufferlab run` to the answer, on the fake engine, with everything that can go wrong on the way."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import bufferlab
+from bufferlab.results.store import SweepFolder
+from support.fake import Bench, children, is_alive, wait, wait_until
+
+
+def statuses(bench: Bench) -> Counter[str]:
+    return Counter(run["status"] for run in bench.runs())
+
+
+def test_a_sweep_runs_from_toml_to_an_answer_and_leaves_nothing_behind(bench: Bench) -> None:
+    ended = bench.run(bench.experiment())
+    assert ended.code == 0, ended.err
+    assert statuses(bench) == {"ok": 4}
+    assert bench.leftovers() == []
+    assert (bench.sweep_path() / "report.html").is_file()
+    assert (bench.sweep_path() / "report.md").is_file()
+    assert "error" not in ended.err
+
+
+def test_the_json_of_a_run_is_one_object_on_standard_output(bench: Bench) -> None:
+    ended = bench.run(bench.experiment(), "--json")
+    document = ended.json
+    assert ended.code == 0
+    assert document["format_version"] == 1
+    assert document["sweep"] == str(bench.sweep_path())
+    assert document["answer"].endswith(".")
+    assert [point["swept"] for point in document["points"]] == [{"pool_size": "5%"}, {"pool_size": "80%"}]
+    reads = [
+        next(row for row in point["summaries"] if row["metric"] == "reads_per_new_order")
+        for point in document["points"]
+    ]
+    assert reads[0]["value"] > 5 * reads[1]["value"]
+    assert all(row["n"] == 2 and row["ci_low"] < row["value"] < row["ci_high"] for row in reads)
+    assert any(step["metric"] == "reads_per_new_order" for step in document["steps"])
+
+
+def test_the_same_seed_gives_the_same_counts_and_another_seed_others(bench: Bench) -> None:
+    experiment = bench.experiment(repetitions=1)
+    values = []
+    for seed in ("7", "7", "8"):
+        ended = bench.run(experiment, "--json", "--seed", seed)
+        values.append([row["value"] for point in ended.json["points"] for row in point["summaries"]
+                       if row["metric"] == "reads_per_new_order"])  # fmt: skip
+    assert values[0] == values[1] != values[2]
+
+
+def test_a_dry_run_shows_the_plan_and_touches_nothing(bench: Bench) -> None:
+    ended = bench.run(bench.experiment(), "--dry-run")
+    assert ended.code == 0
+    assert "2 points x 2 repetitions = 4 runs" in ended.out
+    assert "consistency checks" in ended.out
+    assert not bench.out.exists()
+    assert not bench.cache.exists()
+    document = bench.run(bench.experiment(), "--dry-run", "--json").json
+    assert len(document["plan"]["runs"]) == 4
+    assert document["estimate"]["seconds"] > 0
+
+
+def test_a_failed_point_is_told_with_its_reason_and_code_1(bench: Bench) -> None:
+    ended = bench.run(bench.experiment(sweep='behave = ["crash", "ok"]', repetitions=1))
+    assert ended.code == 1
+    assert "ended by SIGSEGV" in ended.err
+    assert "1 run failed; to try again: bufferlab run --resume" in ended.err
+
+
+def test_a_sweep_in_which_every_run_fails_still_ends_with_a_report_and_code_1(bench: Bench) -> None:
+    ended = bench.run(bench.experiment(knobs='behave = "io_error"'), "--json")
+    assert ended.code == 1
+    assert {point["status"] for point in ended.json["points"]} == {"failed"}
+    assert all("page 7" in point["reason"] for point in ended.json["points"])
+
+
+def started_measuring(bench: Bench) -> bool:
+    """Is a run's copy being worked on?"""
+    return any(bench.out.glob(".bufferlab-work/*/*/worker.log"))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_ends_cleanly_with_the_partial_run_kept(bench: Bench, number: int, code: int) -> None:
+    experiment = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
+    process = bench.start("run", experiment, "--out", bench.out)
+    wait_until(lambda: started_measuring(bench), "the first run to start")
+    workers = children(process.pid)
+    process.send_signal(number)
+    ended = wait(process)
+    assert ended.code == code, ended.err
+    assert "Traceback" not in ended.err
+    assert f"bufferlab run --resume {bench.sweep_path()}" in ended.err
+    (run,) = bench.runs()
+    assert run["status"] == "interrupted"
+    assert signal.Signals(number).name in run["reason"]
+    assert bench.leftovers() == []
+    assert workers
+    assert not any(is_alive(pid) for pid in workers)
+
+
+def test_a_worker_that_will_not_stop_is_killed_at_the_second_interrupt(bench: Bench) -> None:
+    experiment = bench.experiment(knobs='behave = "stubborn"', transactions=10_000_000, repetitions=1)
+    process = bench.start("run", experiment, "--out", bench.out)
+    wait_until(lambda: started_measuring(bench), "the first run to start")
+    workers = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    process.send_signal(signal.SIGINT)
+    assert wait(process, 10).code == 130
+    assert statuses(bench) == {"interrupted": 1}
+    assert bench.leftovers() == []
+    assert not any(is_alive(pid) for pid in workers)
+
+
+def test_an_interrupt_while_loading_leaves_nothing(bench: Bench) -> None:
+    process = bench.start("run", bench.experiment(knobs='load_behave = "silent"'), "--out", bench.out)
+    wait_until(lambda: bool(list((bench.cache / "data").glob(".tmp-*/database.db"))), "the load to start")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)  # Two signals at once are one to the kernel.
+    process.send_signal(signal.SIGINT)
+    assert wait(process).code == 130
+    assert bench.leftovers() == []
+
+
+def test_an_interrupted_sweep_is_resumed_to_the_same_counts_as_an_undisturbed_one(bench: Bench, tmp_path: Path) -> None:
+    experiment = bench.experiment(knobs="pace_ms = 50", transactions=8000)
+    process = bench.start("run", experiment, "--out", bench.out)
+    wait_until(lambda: bool(list(bench.out.glob("fake-sweep-*/runs/[0-9a-f]*"))), "the first run to be published")
+    process.send_signal(signal.SIGTERM)
+    assert wait(process).code == 143
+    before = statuses(bench)
+    assert before["ok"] >= 1
+    resumed = bench.bufferlab("run", "--resume", bench.sweep_path())
+    assert resumed.code == 0, resumed.err
+    assert statuses(bench) == {"ok": 4}
+    undisturbed = Bench(tmp_path / "undisturbed")
+    undisturbed.run(undisturbed.experiment(knobs="pace_ms = 0", transactions=8000))
+    assert _reads_by_cell(bench) == _reads_by_cell(undisturbed)
+
+
+def _reads_by_cell(bench: Bench) -> dict[tuple[int, int], int]:
+    counts = {}
+    for record in bench.sweep().runs():
+        samples = record.samples()
+        end = samples.filter((samples["edge"] == "end") & (samples["metric"] == "pages_read"))
+        counts[(record.run["point"]["index"], record.run["block"])] = int(end["count"][0])
+    return counts
+
+
+def test_a_resume_of_a_complete_sweep_does_nothing_and_answers(bench: Bench) -> None:
+    bench.run(bench.experiment(repetitions=1))
+    before = {run["run_id"] for run in bench.runs()}
+    ended = bench.bufferlab("run", "--resume", bench.sweep_path())
+    assert ended.code == 0
+    assert "2 of 2 runs are there; 0 to do" in ended.err
+    assert {run["run_id"] for run in bench.runs()} == before
+
+
+def test_a_resume_refuses_another_experiment_and_options(bench: Bench) -> None:
+    experiment = bench.experiment(repetitions=1)
+    bench.run(experiment)
+    path = bench.sweep_path()
+    assert bench.bufferlab("run", experiment, "--resume", path).code == 0
+    other = bench.bufferlab("run", experiment, "--seed", "99", "--resume", path)
+    assert other.code == 2
+    assert "design differ" in other.err
+    assert bench.bufferlab("run", "--resume", path, "--seed", "99").code == 2
+    assert bench.bufferlab("run", "--resume", path, "--out", bench.root).code == 2
+
+
+def test_after_a_kill_nothing_runs_on_and_the_next_start_cleans_up_and_finishes(bench: Bench) -> None:
+    experiment = bench.experiment(knobs="pace_ms = 50", transactions=8000)
+    process = bench.start("run", experiment, "--out", bench.out)
+    wait_until(lambda: started_measuring(bench), "the first run to start")
+    workers = children(process.pid)
+    process.kill()
+    wait(process)
+    wait_until(lambda: not any(is_alive(pid) for pid in workers), "the worker to die with its parent", 5)
+    assert workers
+    assert bench.leftovers(), "a killed sweep cannot clean up"
+    assert bench.bufferlab("run", "--resume", bench.sweep_path()).code == 0
+    assert bench.leftovers() == []
+    assert statuses(bench) == {"ok": 4}
+
+
+def test_two_sweeps_do_not_share_a_device_unless_told(bench: Bench) -> None:
+    slow = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
+    process = bench.start("run", slow, "--out", bench.out)
+    wait_until(lambda: started_measuring(bench), "the first sweep to start")
+    second = Bench(bench.root / "second")
+    quick = second.experiment(repetitions=1)
+    refused = bench.run(quick, out=second.out)
+    assert refused.code == 3
+    assert f"process {process.pid}" in refused.err
+    assert "--share-device" in refused.err
+    assert bench.run(quick, "--share-device", out=second.out).code == 0
+    process.send_signal(signal.SIGINT)
+    assert wait(process).code == 130
+
+
+def test_a_sweep_folder_is_resumed_by_one_process_at_a_time(bench: Bench) -> None:
+    experiment = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
+    process = bench.start("run", experiment, "--out", bench.out)
+    wait_until(lambda: started_measuring(bench), "the sweep to start")
+    process.send_signal(signal.SIGINT)
+    wait(process)
+    first = bench.start("run", "--resume", bench.sweep_path())
+    wait_until(lambda: started_measuring(bench), "the resume to start")
+    second = bench.bufferlab("run", "--resume", bench.sweep_path(), "--share-device")
+    assert second.code == 3
+    assert "another process is adding runs" in second.err
+    first.send_signal(signal.SIGINT)
+    assert wait(first).code == 130
+
+
+def test_a_report_is_made_again_from_the_stored_samples(bench: Bench) -> None:
+    bench.run(bench.experiment())
+    path = bench.sweep_path()
+    (path / "report.html").unlink()
+    (path / "report.md").unlink()
+    assert bench.bufferlab("report", path, "--html").code == 0
+    assert (path / "report.html").is_file()
+    assert not (path / "report.md").exists()
+    document = bench.bufferlab("report", path, "--json").json
+    assert document["answer"] == bench.bufferlab("report", path, "--json").json["answer"]
+    assert (path / "report.md").is_file()
+
+
+@pytest.mark.parametrize("damage", ["plan", "run", "samples", "foreign", "absent"])
+@pytest.mark.parametrize("command", ["report", "resume"])
+def test_a_corrupt_or_foreign_sweep_folder_is_code_65_and_names_the_file(
+    bench: Bench, command: str, damage: str
+) -> None:
+    bench.run(bench.experiment(repetitions=1))
+    path = bench.sweep_path()
+    run = next(path.glob("runs/*"))
+    match damage:
+        case "plan":
+            (path / "plan.json").write_text("{")
+        case "run":
+            (run / "run.json").write_text((run / "run.json").read_text()[:-30])
+        case "samples":
+            data = (run / "samples.parquet").read_bytes()
+            (run / "samples.parquet").write_bytes(data[: len(data) // 2])
+        case "foreign":
+            path = bench.root
+        case "absent":
+            path = bench.root / "nothing"
+    arguments = ("report", path) if command == "report" else ("run", "--resume", path)
+    ended = bench.bufferlab(*arguments)
+    assert ended.code == 65, ended.err
+    assert "where:" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_progress_without_a_terminal_is_plain_lines_on_standard_error(bench: Bench) -> None:
+    ended = bench.run(bench.experiment(), "--json")
+    assert "left)" in ended.err
+    assert "run 4 of 4" in ended.err
+    assert "\x1b" not in ended.err + ended.out
+
+
+def test_a_folder_of_an_interrupted_sweep_can_be_opened_and_reported(bench: Bench) -> None:
+    experiment = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000)
+    process = bench.start("run", experiment, "--out", bench.out, "--json")
+    wait_until(lambda: started_measuring(bench), "the first run to start")
+    process.send_signal(signal.SIGINT)
+    ended = wait(process)
+    assert ended.code == 130
+    assert ended.json["status"] != "ok"
+    assert SweepFolder.open(bench.sweep_path()).runs()
+    assert bench.bufferlab("report", bench.sweep_path()).code == 0
+
+
+def test_a_worker_in_the_users_folder_is_not_fooled_by_its_modules(bench: Bench) -> None:
+    experiment = bench.experiment(repetitions=1)
+    (bench.root / "json.py").write_text("raise SystemExit('shadowed')")
+    process = subprocess.run(
+        [sys.executable, "-P", "-m", "bufferlab", "run", str(experiment), "--out", str(bench.out)],
+        cwd=bench.root,
+        env={**bench.environment, "PYTHONPATH": str(Path(bufferlab.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr

@@ -1,0 +1,186 @@
+"""What the command line says: help, errors and lists, word for word, and what each costs.
+
+UPDATE_SNAPSHOTS=1 writes the snapshots anew; a changed one is a decision, shown by the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.fake import Bench
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+TOML_WITH_ERRORS = """\
+format_version = 1
+name = "wrong"
+question = "What is wrong here?"
+engine = "sqlite"
+
+[workload]
+name = "tpcc"
+warehouse = 2
+
+[knobs]
+io_mode = "dirct"
+
+[sweep]
+pool_sise = ["5%"]
+
+[warm_up]
+max_transactions = 100
+max_duration = "5 fortnights"
+
+[measure]
+transactions = 0
+max_duration = "5s"
+
+[desing]
+seed = 1
+"""
+
+
+def snapshot(name: str, text: str) -> None:
+    file = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        file.write_text(text)
+    assert text == file.read_text(), f"{file.name} differs; UPDATE_SNAPSHOTS=1 if it was meant to"
+
+
+@pytest.mark.parametrize("command", ["", "run", "list", "doctor", "report"])
+def test_help_reads_as_it_should(bench: Bench, command: str) -> None:
+    ended = bench.bufferlab(*command.split(), "--help")
+    assert ended.code == 0
+    assert ended.err == ""
+    snapshot(f"help-{command or 'bufferlab'}", ended.out)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("unknown-command", ["mesure"]),
+        ("unknown-option", ["run", "buffer-size", "--warehose", "2"]),
+        ("no-experiment", ["run"]),
+        ("unknown-experiment", ["run", "bufer-size"]),
+        ("missing-file", ["run", "no/such/experiment.toml"]),
+        ("unknown-knob", ["run", "buffer-size", "--set", "pol_size=5%"]),
+        ("bad-knob-syntax", ["run", "buffer-size", "--set", "pool_size"]),
+        ("wrong-unit", ["run", "buffer-size", "--set", "pool_size=64MB"]),
+        ("impossible-sizes", ["run", "buffer-size", "--sweep", "page_size=3000,256,1M", "--set", "pool_size=0"]),
+        ("connections", ["run", "buffer-size", "--connections", "8"]),
+        ("impossible-counts", ["run", "buffer-size", "--repetitions", "0", "--transactions", "-1", "--seed", "-1"]),
+        ("bad-duration", ["run", "buffer-size", "--duration", "soon"]),
+        ("pool-too-small", ["run", "buffer-size", "--sweep", "pool_size=0.01%", "--dry-run"]),
+        ("unknown-kind", ["list", "managers"]),
+        ("missing-sweep", ["report", "no/such/sweep"]),
+        ("resume-missing", ["run", "--resume", "no/such/sweep"]),
+        ("resume-with-options", ["run", "--resume", "no/such/sweep", "--out", "there"]),
+    ],
+)
+def test_an_error_says_what_where_and_what_to_try(bench: Bench, name: str, arguments: list[str]) -> None:
+    ended = bench.bufferlab(*arguments)
+    assert ended.code == (65 if name in ("missing-sweep", "resume-missing") else 2)
+    assert ended.out == ""
+    snapshot(f"error-{name}", ended.err)
+
+
+def test_every_error_of_a_file_is_told_at_once_with_its_line(bench: Bench) -> None:
+    bench.root.mkdir()
+    (bench.root / "wrong.toml").write_text(TOML_WITH_ERRORS)
+    ended = bench.bufferlab("run", bench.root / "wrong.toml")
+    assert ended.code == 2
+    snapshot("error-many", ended.err.replace(f"{bench.root}/", ""))
+
+
+def test_an_error_is_also_an_object_with_json(bench: Bench) -> None:
+    ended = bench.bufferlab("run", "bufer-size", "--json")
+    assert ended.code == 2
+    assert ended.json["status"] == "error"
+    assert ended.json["exit_code"] == 2
+    assert ended.json["errors"][0]["hint"].startswith("did you mean buffer-size?")
+
+
+def test_lists_read_as_they_should(bench: Bench) -> None:
+    snapshot("list", bench.bufferlab("list").out)
+    assert "fake" not in bench.bufferlab("list").out
+    assert "engine fake" in bench.bufferlab("list", "engines", "--all").out
+
+
+def test_lists_are_also_objects(bench: Bench) -> None:
+    document = bench.bufferlab("list", "--json").json
+    assert set(document) == {"format_version", "experiments", "engines", "workloads", "metrics"}
+    assert {row["name"] for row in document["experiments"]} >= {"buffer-size"}
+    assert all(row["unit"] and row["meaning"] for row in document["metrics"])
+
+
+def test_help_is_quick_because_heavy_imports_are_late(bench: Bench) -> None:
+    best_s = min(_seconds(bench, "--help") for _ in range(5))
+    assert best_s < 0.3, f"bufferlab --help took {best_s:.2f} s"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys, bufferlab.cli.app, bufferlab.cli.run; print([m for m in sys.modules if '.' not in m])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"polars", "scipy", "matplotlib", "numpy", "jinja2"} & set(re.findall(r"'(\w+)'", out))
+
+
+def _seconds(bench: Bench, *arguments: str) -> float:
+    started = time.monotonic()
+    assert bench.bufferlab(*arguments).code == 0
+    return time.monotonic() - started
+
+
+def test_the_doctor_tells_what_this_host_can_measure(bench: Bench, tmp_path: Path) -> None:
+    ended = bench.bufferlab("doctor", "--data-dir", tmp_path, "--json")
+    findings = {(row["subject"], row["name"]): row for row in ended.json["findings"]}
+    assert findings[("engine sqlite", "found")]["ok"]
+    assert findings[("data directory", "writable")]["ok"]
+    for row in findings.values():
+        assert row["ok"] or row["hint"] or row["detail"]
+    lacking = any(not row["ok"] and row["needed"] for row in findings.values())
+    assert ended.code == (3 if lacking else 0)
+    assert ended.json["status"] == ("lacking" if lacking else "ok")
+
+
+def test_the_doctor_refuses_a_directory_in_memory(bench: Bench) -> None:
+    ended = bench.bufferlab("doctor", "--data-dir", "/dev/shm")
+    assert ended.code == 3
+    assert "NO  data directory  on a disk" in ended.out
+    assert "memory (tmpfs)" in ended.out
+
+
+def test_a_full_pipe_reader_that_leaves_is_no_error(bench: Bench) -> None:
+    command = f"{sys.executable} -m bufferlab list metrics | head -1"
+    ended = subprocess.run(command, shell=True, env=bench.environment, capture_output=True, text=True, check=False)
+    assert ended.stdout.startswith("metric")
+    assert ended.stderr == ""
+
+
+def test_a_bug_is_told_with_a_file_to_report_and_code_70(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import bufferlab.results.metrics as metrics\n"
+        "def broken(): raise ZeroDivisionError('planted')\n"
+        "metrics.everything = broken\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    process = subprocess.run(
+        [sys.executable, "-m", "bufferlab", "list", "metrics", "--json"],
+        env={**bench.environment, "PYTHONPATH": path, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 70
+    assert "a bug in bufferlab: ZeroDivisionError: planted" in process.stderr
+    assert "Traceback" not in process.stderr
+    (log,) = tmp_path.glob("bufferlab-bug-*.log")
+    assert "Traceback" in log.read_text()
+    assert str(log) in json.loads(process.stdout)["errors"][0]["hint"]

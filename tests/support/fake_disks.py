@@ -1,0 +1,36 @@
+"""Small and read-only file systems, to see what happens on them. Needs root: tests fail, not skip, without it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def tiny_disk(folder: Path, size_kib: int) -> Iterator[Path]:
+    """A file system of that size."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _do("mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "none", folder)
+    try:
+        yield folder
+    finally:
+        _do("umount", "--lazy", folder)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[Path]:
+    """A folder that even root cannot write to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _do("mount", "--bind", folder, folder)
+    try:
+        _do("mount", "-o", "remount,ro,bind", folder)
+        yield folder
+    finally:
+        _do("umount", "--lazy", folder)
+
+
+def _do(*command: str | Path) -> None:
+    ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, f"{' '.join(map(str, command))}: {ended.stderr.strip()} (these tests run as root)"

@@ -1,0 +1,230 @@
+"""Sweeps on the fake engine, in this process: what is recorded, what fails, and what a failure leaves."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.execute.sweep import SweepOptions
+from support.fake import Bench, Heard
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "bench")
+
+
+def statuses(bench: Bench) -> Counter[str]:
+    return Counter(run["status"] for run in bench.runs())
+
+
+def test_a_fake_run_says_that_it_is_no_measurement(bench: Bench) -> None:
+    bench.measure(bench.experiment(repetitions=1))
+    for run in bench.runs():
+        assert (run["source"], run["inputs"], run["clock"]) == ("predicted", "given", "virtual")
+
+
+def test_a_run_records_what_was_asked_what_was_actual_and_where_it_began(bench: Bench) -> None:
+    bench.measure(bench.experiment(repetitions=1))
+    for run in bench.runs():
+        loaded = run["database"]["bytes_loaded"]
+        share = {"5%": 5, "80%": 80}[run["knobs_asked"]["pool_size"]]
+        assert run["knobs_actual"]["pool_size_bytes"] == loaded * share // 100 // 4096 * 4096
+        assert run["data_key"] == next((bench.cache / "data").glob("*/manifest.json")).parent.name
+        assert {row["name"]: row["status"] for row in run["integrity"]} == dict.fromkeys(
+            ("same_start", "settings_applied", "warm_up_gate", "window_complete"), "passed"
+        )
+        assert run["consistency"]["conditions"][0]["passed"]
+        assert run["warm_up"]["gate"] == "pool_turnover"
+        assert set(run["versions"]) == {"bufferlab", "core", "python", "fake"}
+
+
+def test_runs_of_a_block_share_their_seed_and_their_keys_name_the_point(bench: Bench) -> None:
+    bench.measure(bench.experiment(repetitions=2))
+    runs = bench.runs()
+    assert len({(run["block"], run["seed"]) for run in runs}) == 2
+    assert len({(run["point"]["index"], run["point_key"], run["actual_key"]) for run in runs}) == 2
+    assert len({run["run_id"] for run in runs}) == 4
+
+
+def test_the_second_sweep_loads_nothing(bench: Bench) -> None:
+    first, second = Heard(), Heard()
+    experiment = bench.experiment(repetitions=1)
+    bench.measure(experiment, first)
+    bench.measure(experiment, second)
+    assert any("loaded" in line for line in first.said)
+    assert not any("loaded" in line for line in second.said)
+
+
+def test_the_time_left_goes_to_nothing(bench: Bench) -> None:
+    heard = Heard()
+    bench.measure(bench.experiment(), heard)
+    assert [status.run for status in heard.states if status.run] == sorted(
+        status.run for status in heard.states if status.run
+    )
+    assert heard.states[-1].done > 0.7
+    assert heard.states[-1].seconds_left < 1
+
+
+@pytest.mark.parametrize(
+    ("behave", "reason"),
+    [
+        ("crash", "ended by SIGSEGV"),
+        ("io_error", "read of page 7 failed"),
+        ("full_disk", "no space left on device"),
+        ("corrupt", "the data is inconsistent after the run: condition 1"),
+        ("capped", "hit its cap"),
+        ("other_setting", "asked 4096, actual 2048"),
+    ],
+)
+def test_a_failed_point_is_a_row_with_a_reason_and_the_sweep_goes_on(bench: Bench, behave: str, reason: str) -> None:
+    heard = Heard()
+    outcome = bench.measure(bench.experiment(sweep=f'behave = ["{behave}", "ok"]'), heard)
+    assert outcome.failed == 2
+    assert statuses(bench) == {"failed": 2, "ok": 2}
+    for run in bench.runs():
+        assert (run["status"] == "failed") == (run["knobs_asked"]["behave"] == behave)
+        if run["status"] == "failed":
+            assert reason in run["reason"]
+    assert all(reason in problem.what for problem in heard.warned)
+    assert bench.leftovers() == []
+
+
+def test_a_crashed_run_keeps_its_samples_and_its_log(bench: Bench) -> None:
+    bench.measure(bench.experiment(knobs='behave = "crash"', repetitions=1))
+    for record in bench.sweep().runs():
+        assert record.samples().height > 0
+        assert "Segmentation fault" in record.log()
+
+
+def test_a_silent_worker_is_killed_and_its_run_failed(bench: Bench) -> None:
+    outcome = bench.measure(bench.experiment(sweep='behave = ["silent", "ok"]', repetitions=1, silent="1s"))
+    assert outcome.failed == 1
+    assert {run["reason"] for run in bench.runs() if run["status"] == "failed"} == {
+        "the worker was killed: it said nothing for 1 s; see worker.log; a slow device may need a larger"
+        " [limits] worker_silent"
+    }
+
+
+def test_a_cap_that_is_to_be_reported_leaves_the_run_ok_with_a_failed_check(bench: Bench) -> None:
+    experiment = bench.experiment(knobs='behave = "capped"', repetitions=1)
+    experiment.write_text(experiment.read_text().replace("[warm_up]\n", '[warm_up]\non_cap = "report"\n'))
+    assert bench.measure(experiment).failed == 0
+    for run in bench.runs():
+        assert {row["name"]: row["status"] for row in run["integrity"]}["warm_up_gate"] == "failed"
+
+
+def test_a_window_that_its_time_cap_ended_is_a_failed_check(bench: Bench) -> None:
+    experiment = bench.experiment(transactions=50_000, repetitions=1)
+    experiment.write_text(experiment.read_text().replace('max_duration = "600s"', 'max_duration = "2s"'))
+    bench.measure(experiment)
+    for run in bench.runs():
+        (row,) = (row for row in run["integrity"] if row["name"] == "window_complete")
+        assert row["status"] == "failed"
+        assert "2 s ended it after 2,000 of 50,000" in row["detail"]
+
+
+@pytest.mark.parametrize(
+    ("behave", "code", "what"),
+    [
+        ("crash", 1, "the load of the database failed: the worker was ended by SIGSEGV"),
+        ("full_disk", 3, "the load of the database failed: no space left on device"),
+        ("corrupt", 1, "breaks the workload's own conditions"),
+    ],
+)
+def test_a_failed_load_ends_the_sweep_before_it_began_and_keeps_nothing(
+    bench: Bench, behave: str, code: int, what: str
+) -> None:
+    with pytest.raises(BufferlabError, match=what) as failed:
+        bench.measure(bench.experiment(knobs=f'load_behave = "{behave}"'))
+    assert failed.value.exit_code == code
+    assert bench.leftovers() == []
+    assert not list((bench.cache / "data").glob("*/manifest.json"))
+    assert list(bench.out.iterdir()) == []
+
+
+def test_a_load_that_fails_for_some_points_fails_their_runs_alone(bench: Bench) -> None:
+    outcome = bench.measure(bench.experiment(sweep='load_behave = ["ok", "crash"]', knobs='pool_size = "64k"'))
+    assert outcome.failed == 2
+    assert statuses(bench) == {"ok": 2, "failed": 2}
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "manifest", "missing"])
+def test_a_corrupt_cached_database_is_named_and_loaded_again(bench: Bench, damage: str) -> None:
+    experiment = bench.experiment(repetitions=1)
+    bench.measure(experiment)
+    (database,) = (bench.cache / "data").glob("*/database.db")
+    original = database.read_bytes()
+    database.chmod(0o600)
+    match damage:
+        case "flip":
+            database.write_bytes(original[:5000] + bytes([original[5000] ^ 1]) + original[5001:])
+        case "truncate":
+            database.write_bytes(original[:-1])
+        case "manifest":
+            (database.parent / "manifest.json").write_text("{")
+        case "missing":
+            database.unlink()
+    heard = Heard()
+    bench.measure(experiment, heard)
+    (warning,) = heard.warned
+    assert "a cached database is corrupt, and is loaded again" in warning.what
+    assert warning.where == str(database.parent)
+    assert database.read_bytes() == original
+
+
+def test_every_run_starts_from_an_untouched_copy(bench: Bench) -> None:
+    """The fake engine marks its file and refuses a marked one."""
+    bench.measure(bench.experiment(repetitions=2))
+    assert statuses(bench) == {"ok": 4}
+
+
+def test_a_resume_does_failed_runs_again_and_puts_the_old_ones_aside(bench: Bench) -> None:
+    bench.measure(bench.experiment(sweep='behave = ["crash", "ok"]', repetitions=1))
+    old = {run["run_id"]: run["status"] for run in bench.runs()}
+    assert bench.resume().failed == 1
+    new = {run["run_id"]: run["status"] for run in bench.runs()}
+    assert Counter(new.values()) == {"failed": 1, "ok": 1}
+    (kept,) = set(old) & set(new)
+    assert old[kept] == "ok"
+    (aside,) = (bench.sweep_path() / "superseded").iterdir()
+    assert old[aside.name] == "failed"
+
+
+def test_a_resume_warns_of_other_versions(bench: Bench) -> None:
+    bench.measure(bench.experiment(repetitions=1))
+    file = bench.sweep_path() / "plan.json"
+    plan = json.loads(file.read_text())
+    file.write_text(json.dumps({**plan, "versions": {**plan["versions"], "core": "0.0.1"}}))
+    heard = Heard()
+    bench.resume(heard)
+    assert any("the runs before the resume had 0.0.1" in problem.what for problem in heard.warned)
+
+
+def test_a_resume_refuses_a_plan_that_is_not_todays(bench: Bench) -> None:
+    bench.measure(bench.experiment(repetitions=1))
+    file = bench.sweep_path() / "plan.json"
+    plan = json.loads(file.read_text())
+    file.write_text(json.dumps({**plan, "database_bytes": plan["database_bytes"] + 4096}))
+    with pytest.raises(SpecError, match="database_bytes differ"):
+        bench.resume()
+
+
+def test_results_are_refused_where_no_directory_can_be_before_any_work(bench: Bench) -> None:
+    experiment = bench.experiment()
+    bench.out.write_text("a file where the folder should be")
+    with pytest.raises(EnvironmentLackingError, match="the directory for the results cannot be written") as refused:
+        bench.measure(experiment)
+    assert "--out" in str(refused.value.hint)
+    assert not bench.cache.exists()
+
+
+def test_data_are_refused_where_no_directory_can_be(bench: Bench) -> None:
+    experiment = bench.experiment()
+    (bench.root / "file").write_text("not a folder")
+    with pytest.raises(EnvironmentLackingError, match="the directory for the data cannot be written"):
+        bench.measure(experiment, options=SweepOptions(data_dir=bench.root / "file" / "data"))
