@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -262,8 +263,9 @@ def _block_weight(at_point: Array, at_block: Array, df_blocks: int) -> float:
     return df_blocks / float(np.sum(within**2))
 
 
+@lru_cache(maxsize=4096)
 def _t(probability: float, df: float) -> float:
-    from scipy import stats
+    """Student's t quantile. scipy.special has it without the half second that scipy.stats takes to import."""
+    from scipy.special import stdtrit
 
-    value: Any = stats.t.ppf(probability, df)
-    return float(value)
+    return float(stdtrit(df, probability))
