@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Outcome, Workload};
@@ -85,12 +85,40 @@ fn check_output(database: &Database, output: &TransactionOutput) {
         TransactionOutput::Delivery { delivered } => {
             let w = calls(database, "read_oldest_new_order")[0][0].int();
             for (d, order) in (1..).zip(delivered) {
-                let oldest_left = database.range(NewOrder, &[w, d]).next().map(|(key, _)| key[2]);
-                assert!(oldest_left.is_none_or(|left| order.is_some_and(|order| i64::from(order) < left)));
+                check_delivery(database, w, d, order.map(i64::from));
             }
         }
-        TransactionOutput::StockLevel { low_stock } => assert!(low_stock <= 300, "{low_stock} of 20 orders' items"),
+        TransactionOutput::StockLevel { low_stock } => check_stock_level(database, low_stock as usize),
     }
+}
+
+fn check_delivery(database: &Database, w: i64, d: i64, delivered: Option<i64>) {
+    let oldest_left = database.range(NewOrder, &[w, d]).next().map(|(key, _)| key[2]);
+    let Some(order) = delivered else {
+        assert_eq!(oldest_left, None, "district {d} was skipped");
+        return;
+    };
+    assert!(oldest_left.is_none_or(|left| left == order + 1), "{order} was delivered before {oldest_left:?}");
+    let carrier = calls(database, "update_order_carrier")[0][0].int();
+    assert_eq!(database.value(Orders, &[w, d, order], "o_carrier_id").int(), carrier);
+    let entered = database.value(Orders, &[w, d, order], "o_entry_d").int();
+    for (_, line) in database.range(OrderLine, &[w, d, order]) {
+        assert!(int(OrderLine, line, "ol_delivery_d") > entered);
+    }
+}
+
+/// Counts what 2.8.2.2 asks for once more, from the district, its last twenty orders and their items.
+fn check_stock_level(database: &Database, low_stock: usize) {
+    let asked = calls(database, "count_low_stock")[0].iter().map(Stored::int).collect::<Vec<_>>();
+    let (w, d, threshold) = (asked[1], asked[2], asked[5]);
+    let next = database.value(District, &[w, d], "d_next_o_id").int();
+    let items: BTreeSet<i64> = database
+        .range(OrderLine, &[w, d])
+        .filter(|(key, _)| (next - 20..next).contains(&key[2]))
+        .map(|(_, row)| int(OrderLine, row, "ol_i_id"))
+        .collect();
+    let low = items.iter().filter(|&&item| database.value(Stock, &[w, item], "s_quantity").int() < threshold);
+    assert_eq!(low.count(), low_stock);
 }
 
 /// A customer found by name is the one in the middle, rounded up, of those of that name by first name.
@@ -286,7 +314,7 @@ impl Client for Unreliable {
 
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError> {
         self.executed += 1;
-        if self.executed % self.fails_at == 0 {
+        if self.executed.is_multiple_of(self.fails_at) {
             return Err(ClientError::Retry { message: "a deadlock, as planned".to_owned() });
         }
         self.inner.execute(batch)
@@ -375,4 +403,16 @@ fn an_order_without_its_lines_is_a_data_error() {
     let error = first_error(&mut without_lines);
     let ClientError::Data { message } = &error else { panic!("{error:?}") };
     assert!(message.contains("update_order_lines_delivery") && message.contains("wrote 0 lines"), "{message}");
+}
+
+#[test]
+fn a_delivery_to_a_missing_customer_is_a_data_error() {
+    let mut without_customers = loaded().clone();
+    for d in 1..=10 {
+        let customer = without_customers.value(Orders, &[1, d, 2_101], "o_c_id").int();
+        without_customers.remove(Customer, &[1, d, customer]);
+    }
+    let error = first_error(&mut without_customers);
+    let ClientError::Data { message } = &error else { panic!("{error:?}") };
+    assert!(message.contains("update_customer_delivery") && message.contains("wrote 0 rows"), "{message}");
 }

@@ -233,12 +233,14 @@ fn the_first_thousand_customers_bear_all_names_and_the_others_draw_theirs_from_n
 fn orders_belong_to_a_permutation_of_the_customers_and_their_lines_agree() {
     let config = config(1, 7, 1);
     let mut customers = BTreeSet::new();
+    let mut unmoved = 0;
     let mut line_counts = Vec::new();
     let mut counts_seen = [0_u64; 11];
     each_row(TableId::Orders, &config, |block, row| {
         let [d, order, customer, lines] = ["o_d_id", "o_id", "o_c_id", "o_ol_cnt"].map(|name| int(block, row, name));
         assert!((1..=3_000).contains(&customer));
         customers.insert((d, customer));
+        unmoved += i32::from(customer == order);
         match value(block, row, "o_carrier_id") {
             Value::Null => assert!(order >= 2_101, "order {order} has no carrier"),
             Value::Int(carrier) => assert!(order < 2_101 && (1..=10).contains(&carrier)),
@@ -249,6 +251,8 @@ fn orders_belong_to_a_permutation_of_the_customers_and_their_lines_agree() {
         counts_seen[lines as usize - 5] += 1;
     });
     assert_eq!(customers.len(), 30_000, "each customer has one order");
+    // A permutation leaves one in its place on average; there are ten.
+    assert!(unmoved < 30, "{unmoved} orders belong to the customer of their own number");
     assert!(chi_square_p_value(&counts_seen, &[1.0 / 11.0; 11]) > SIGNIFICANCE, "{counts_seen:?}");
 
     let mut next = 0;

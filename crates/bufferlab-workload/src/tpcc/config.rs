@@ -46,7 +46,7 @@ impl TpccConfig {
         self.run_seed
     }
 
-    /// Number of terminals over all drivers: ten for each warehouse (4.2.1).
+    /// Number of terminals over all drivers: ten for each warehouse (4.2).
     #[must_use]
     pub fn terminals(&self) -> u32 {
         self.warehouses * TERMINALS_PER_WAREHOUSE

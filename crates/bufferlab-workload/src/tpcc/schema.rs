@@ -17,7 +17,7 @@ pub const FIRST_UNDELIVERED_ORDER: u32 = 2_101;
 pub const MIN_ORDER_LINES: u32 = 5;
 /// Most lines of an order.
 pub const MAX_ORDER_LINES: u32 = 15;
-/// Terminals of one warehouse (4.2.1).
+/// Terminals of one warehouse (4.2).
 pub const TERMINALS_PER_WAREHOUSE: u32 = 10;
 /// Most characters in C_DATA.
 pub const MAX_C_DATA_CHARS: usize = 500;

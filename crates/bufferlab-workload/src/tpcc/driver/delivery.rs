@@ -1,10 +1,10 @@
 //! Delivery (2.7.4): delivers the oldest undelivered order of each district of a warehouse.
 //!
-//! All ten districts in one database transaction, which 2.7.4.1 allows: the count of transactions is then the
-//! count of commits, and a retry repeats one unit. It runs in its turn instead of being queued (2.7.2), since a
-//! closed loop of terminals measures the engine and not a queue.
+//! All ten districts in one database transaction; clause 2.7 leaves the number to the implementation. So the
+//! transactions counted are the commits made, and a retry repeats one unit. It runs in its turn instead of being
+//! queued (2.7.2), since a closed loop of terminals measures the engine and not a queue.
 
-use super::answers::{expect_affected, expect_row, id, int, wrong};
+use super::answers::{expect_affected, expect_row, expect_single_writes, id, int, wrong};
 use super::inputs::DeliveryInput;
 use super::{Batches, TransactionOutput};
 use crate::client::{Batch, Client, ClientError, Outcome, StatementId, Value};
@@ -49,7 +49,7 @@ pub(super) fn execute<C: Client>(
     for order in orders.iter() {
         delivered[order.district as usize - 1] = Some(order.id);
     }
-    // A warehouse without undelivered orders is skipped (2.7.4.2).
+    // Districts without undelivered orders are skipped (2.7.4.2), even if that leaves none.
     if orders.count > 0 {
         let (customers, sums) = deliver(&orders, input, now_us, details, client)?;
         pay_customers(&orders, w, details, (customers, sums), writes, client)?;
@@ -137,5 +137,5 @@ fn pay_customers<C: Client>(
         batch.call(UPDATE_CUSTOMER_DELIVERY, &[amount, w, order.district.into(), customer.into()]);
     }
     client.execute(batch)?;
-    super::answers::expect_single_writes(batch)
+    expect_single_writes(batch)
 }
