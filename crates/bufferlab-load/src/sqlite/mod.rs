@@ -3,6 +3,7 @@
 pub mod client;
 pub mod direct_io;
 pub mod engine;
+pub mod frames;
 pub mod knobs;
 pub mod loader;
 pub mod page_io;

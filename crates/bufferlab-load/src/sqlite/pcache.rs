@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::ffi::{self, sqlite3_pcache, sqlite3_pcache_page};
 
-use super::pool::{Create, Frame, Pool, PoolCounters};
+use super::frames::Frame;
+use super::pool::{Create, Pool, PoolCounters};
 
 static MAIN_COUNTERS: OnceLock<Arc<PoolCounters>> = OnceLock::new();
 static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();

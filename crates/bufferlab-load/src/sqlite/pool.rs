@@ -5,13 +5,11 @@
 //! memory: frames here are cut from one mapping and aligned to their size, which lets a direct read land in them.
 //! One rule is stated differently: a stock cache of size N holds N-1 pages once it recycles; this pool holds N.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use rusqlite::ffi::sqlite3_pcache_page;
-
+use super::frames::{Frame, FrameMemory};
 use crate::counter::Counter;
 
 /// What the pool did, cumulative; gauges are the state now. Written by the connection's thread alone.
@@ -46,117 +44,8 @@ pub enum Create {
     Always,
 }
 
-/// A frame. SQLite sees only the first field and gives its address back to us.
-#[repr(C)]
-pub struct Frame {
-    page: sqlite3_pcache_page,
-    hash_next: *mut Frame,
-    newer: *mut Frame,
-    older: *mut Frame,
-    key: u32,
-    /// True when unpinned, that is, on the LRU list.
-    in_lru: bool,
-    /// True when the frame belongs to a region and not to the overflow.
-    in_region: bool,
-}
-
-/// Memory for a number of frames, mapped at once and touched as frames are used.
-struct Region {
-    frames: *mut Frame,
-    frames_layout: Layout,
-    extras: *mut u8,
-    extras_layout: Layout,
-    pages: *mut u8,
-    pages_layout: Layout,
-}
-
-impl Region {
-    fn new(count: usize, page_bytes: usize, extra_bytes: usize) -> Self {
-        let frames_layout = layout(count * size_of::<Frame>(), align_of::<Frame>());
-        let extras_layout = layout(count * extra_bytes, 16);
-        let pages_layout = layout(count * page_bytes, page_bytes.max(4096));
-        Region {
-            frames: zeroed(frames_layout).cast(),
-            frames_layout,
-            extras: zeroed(extras_layout),
-            extras_layout,
-            pages: mapped(pages_layout),
-            pages_layout,
-        }
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: each part was allocated in new() with the layout kept beside it, and is freed once.
-        unsafe {
-            dealloc(self.frames.cast(), self.frames_layout);
-            dealloc(self.extras, self.extras_layout);
-            unmap(self.pages, self.pages_layout);
-        }
-    }
-}
-
-fn layout(bytes: usize, alignment: usize) -> Layout {
-    #[expect(clippy::expect_used, reason = "sizes are bounded by SQLite's page count; alignments are powers of two")]
-    Layout::from_size_align(bytes.max(1), alignment).expect("a valid layout")
-}
-
-fn zeroed(layout: Layout) -> *mut u8 {
-    // SAFETY: layouts made by layout() are never empty.
-    let memory = unsafe { alloc_zeroed(layout) };
-    if memory.is_null() {
-        handle_alloc_error(layout);
-    }
-    memory
-}
-
-/// Anonymous memory straight from the kernel: page-aligned, zero, and resident only where touched.
-fn mapped(layout: Layout) -> *mut u8 {
-    let slack = if layout.align() > 4096 { layout.align() } else { 0 };
-    // SAFETY: an anonymous private mapping at an address the kernel chooses.
-    let start = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            layout.size() + slack,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        handle_alloc_error(layout);
-    }
-    if slack == 0 {
-        return start.cast();
-    }
-    let address = start as usize;
-    let aligned = address.next_multiple_of(layout.align());
-    // SAFETY: trims the unused head and tail of the mapping just made, both whole system pages.
-    unsafe {
-        if aligned > address {
-            libc::munmap(start, aligned - address);
-        }
-        let tail = address + slack - aligned;
-        if tail > 0 {
-            libc::munmap((aligned + layout.size().next_multiple_of(4096)) as *mut c_void, tail);
-        }
-    }
-    aligned as *mut u8
-}
-
-/// # Safety
-/// `memory` came from [`mapped`] with this layout and is not used afterwards.
-unsafe fn unmap(memory: *mut u8, layout: Layout) {
-    // SAFETY: the caller's promise.
-    unsafe { libc::munmap(memory.cast(), layout.size()) };
-}
-
 /// A page pool for one database file.
 pub struct Pool {
-    page_bytes: usize,
-    extra_bytes: usize,
     /// Frames the pool may hold; SQLite may exceed it while everything is pinned.
     capacity: usize,
     /// False for temporary in-memory databases, whose pages have no other home and are never evicted.
@@ -169,8 +58,7 @@ pub struct Pool {
     used: usize,
     unpinned: usize,
     free: Vec<*mut Frame>,
-    regions: Vec<Region>,
-    region_frames: usize,
+    memory: FrameMemory,
     /// A fetch that was told "not easy" and will be repeated: it must not count twice.
     refused_key: Option<u32>,
     counters: Arc<PoolCounters>,
@@ -181,8 +69,6 @@ impl Pool {
     #[must_use]
     pub fn new(page_bytes: usize, extra_bytes: usize, purgeable: bool, counters: Arc<PoolCounters>) -> Self {
         Pool {
-            page_bytes,
-            extra_bytes: extra_bytes.next_multiple_of(16),
             capacity: 0,
             purgeable,
             buckets: vec![ptr::null_mut(); 256],
@@ -191,8 +77,7 @@ impl Pool {
             used: 0,
             unpinned: 0,
             free: Vec::new(),
-            regions: Vec::new(),
-            region_frames: 0,
+            memory: FrameMemory::new(page_bytes, extra_bytes),
             refused_key: None,
             counters,
         }
@@ -420,68 +305,25 @@ impl Pool {
         if let Some(frame) = self.free.pop() {
             return frame;
         }
-        if self.purgeable && self.region_frames < self.capacity {
-            self.add_region(self.capacity - self.region_frames);
+        let frames = self.memory.frames();
+        if self.purgeable && frames < self.capacity {
+            self.memory.add_region(self.capacity - frames, &mut self.free);
         } else if !self.purgeable {
             // In-memory databases (sorters, temporary indexes) grow by doubling.
-            self.add_region(self.region_frames.clamp(8, 1024));
+            self.memory.add_region(frames.clamp(8, 1024), &mut self.free);
         }
-        self.free.pop().unwrap_or_else(|| self.overflow_frame())
-    }
-
-    fn add_region(&mut self, count: usize) {
-        let region = Region::new(count, self.page_bytes, self.extra_bytes);
-        self.free.reserve(count);
-        for index in (0..count).rev() {
-            // SAFETY: index is within the region's arrays, which were allocated for `count` frames.
-            unsafe {
-                let frame = region.frames.add(index);
-                frame.write(self.blank_frame(
-                    region.pages.add(index * self.page_bytes),
-                    region.extras.add(index * self.extra_bytes),
-                    true,
-                ));
-                self.free.push(frame);
-            }
-        }
-        self.region_frames += count;
-        self.regions.push(region);
-    }
-
-    fn blank_frame(&self, page: *mut u8, extra: *mut u8, in_region: bool) -> Frame {
-        Frame {
-            page: sqlite3_pcache_page { pBuf: page.cast(), pExtra: extra.cast() },
-            hash_next: ptr::null_mut(),
-            newer: ptr::null_mut(),
-            older: ptr::null_mut(),
-            key: 0,
-            in_lru: false,
-            in_region,
-        }
-    }
-
-    /// One more frame than the pool's size, because every page is pinned; freed when its page is unpinned.
-    fn overflow_frame(&self) -> *mut Frame {
-        let page = zeroed(self.overflow_page_layout());
-        let extra = zeroed(layout(self.extra_bytes, 16));
-        Box::into_raw(Box::new(self.blank_frame(page, extra, false)))
-    }
-
-    fn overflow_page_layout(&self) -> Layout {
-        layout(self.page_bytes, self.page_bytes.max(4096))
+        self.free.pop().unwrap_or_else(|| self.memory.overflow_frame())
     }
 
     /// Returns the memory of a frame that holds no page any more.
     fn release(&mut self, frame: *mut Frame) {
-        // SAFETY: the frame is in no list; overflow frames were made by overflow_frame() with these layouts.
+        // SAFETY: the frame is in no list and came from this pool's memory.
         unsafe {
             if (*frame).in_region {
                 self.free.push(frame);
-                return;
+            } else {
+                self.memory.free_overflow_frame(frame);
             }
-            dealloc((*frame).page.pBuf.cast(), self.overflow_page_layout());
-            dealloc((*frame).page.pExtra.cast(), layout(self.extra_bytes, 16));
-            drop(Box::from_raw(frame));
         }
     }
 

@@ -1,6 +1,6 @@
 //! One run on SQLite: open, warm up through the gate, measure a fixed number of transactions, close.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -338,10 +338,4 @@ impl Session<'_> {
         drop(driver);
         engine.close()
     }
-}
-
-/// The directory that a database's data lives in.
-#[must_use]
-pub fn directory_of(database: &Path) -> &Path {
-    database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
