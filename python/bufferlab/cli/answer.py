@@ -1,4 +1,4 @@
-"""A sweep's answer on standard output: the terminal table, or the one JSON object. Report files go beside the samples."""
+"""A sweep's answer on standard output: a table, or the one JSON object. Report files go beside the samples."""
 
 from __future__ import annotations
 

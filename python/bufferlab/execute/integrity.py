@@ -1,7 +1,6 @@
-"""What only the executor can check about a run: settings, gate, window, starting data.
+"""What only the executor can check about a run: its starting data, its settings, its window.
 
-The checks made from the samples (engine bytes against process bytes and device bytes, and the like) are
-`results`' business.
+The checks made from what is stored (gates, consistency, engine bytes against process and device bytes) are `results`'.
 """
 
 from __future__ import annotations
@@ -29,19 +28,20 @@ def check_run(
     return [
         _same_start(dataset, method),
         _settings_applied(asked, result["actual"]),
-        _warm_up_gate(result["warm_up"]),
         _window_complete(experiment, result["measured"]),
     ]
 
 
-def fatal(experiment: Experiment, rows: list[Row]) -> str | None:
+def fatal(experiment: Experiment, rows: list[Row], warm_up: Mapping[str, Any]) -> str | None:
     """Why a run that ended well must not be used all the same, if so."""
-    by_name = {row["name"]: row for row in rows}
-    settings, gate = by_name["settings_applied"], by_name["warm_up_gate"]
+    (settings,) = (row for row in rows if row["name"] == "settings_applied")
     if settings["status"] == "failed":
         return f"not the settings asked for: {settings['detail']}"
-    if gate["status"] == "failed" and experiment.warm_up.on_cap == "fail":
-        return f"{gate['detail']}; raise [warm_up] max_transactions or max_duration"
+    if warm_up["gate"] == "cap" and experiment.warm_up.on_cap == "fail":
+        return (
+            f"the warm-up hit its cap after {warm_up['transactions']:,} transactions and {warm_up['seconds']:.1f} s, "
+            "before a steady state; raise [warm_up] max_transactions or max_duration"
+        )
     return None
 
 
@@ -72,14 +72,6 @@ def _near(asked: Any, actual: Any) -> bool:
     if isinstance(asked, str) or isinstance(actual, str) or asked == actual or not asked:
         return False
     return bool(abs(actual - asked) / asked <= _ROUNDING_RATIO)
-
-
-def _warm_up_gate(warm_up: Mapping[str, Any]) -> Row:
-    spent = f"after {warm_up['transactions']:,} transactions and {warm_up['seconds']:.1f} s"
-    if warm_up["gate"] == "cap":
-        detail = f"the warm-up hit its cap {spent}: the pool may not have been in steady state"
-        return _row("warm_up_gate", False, detail)
-    return _row("warm_up_gate", True, f"{warm_up['gate']} {spent}")
 
 
 def _window_complete(experiment: Experiment, measured: Mapping[str, Any]) -> Row:

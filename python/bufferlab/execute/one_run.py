@@ -288,7 +288,7 @@ def _check(
     broken = violations(outcome.result)
     if broken:
         raise RunFailed(f"the data is inconsistent after the run: {broken}")
-    reason = fatal(setting.experiment, gathered.run["integrity"])
+    reason = fatal(setting.experiment, gathered.run["integrity"], result["warm_up"])
     _end(gathered, "failed" if reason else "ok", reason)
 
 

@@ -1,0 +1,237 @@
+"""The parts of a sweep one by one: scratch folders, locks, copies, rates, workers."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.declaration import Rates
+from bufferlab.errors import EnvironmentLackingError, Interrupted
+from bufferlab.execute import storage, worker
+from bufferlab.execute.device_lock import device_lock
+from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.restore import probe_method, restore
+from support.fake import Bench, wait, wait_until
+
+RATES = Rates(load_bytes_per_s=1e6, restore_bytes_per_s=1e6, transactions_per_s=100, check_bytes_per_s=1e6)
+
+
+def test_scratch_is_gone_afterwards_also_after_an_error(tmp_path: Path) -> None:
+    def fail_inside() -> None:
+        with storage.scratch(tmp_path) as folder:
+            (folder / "copy").write_bytes(b"x")
+            raise ValueError("planted")
+
+    with pytest.raises(ValueError, match="planted"):
+        fail_inside()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scratch_of_the_dead_is_removed_and_that_of_the_living_is_not(tmp_path: Path) -> None:
+    dead = tmp_path / storage.SCRATCH / "dead"
+    dead.mkdir(parents=True)
+    (dead / "copy").write_bytes(b"x")
+    with storage.scratch(tmp_path) as first:
+        (first / "copy").write_bytes(b"x")
+        assert not dead.exists()
+        with storage.scratch(tmp_path) as second:
+            assert (first / "copy").exists()
+            assert first != second
+        assert (first / "copy").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_is_held_by_one_and_free_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUFFERLAB_LOCKS", str(tmp_path / "locks"))
+    with device_lock(tmp_path, share=False) as name:
+        assert name
+        with pytest.raises(EnvironmentLackingError, match=f"process {os.getpid()}"), device_lock(tmp_path, share=False):
+            pass
+        with device_lock(tmp_path, share=True):
+            pass
+    with device_lock(tmp_path, share=False):
+        pass
+
+
+def test_a_lock_folder_of_someone_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "locks").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setenv("BUFFERLAB_LOCKS", str(tmp_path / "locks"))
+    with pytest.raises(EnvironmentLackingError, match="belongs to someone else"), device_lock(tmp_path, share=False):
+        pass
+
+
+@pytest.mark.parametrize("method", ["copy", "probed"])
+def test_a_copy_is_identical_private_and_out_of_the_page_cache(tmp_path: Path, method: str) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(os.urandom(5 << 20))
+    source.chmod(0o400)
+    restore(source, target, probe_method(source, tmp_path) if method == "probed" else "copy", lambda: None)
+    assert not _is_cached(target)
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert target.read_bytes() == source.read_bytes()
+    assert not (tmp_path / "reflink-probe").exists()
+
+
+def _is_cached(path: Path) -> bool:
+    """Can the first page be read without waiting for the device? (preadv2(2), RWF_NOWAIT)"""
+    with path.open("rb") as file:
+        try:
+            return os.preadv(file.fileno(), [bytearray(4096)], 0, os.RWF_NOWAIT) > 0
+        except BlockingIOError:
+            return False
+
+
+def test_a_copy_can_be_given_up(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"x" * 100)
+
+    def stop() -> None:
+        raise Interrupted(2)
+
+    with pytest.raises(Interrupted):
+        restore(tmp_path / "source", tmp_path / "target", "copy", stop)
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/proc", "proc"), ("/dev/shm", "tmpfs"), ("/sys", "sysfs")])
+def test_a_file_system_is_known_by_its_mount(path: str, kind: str) -> None:
+    assert storage.filesystem_of(Path(path)) == kind
+
+
+def test_data_in_memory_are_refused() -> None:
+    with pytest.raises(EnvironmentLackingError, match=r"memory \(tmpfs\)"):
+        storage.require_disk(Path("/dev/shm"), "--data-dir")
+
+
+def test_the_data_directory_is_the_flag_then_the_environment_then_that_of_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BUFFERLAB_DATA", raising=False)
+    assert storage.data_directory(None, tmp_path) == tmp_path
+    monkeypatch.setenv("BUFFERLAB_DATA", "/somewhere")
+    assert storage.data_directory(None, tmp_path) == Path("/somewhere")
+    assert storage.data_directory(Path("/flag"), tmp_path) == Path("/flag")
+
+
+def test_rates_are_remembered_and_a_damaged_memory_is_no_error(tmp_path: Path) -> None:
+    rates = KnownRates(tmp_path, "sqlite/tpcc", RATES)
+    rates.observe("transactions_per_s", 2000, 1.0)
+    rates.observe("transactions_per_s", 4000, 1.0)
+    rates.observe("load_bytes_per_s", 5, 0.0)
+    rates.save()
+    again = KnownRates(tmp_path, "sqlite/tpcc", RATES)
+    assert again.now.transactions_per_s == 3000
+    assert again.now.load_bytes_per_s == RATES.load_bytes_per_s
+    assert KnownRates(tmp_path, "other/tpcc", RATES).now == RATES
+    for damage in ("", "{", "[]", '{"format_version": 1, "rates": {"sqlite/tpcc": {"transactions_per_s": "x"}}}'):
+        (tmp_path / "rates.json").write_text(damage)
+        assert KnownRates(tmp_path, "sqlite/tpcc", RATES).now == RATES
+
+
+class _CoreError(Exception):
+    """As the core raises: four arguments, no attributes."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "what"),
+    [
+        (_CoreError("data", "page 3 is torn", "x.db", None), "data", "page 3 is torn"),
+        (EngineFailure("io", "read failed"), "io", "read failed"),
+        (EnvironmentLackingError("no core"), "environment", "no core"),
+        (OSError(28, "No space left on device", "x.db"), "full_disk", "No space left on device"),
+        (OSError(5, "Input/output error"), "io", "Input/output error"),
+        (ZeroDivisionError("planted"), "internal", "ZeroDivisionError: planted"),
+    ],
+)
+def test_every_error_of_a_worker_becomes_a_kind_and_a_sentence(error: Exception, kind: str, what: str) -> None:
+    described = worker._described(error)
+    assert set(described) == {"kind", "what", "where", "hint"}
+    assert (described["kind"], described["what"]) == (kind, what)
+
+
+def job(database: Path, **knobs: Any) -> dict[str, Any]:
+    return {
+        "kind": "run",
+        "engine": "fake",
+        "parent_pid": os.getpid(),
+        "job": {
+            "database": str(database),
+            "knobs": {"page_size_bytes": 4096, "pool_size_bytes": 8192, "behave": "ok", "pace_ms": 50, **knobs},
+            "workload": {"name": "tpcc", "warehouses": 1, "load_seed": 1, "seed": 2},
+            "warm_up": {"max_transactions": 10, "max_seconds": 10},
+            "measure": {"transactions": 10_000_000, "max_seconds": 1e6},
+            "sample_interval_ms": 1000,
+        },
+    }
+
+
+def start_worker(tmp_path: Path, **knobs: Any) -> subprocess.Popen[str]:
+    database = tmp_path / "x.db"
+    database.write_bytes(json.dumps({"load_behave": "ok", "warehouses": 1}).encode().ljust(65536))
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(job(database, **knobs)) + "\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["event"] == "phase"
+    return process
+
+
+def test_a_worker_dies_when_its_lifeline_is_cut(tmp_path: Path) -> None:
+    with start_worker(tmp_path) as process:
+        assert process.stdin is not None
+        process.stdin.close()
+        started = time.monotonic()
+        process.wait(timeout=10)
+        assert time.monotonic() - started < 2
+
+
+def test_a_worker_that_is_asked_to_stop_sends_what_it_has(tmp_path: Path) -> None:
+    with start_worker(tmp_path) as process:
+        assert process.stdout is not None
+        process.terminate()
+        last = json.loads(list(process.stdout)[-1])
+        assert process.wait(timeout=10) == 0
+    assert last["event"] == "result"
+    assert last["result"]["status"] == "interrupted"
+
+
+def test_two_sweeps_at_once_load_a_database_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    experiment = bench.experiment(repetitions=1)
+    both = [bench.start("run", experiment, "--out", bench.root / name, "--share-device") for name in ("one", "two")]
+    ended = [wait(process) for process in both]
+    assert [each.code for each in ended] == [0, 0], "\n".join(each.err for each in ended)
+    assert sum("loaded" in each.err for each in ended) == 1
+
+
+def test_a_sweep_waits_for_another_that_loads_and_can_be_interrupted_there(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    experiment = bench.experiment(repetitions=1)
+    assert bench.run(experiment).code == 0
+    (lock,) = (bench.cache / "data").glob("*.lock")
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = bench.start("run", experiment, "--out", bench.out)
+        wait_until(
+            lambda: is_alive(process.pid) and bool(list(bench.out.glob(".bufferlab-work"))), "the sweep to begin"
+        )
+        time.sleep(0.5)
+        process.terminate()
+        ended = wait(process, 10)
+    assert ended.code == 143
+    assert "waiting for it" in ended.err
