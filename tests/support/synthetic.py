@@ -50,6 +50,8 @@ class Sweep:
     truths: Sequence[Truth] = BUFFER_SIZE
     blocks: int = 3
     noise: float = 0.015
+    noise_at: Mapping[int, float] = field(default_factory=dict)
+    """Point -> noise of its own."""
     block_noise: float = 0.02
     seed: int = 1
     experiment: str = "buffer-size"
@@ -124,7 +126,7 @@ def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
     folder = SweepFolder.create(parent, _toml(sweep), plan, {**HOST, **sweep.host}, now=start)
     block_effects = rng.normal(0, sweep.block_noise, sweep.blocks)
     for place, (point, block) in enumerate(order):
-        factor = math.exp(block_effects[block] + rng.normal(0, sweep.noise))
+        factor = math.exp(block_effects[block] + rng.normal(0, sweep.noise_at.get(int(point), sweep.noise)))
         began = start + timedelta(seconds=40 * place)
         _publish(folder, sweep, points[point], block, place, factor, began, rng)
     return folder
@@ -328,7 +330,7 @@ def _samples(
     for second in range(warm + whole + 1):
         edge = {warm: "start", warm + whole: "end"}.get(second)
         phase = "warm_up" if second < warm else "measure"
-        share = float(done[second] - done[0])
+        share = float(done[second])
         t_s = warm + seconds if edge == "end" else float(second)
         rows += _sample(sweep, t_s, phase, edge, share, changes, pool_bytes, seconds)
     return rows
@@ -366,17 +368,18 @@ def _sample(
                 completed = sweep.transactions * weight / 23 * share
                 rolled_back = 0.01 * completed if kind == "new_order" else 0.0
                 committed = round(completed) - round(rolled_back)
-                rows.append(row(name, kind, committed if name.endswith("committed") else rolled_back, None, None))
+                count = committed if name.endswith("committed") else round(rolled_back)
+                rows.append(row(name, kind, 1_000_000 + count, None, None))
         elif metric.probe == "cpu":
             column = name.removeprefix("cpu_").removesuffix("_us")
             weights = {"usr": 0.22, "sys": 0.06, "iowait": 0.2, "soft": 0.01, "steal": 0.01, "idle": 0.5}
             busy_us = share * seconds * 1e6 * weights.get(column, 0.0)
-            rows += [row(name, subject, times * busy_us, None, None) for subject, times in _CORES]
+            rows += [row(name, subject, 1e9 + times * busy_us, None, None) for subject, times in _CORES]
         elif metric.probe == "device" and sweep.device_reason is not None:
             rows.append(row(name, "", None, None, sweep.device_reason))
         elif metric.kind == "counter":
             subject = "vda" if metric.probe == "device" else ""
-            rows.append(row(name, subject, 7_000 + changes[name] * share, None, None))
+            rows.append(row(name, subject, 1_000_000_000 + round(changes[name] * share), None, None))
         else:
             subject = "vda" if metric.probe == "device" else ""
             rows.append(row(name, subject, None, _gauge(sweep, name, pool_bytes), None))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bufferlab.report import words
 from bufferlab.report.analysis import HEADLINE, Analysis, PointRuns, is_size
 from bufferlab.report.model import Column, Dot, Figure, PointsPlot, Row, Series, Table, TimePlot, Trace
-from bufferlab.results.timeline import per_second
+from bufferlab.results.store import RunRecord
+from bufferlab.results.timeline import measured_instants, per_second
 
 #: The id of the figure that answers the question.
 HEADLINE_FIGURE = HEADLINE.replace("_", "-")
@@ -55,33 +56,29 @@ def time_figure(analysis: Analysis) -> Figure | None:
     columns = [point for point in analysis.points if point.ok]
     if not columns:
         return None
-    seconds = {
-        record.run_id: (record, per_second(record.samples(), _TIME_METRICS))
-        for point in columns
-        for record in point.records
-        if record.ok
-    }
-    rows = []
-    for metric in _TIME_METRICS:
-        row = []
-        for point in columns:
-            traces = []
-            for run in point.ok:
-                _, found = seconds[run.run["run_id"]]
-                measured = [second.t_s for second in found if second.phase == "measure"]
-                warm = [second.t_s for second in found if second.phase != "measure"]
-                start_s = max(warm, default=None) if measured else None
-                values = tuple(second.figures[metric].value for second in found)
-                times = tuple(second.t_s for second in found)
-                traces.append(Trace(f"block {run.run['block'] + 1}", times, values, start_s))
-            row.append(tuple(traces))
-        rows.append(tuple(row))
+    traces = {record.run_id: _traces(record) for point in columns for record in point.records if record.ok}
+    rows = [
+        tuple(tuple(traces[run.run["run_id"]][metric] for run in point.ok) for point in columns)
+        for metric in _TIME_METRICS
+    ]
     labels = ("Reads per second (pages)", "New-Orders per second")
     plot = TimePlot(tuple(analysis.short_label(point) for point in columns), labels, tuple(rows))
     title = "Second by second"
     caption = "Each line is one run. The shaded part is warm-up and is not counted."
     alt = "Reads and New-Orders per second of every run over time, one column of panels per point."
     return Figure("over-time", title, alt, caption, plot, _time_data(plot))
+
+
+def _traces(record: RunRecord) -> dict[str, Trace]:
+    samples = record.samples()
+    seconds = per_second(samples, _TIME_METRICS)
+    measured = measured_instants(samples)
+    label, start_s = f"block {record.run['block'] + 1}", measured[0].t_s if measured else None
+    times = tuple(second.t_s for second in seconds)
+    return {
+        metric: Trace(label, times, tuple(second.figures[metric].value for second in seconds), start_s)
+        for metric in _TIME_METRICS
+    }
 
 
 def _dot(analysis: Analysis, metric: str, point: PointRuns, x: float) -> Dot:

@@ -144,7 +144,7 @@ def _factor(unit: str) -> float:
 
 def _difference_range(low: float, high: float, unit: str) -> str:
     factor = _factor(unit)
-    decimals = _decimals(factor * (high - low)) - 1 if high > low else 2
+    decimals = _decimals(factor * (high - low)) - 2 if high > low else 2
     decimals = max(0, decimals)
     low, high = _outward(factor * low, factor * high, decimals)
     return f"{low:,.{decimals}f}–{high:,.{decimals}f} {unit}".strip()

@@ -58,14 +58,14 @@ def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
     rows: list[Second] = []
     before: Instant | None = None
     for instant in points:
-        if before is None or instant.edge == "start":
+        long_enough = before is not None and instant.t_s - before.t_s > shortest
+        if before is not None and long_enough:
+            window = Window(before.readings, instant.readings, instant.t_s - before.t_s)
+            # The stretch that ends at the start edge is still warm-up.
+            phase = before.phase if instant.edge == "start" else instant.phase
+            rows.append(Second(instant.t_s, phase, {name: FORMULAS[name].evaluate(window) for name in names}))
+        if before is None or long_enough or instant.edge == "start":
             before = instant
-            continue
-        if instant.t_s - before.t_s <= shortest:
-            continue
-        window = Window(before.readings, instant.readings, instant.t_s - before.t_s)
-        rows.append(Second(instant.t_s, instant.phase, {name: FORMULAS[name].evaluate(window) for name in names}))
-        before = instant
     return rows
 
 

@@ -1,0 +1,221 @@
+"""The report's contents: the right answer for each kind of sweep, never more than the intervals allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bufferlab.report.build import build as build_report
+from bufferlab.report.model import Figure, PointsPlot, Report, Table, TimePlot
+from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
+
+LEVEL = tuple(Truth(pool, 9.7) for pool in ("5%", "10%", "20%"))
+
+
+def report(tmp_path: Path, sweep: Sweep | None = None) -> Report:
+    return build_report(build(tmp_path, sweep))
+
+
+def table(report: Report, id: str) -> Table:
+    found = [block for section in report.sections for block in section.blocks if block.id == id]
+    assert len(found) == 1, f"{len(found)} tables are called {id}"
+    assert isinstance(found[0], Table)
+    return found[0]
+
+
+def column(found: Table, title: str) -> list[str]:
+    place = [column.title for column in found.columns].index(title)
+    return [row.cells[place] for row in found.rows]
+
+
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report(tmp_path_factory.mktemp("sweep"))
+
+
+def test_the_answer_says_what_falls_from_where_to_where_by_how_much_and_how_sure(ordinary: Report) -> None:
+    assert ordinary.answer == (
+        "Reads per New-Order fall at every step as the buffer pool grows from 5 % (8.5 MiB) to 80 % (136 MiB) "
+        "of the database: from 31.5 to 0.903 pages, 97.0–97.3 % less (95 % intervals, 3 runs a point)."
+    )
+    assert ordinary.question.startswith("How does the size of the buffer pool")
+    assert ordinary.banners == ()
+    assert ordinary.status == "ok"
+
+
+def test_the_claimed_range_holds_the_planted_truth(ordinary: Report) -> None:
+    planted = 1 - BUFFER_SIZE[-1].reads_per_new_order / BUFFER_SIZE[0].reads_per_new_order
+    assert 0.970 <= planted <= 0.973
+
+
+def test_every_step_has_a_verdict(ordinary: Report) -> None:
+    assert ordinary.steps is not None
+    assert [row.cells[0] for row in ordinary.steps.rows] == ["5 % → 10 %", "10 % → 20 %", "20 % → 40 %", "40 % → 80 %"]
+    assert all(row.cells[1].startswith("falls by ") for row in ordinary.steps.rows)
+
+
+def test_short_windows_claim_nothing_about_throughput_and_writes(ordinary: Report) -> None:
+    steps = table(ordinary, "all-steps")
+    for title in ("New-Orders per second", "Writes per New-Order"):
+        assert all(cell.startswith("not resolved (window 5 s, needs 60 s)") for cell in column(steps, title))
+    assert any("Throughput and writes are not resolved" in limit for limit in ordinary.limits)
+    blocked = [step for step in ordinary.comparisons if step.metric == "new_orders_per_s"]
+    assert blocked
+    assert {step.direction for step in blocked} == {"not_resolved"}
+
+
+def test_long_windows_may_claim_throughput(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], transactions=60_000, blocks=3))
+    (cell,) = column(table(found, "all-steps"), "New-Orders per second")
+    assert cell.startswith("rises by")
+
+
+def test_every_table_has_as_many_cells_as_columns(ordinary: Report) -> None:
+    blocks = [block for section in ordinary.sections for block in section.blocks]
+    tables = [block.data if isinstance(block, Figure) else block for block in blocks]
+    assert len(tables) > 15
+    for found in tables:
+        assert found.rows, found.id
+        for row in found.rows:
+            assert len(row.cells) == len(found.columns), found.id
+
+
+def test_ids_are_unique_so_that_links_work(ordinary: Report) -> None:
+    ids = [block.id for section in ordinary.sections for block in section.blocks]
+    assert len(ids) == len(set(ids))
+
+
+def test_n_and_units_stand_with_every_mean(ordinary: Report) -> None:
+    for id in ("per-new-order", "per-transaction", "per-second"):
+        found = table(ordinary, id)
+        assert set(column(found, "n")) == {"3"}
+    assert "Reads (pages)" in [column.title for column in table(ordinary, "per-new-order").columns]
+
+
+def test_it_says_it_is_not_comparable_with_published_results(ordinary: Report) -> None:
+    assert any("not comparable with published TPC-C results" in limit for limit in ordinary.limits)
+
+
+def test_asked_and_actual_stand_side_by_side(ordinary: Report) -> None:
+    knobs = table(ordinary, "engine")
+    swept = [row.cells for row in knobs.rows if row.cells[0] == "pool_size (swept)"]
+    assert swept[0] == ("pool_size (swept)", "5 %", "8.5 MiB", "5.0 % of the database as loaded")
+    assert len(swept) == 5
+
+
+def test_parts_of_the_window_are_start_middle_and_end(ordinary: Report) -> None:
+    parts = table(ordinary, "parts")
+    assert [found.title for found in parts.columns][2:5] == ["Hit ratio, start", "50 %", "end"]
+    assert parts.rows[0].cells[2].startswith("95.")
+
+
+def test_the_headline_figure_shows_every_run_and_the_actual_bytes(ordinary: Report) -> None:
+    assert ordinary.headline is not None
+    plot = ordinary.headline.plot
+    assert isinstance(plot, PointsPlot)
+    (series,) = plot.series
+    assert [len(dot.runs) for dot in series.dots] == [3] * 5
+    assert series.dots[0].tick == "5 %\n8.5 MiB"
+    assert all(dot.ci_low is not None and dot.ci_low < dot.mean for dot in series.dots)
+    assert plot.y_is_log
+
+
+def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -> None:
+    (figure,) = [block for section in ordinary.sections for block in section.blocks if block.id == "over-time"]
+    assert isinstance(figure, Figure)
+    assert isinstance(figure.plot, TimePlot)
+    assert [len(traces) for traces in figure.plot.traces[0]] == [3] * 5
+    trace = figure.plot.traces[0][0][0]
+    assert trace.window_start_s == pytest.approx(8.0)
+    assert trace.t_s[0] == pytest.approx(1.0)
+
+
+def test_one_run_a_point_claims_no_difference(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(blocks=1))
+    assert found.answer.endswith("but each point ran once (n = 1), so no difference is claimed.")
+    assert found.steps is not None
+    assert {row.cells[1] for row in found.steps.rows} == {"not resolved: one repetition (n = 1)"}
+    assert any("One repetition" in limit for limit in found.limits)
+    assert "less" not in found.answer
+
+
+def test_a_sweep_without_any_difference_claims_none_and_says_what_it_could_have_found(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=LEVEL, seed=5))
+    assert found.answer.startswith("Reads per New-Order: no step is resolved as the buffer pool grows")
+    assert "would have been found" in found.answer
+
+
+def test_identical_counts_are_reported_as_identical(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=LEVEL, noise=0.0))
+    assert "are identical in every run" in found.answer
+
+
+def test_a_sweep_that_turns_is_not_said_to_fall(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=(Truth("5%", 9), Truth("10%", 3), Truth("20%", 9))))
+    assert "do not move one way" in found.answer
+    assert "10 % to 20 % rises by" in found.answer
+
+
+def test_a_single_point_has_an_interval_and_nothing_to_compare(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:1]))
+    assert "there is nothing to compare it with" in found.answer
+    assert found.steps is None
+
+
+def test_a_failed_point_is_a_row_with_its_reason(tmp_path: Path) -> None:
+    statuses = {(2, block): ("failed", "the device went away") for block in range(3)}
+    found = report(tmp_path, Sweep(statuses=statuses))
+    failed = [row for row in table(found, "per-new-order").rows if row.mark == "failed"]
+    assert len(failed) == 1
+    assert "3 of 3 runs failed: the device went away" in failed[0].cells
+    assert found.status == "failed"
+    assert "3 runs did not end well" in found.banners[0].text
+    assert [row.cells[0] for row in (found.steps or table(found, "checks")).rows][1] == "10 % → 40 %"
+    assert sum(row.mark == "failed" for row in table(found, "runs").rows) == 3
+
+
+def test_a_point_that_lost_one_run_keeps_its_figures_and_says_so(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(statuses={(1, 2): ("interrupted", "stopped by the user")}))
+    rows = [row for row in table(found, "per-new-order").rows if row.cells[0] == "10 %"]
+    assert [row.mark for row in rows] == ["", "failed"]
+    assert rows[0].cells[1] == "2"
+    assert "fall at every step" in found.answer
+    assert "2 runs a point" in found.answer
+
+
+def test_a_sweep_in_which_every_run_failed_says_why_and_nothing_else(tmp_path: Path) -> None:
+    statuses = {(point, 0): ("failed", "no space left on device") for point in range(2)}
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=1, statuses=statuses))
+    assert found.answer == "No run gave a figure for reads per New-Order: no space left on device."
+    assert found.headline is None
+
+
+def test_a_failed_check_is_shown_before_the_answer(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], condition_fails=4))
+    assert found.banners[0].kind == "danger"
+    assert "1 integrity check failed" in found.banners[0].text
+    assert any(row.mark == "failed" and row.cells[0] == "4" for row in table(found, "consistency").rows)
+
+
+def test_the_scripted_engine_gets_a_loud_banner(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], engine="fake"))
+    assert found.banners[0].kind == "danger"
+    assert found.banners[0].text.startswith("Not a result")
+
+
+def test_a_device_that_cannot_be_seen_is_missing_with_its_reason(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], device_reason="overlay has no block device"))
+    assert "overlay has no block device" in table(found, "device").caption
+
+
+def test_a_point_that_scatters_more_than_the_rest_is_named(tmp_path: Path) -> None:
+    sweep = build(tmp_path, Sweep(noise=0.001, seed=3, noise_at={4: 0.2}))
+    limits = build_report(sweep).limits
+    assert any(limit.startswith("Runs at 80 % scatter more than the rest") for limit in limits)
+
+
+def test_the_same_samples_give_the_same_report(tmp_path: Path) -> None:
+    sweep = build(tmp_path, replace(Sweep(), truths=BUFFER_SIZE[:3]))
+    assert build_report(sweep) == build_report(sweep)

@@ -1,0 +1,226 @@
+"""Every format of a report: complete, self-contained, the same each time, and deaf to what hostile names try."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from bufferlab.report.build import build as build_report
+from bufferlab.report.figures import draw
+from bufferlab.report.html import render_html
+from bufferlab.report.machine import as_json
+from bufferlab.report.markdown import figures_of, render_markdown
+from bufferlab.report.model import Report
+from bufferlab.report.publish import publish
+from bufferlab.report.terminal import terminal_table
+from bufferlab.results.store import SweepFolder
+from support.synthetic import BUFFER_SIZE, Sweep, build
+
+HOSTILE = "<script>alert(1)</script>"
+SMALL = Sweep(truths=BUFFER_SIZE[:3], blocks=2)
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+    return build(tmp_path_factory.mktemp("sweep"), SMALL)
+
+
+@pytest.fixture(scope="module")
+def report(sweep: SweepFolder) -> Report:
+    return publish(sweep)
+
+
+def on_terminal(report: Report, width: int = 110) -> str:
+    from rich.console import Console
+
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(terminal_table(report))
+    return console.export_text()
+
+
+def test_publishing_writes_every_format_and_nothing_temporary(sweep: SweepFolder, report: Report) -> None:
+    found = {str(path.relative_to(sweep.path)) for path in sweep.path.rglob("*") if path.is_file()}
+    figures = {f"figures/{figure.id}.svg" for figure in figures_of(report)}
+    assert {"summary.parquet", "report.html", "report.md", *figures} <= found
+    assert not [name for name in found if ".tmp-" in name]
+
+
+def test_everything_derived_can_be_deleted_and_comes_back_byte_for_byte(sweep: SweepFolder, report: Report) -> None:
+    derived = [sweep.path / "report.html", sweep.path / "report.md", *sorted((sweep.path / "figures").iterdir())]
+    before = {path: path.read_bytes() for path in derived}
+    for path in derived:
+        path.unlink()
+    draw.cache_clear()
+    publish(SweepFolder.open(sweep.path))
+    assert {path: path.read_bytes() for path in derived} == before
+
+
+def test_a_figure_is_the_same_in_another_process(sweep: SweepFolder, report: Report) -> None:
+    """Hash randomisation and import order must not leak into a picture."""
+    script = (
+        "import sys; from pathlib import Path; from bufferlab.results.store import SweepFolder; "
+        "from bufferlab.report.build import build; from bufferlab.report.figures import draw; "
+        "sys.stdout.write(draw(build(SweepFolder.open(Path(sys.argv[1]))).headline))"
+    )
+    other = subprocess.run([sys.executable, "-c", script, str(sweep.path)], capture_output=True, text=True, check=True)
+    assert report.headline is not None
+    assert other.stdout == draw(report.headline)
+
+
+def test_the_summary_holds_means_and_steps_with_n_and_unit(sweep: SweepFolder, report: Report) -> None:
+    summary = sweep.summary()
+    reads = summary.filter(summary["metric"] == "reads_per_new_order")
+    assert reads["statistic"].to_list().count("mean") == 3
+    assert reads["statistic"].to_list().count("ratio_to_previous") == 2
+    assert set(reads["unit"]) == {"pages/New-Order", "1"}
+    assert set(reads["n"]) == {2}
+    assert set(summary["source"]) == {"measured"}
+    assert set(summary["interval_kind"]) == {"between-run"}
+
+
+def test_figures_are_well_formed_with_text_as_text(report: Report) -> None:
+    for figure in figures_of(report):
+        root = ElementTree.fromstring(draw(figure))
+        texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert len(texts) > 5, figure.id
+    assert report.headline is not None
+    assert "Reads per New-Order (pages)" in draw(report.headline)
+    assert "8.5 MiB" in draw(report.headline)
+
+
+def test_the_page_needs_nothing_from_outside(report: Report) -> None:
+    page = render_html(report)
+    links = re.findall(r'(?:src|href|action|poster|data)="([^"#][^"]*)"', page)
+    assert set(links) <= {"data:,"}
+    assert "<script" not in page
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+    assert "default-src 'none'" in page
+
+
+def test_the_page_shows_the_answer_first_and_all_sections(report: Report) -> None:
+    page = render_html(report)
+    plain = re.sub(r"<[^>]+>", "", page).replace("\u00a0", " ")
+    assert report.answer in plain
+    for section in report.sections:
+        assert f'id="{section.id}-section"' in page
+    for limit in report.limits:
+        assert limit.replace("'", "&#39;") in plain
+    assert page.index('id="answer"') < page.index("<svg") < page.index('id="limits"')
+
+
+def test_every_id_of_the_page_is_unique_and_every_link_has_its_target(report: Report) -> None:
+    page = render_html(report)
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_every_figure_has_its_data_beside_it(report: Report) -> None:
+    page = render_html(report)
+    for figure in figures_of(report):
+        body = page[page.index(f'<figure id="{figure.id}">') :]
+        assert "<details>" in body[: body.index("</figure>")]
+
+
+def hostile_sweep(tmp_path: Path) -> SweepFolder:
+    return build(
+        tmp_path,
+        Sweep(
+            truths=BUFFER_SIZE[:2],
+            blocks=1,
+            question=f"What of {HOSTILE} & $x_1$?",
+            host={"cpu_model": f'"{HOSTILE}', HOSTILE: "key"},
+            statuses={(1, 0): ("failed", f"{HOSTILE} | broken\nin two")},
+        ),
+    )
+
+
+def test_hostile_text_is_shown_and_never_run(tmp_path: Path) -> None:
+    page = render_html(build_report(hostile_sweep(tmp_path)), folder_name=HOSTILE)
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 4
+
+
+def test_hostile_text_cannot_break_out_of_a_markdown_table(tmp_path: Path) -> None:
+    written = render_markdown(build_report(hostile_sweep(tmp_path)))
+    assert "<script" not in written
+    lines = written.splitlines()
+    broken = [line for line in lines if "broken" in line and line.startswith("|")]
+    assert broken
+    for line in broken:
+        heads = next(head for head in reversed(lines[: lines.index(line)]) if head.startswith("| ---"))
+        assert len(re.findall(r"(?<!\\)\|", line)) == heads.count("|")
+
+
+def test_a_dollar_sign_in_a_label_is_not_mathematics(report: Report) -> None:
+    assert report.headline is not None
+    plot = report.headline.plot
+    series = plot.series[0]  # type: ignore[union-attr]
+    priced = series.dots[0].__class__(**{**_fields(series.dots[0]), "tick": "$5 & <b>$"})
+    changed = plot.__class__(**{**_fields(plot), "series": (series.__class__("", (priced, *series.dots[1:])),)})
+    drawn = draw(report.headline.__class__(**{**_fields(report.headline), "plot": changed}))
+    assert "$5 &amp; &lt;b&gt;$" in drawn
+
+
+def _fields(value: object) -> dict[str, object]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def test_markdown_has_every_figure_table_and_limit(sweep: SweepFolder, report: Report) -> None:
+    written = (sweep.path / "report.md").read_text()
+    for name in re.findall(r"\]\((figures/[^)]+)\)", written):
+        assert (sweep.path / name).is_file()
+    assert written.count("](figures/") == len(figures_of(report))
+    assert "## What this does not tell you" in written
+    for section in report.sections:
+        assert f"## {section.title}" in written
+
+
+def test_the_terminal_shows_the_answer_the_points_the_steps_and_the_checks(report: Report) -> None:
+    shown = on_terminal(report)
+    assert "fall at every step" in shown
+    assert "5 % → 10 %" in shown
+    assert re.search(r"Checks: \d+ passed, 0 failed", shown)
+    assert max(len(line) for line in shown.splitlines()) <= 110
+
+
+def test_the_terminal_shows_failed_checks_and_hostile_markup_as_text(tmp_path: Path) -> None:
+    sweep = build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, condition_fails=2, question="[bold]Really?[/bold]"))
+    shown = on_terminal(build_report(sweep))
+    assert "failed: The workload's consistency conditions hold" in shown
+    assert "[bold]Really?[/bold]" in shown
+
+
+def test_json_holds_numbers_unrounded_with_n_and_unit(sweep: SweepFolder, report: Report) -> None:
+    document = json.loads(json.dumps(as_json(report, sweep), allow_nan=False))
+    assert document["format_version"] == 1
+    assert document["sweep"] == str(sweep.path)
+    assert document["answer"] == report.answer
+    point = document["points"][0]
+    assert point["knobs_actual"]["pool_size_bytes"] == 2176 * 4096
+    reads = next(summary for summary in point["summaries"] if summary["metric"] == "reads_per_new_order")
+    assert reads["n"] == 2
+    assert reads["unit"] == "pages/New-Order"
+    assert reads["ci_low"] < reads["value"] < reads["ci_high"]
+    step = next(step for step in document["steps"] if step["metric"] == "reads_per_new_order")
+    assert step["direction"] == "falls"
+    assert step["ci_high"] < 1
+    assert {check["status"] for check in document["checks"]} <= {"passed", "failed", "not_applicable"}
+
+
+def test_importing_the_report_does_not_load_matplotlib_or_polars() -> None:
+    """`bufferlab --help` must answer at once."""
+    script = (
+        "import sys, bufferlab.report.html, bufferlab.report.markdown, bufferlab.report.build; "
+        "print([name for name in ('matplotlib', 'polars', 'scipy', 'jinja2', 'rich') if name in sys.modules])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    assert loaded == "[]"
