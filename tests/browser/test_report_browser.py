@@ -1,0 +1,173 @@
+"""The report in a real browser: what a person sees, on a desk, on a telephone, in the dark, without a network.
+
+It needs Debian's chromium and chromium-driver, and fails where they are missing: a skipped look proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.report.publish import publish
+from support.chromium import chromium, console_messages, fetched
+from support.synthetic import BUFFER_SIZE, Sweep, build
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+
+_BOXES = """
+return [...document.querySelectorAll('figure svg')].map(svg => {
+  const box = svg.getBoundingClientRect();
+  const paths = [...svg.querySelectorAll('path')].filter(path => path.getBBox().width + path.getBBox().height > 0);
+  const texts = [...svg.querySelectorAll('text')].filter(text => text.getBBox().width > 0);
+  return {width: box.width, height: box.height, paths: paths.length, texts: texts.length,
+          label: svg.getAttribute('aria-label')};
+});
+"""
+_VISIBLE = """
+const box = document.querySelector(arguments[0]).getBoundingClientRect();
+return {top: box.top, bottom: box.bottom, left: box.left, right: box.right};
+"""
+_CONTRAST = """
+const parse = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+const light = rgb => rgb.map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const ground = light(parse(getComputedStyle(document.body).backgroundColor));
+const texts = [...document.querySelectorAll('h1, .note, .question, td, figure svg text')];
+return Math.min(...texts.map(node => {
+  const style = getComputedStyle(node);
+  const ink = light(parse(node.tagName === 'text' ? style.fill : style.color));
+  return (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+}));
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sweep = build(tmp_path_factory.mktemp("sweep"))
+    publish(sweep)
+    return sweep.path / "report.html"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, page: Path) -> Iterator[Any]:
+    with chromium(tmp_path / "profile") as browser:
+        browser.get(page.as_uri())
+        yield browser
+
+
+def test_the_page_loads_without_a_word_in_the_console_and_fetches_nothing(desk: Any, page: Path) -> None:
+    assert console_messages(desk) == []
+    asked = fetched(desk)
+    assert asked[0] == page.as_uri()
+    assert all(address.startswith(("file://", "data:")) for address in asked), asked
+    assert len([address for address in asked if address.startswith("file://")]) == 1
+
+
+def test_every_figure_is_drawn(desk: Any) -> None:
+    figures = desk.execute_script(_BOXES)
+    assert len(figures) == 5
+    for figure in figures:
+        assert figure["width"] > 300, figure
+        assert figure["height"] > 150, figure
+        assert figure["paths"] > 10, figure
+        assert figure["texts"] > 8, figure
+        assert figure["label"]
+
+
+def test_the_first_screen_holds_the_answer_and_the_whole_figure(desk: Any, tmp_path: Path) -> None:
+    desk.save_screenshot(str(tmp_path / "first-screen.png"))
+    answer = desk.execute_script(_VISIBLE, "#answer")
+    figure = desk.execute_script(_VISIBLE, "#reads-per-new-order svg")
+    steps = desk.execute_script(_VISIBLE, "aside dl")
+    assert answer["top"] >= 0
+    for seen in (answer, figure, steps):
+        assert seen["bottom"] <= 800, f"below the fold: {seen}; see {tmp_path}/first-screen.png"
+        assert seen["right"] <= 1280
+    assert answer["bottom"] <= figure["top"]
+    text = desk.find_element("id", "answer").text
+    assert "fall at every step" in text.replace("\u00a0", " ")
+
+
+def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:
+    """Values and ticks must be readable apart from each other."""
+    boxes = desk.execute_script(
+        "return [...document.querySelectorAll('#reads-per-new-order svg text')].map(node => {"
+        "const box = node.getBoundingClientRect();"
+        "return [node.textContent, box.left, box.top, box.right, box.bottom]; });"
+    )
+    assert len(boxes) > 15
+    overlaps = [
+        (one[0], other[0])
+        for place, one in enumerate(boxes)
+        for other in boxes[place + 1 :]
+        if one[1] < other[3] - 1 and other[1] < one[3] - 1 and one[2] < other[4] - 4 and other[2] < one[4] - 4
+    ]
+    assert overlaps == []
+
+
+def test_the_page_works_without_javascript(tmp_path: Path, page: Path) -> None:
+    with chromium(tmp_path / "profile") as browser:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        browser.get(page.as_uri())
+        summary = browser.find_element("css selector", "#reads-per-new-order summary")
+        rows = browser.find_elements("css selector", "#reads-per-new-order details tbody tr")
+        assert len(rows) == 5
+        assert not rows[0].is_displayed()
+        summary.click()
+        assert rows[0].is_displayed()
+
+
+@pytest.mark.parametrize("width", [320, 400, 768])
+def test_a_narrow_screen_scrolls_in_one_direction_only(tmp_path: Path, page: Path, width: int) -> None:
+    with chromium(tmp_path / "profile", width=width) as browser:
+        browser.get(page.as_uri())
+        browser.save_screenshot(str(tmp_path / f"width-{width}.png"))
+        browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        answer = browser.execute_script(_VISIBLE, "#answer")
+        assert answer["bottom"] <= 800
+        assert answer["right"] <= width
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out_from_its_ground_by_day_and_by_night(tmp_path: Path, page: Path, dark: bool) -> None:
+    """WCAG 2.1 asks for 4.5 to 1; text of the figures included."""
+    with chromium(tmp_path / "profile", dark=dark) as browser:
+        browser.get(page.as_uri())
+        browser.save_screenshot(str(tmp_path / "scheme.png"))
+        assert browser.execute_script(_CONTRAST) >= 4.5
+
+
+def test_hostile_names_are_shown_as_text_and_do_nothing(tmp_path: Path) -> None:
+    sweep = build(
+        tmp_path,
+        Sweep(
+            truths=BUFFER_SIZE[:2],
+            blocks=2,
+            question=f"What of {HOSTILE}?",
+            host={"cpu_model": HOSTILE, "kernel": "</style></table></main>"},
+            statuses={(0, 1): ("failed", HOSTILE)},
+        ),
+    )
+    publish(sweep)
+    with chromium(tmp_path / "profile") as browser:
+        browser.get((sweep.path / "report.html").as_uri())
+        assert browser.title == "buffer-size · bufferlab"
+        assert console_messages(browser) == []
+        assert browser.find_elements("css selector", "script, img") == []
+        assert HOSTILE in browser.find_element("css selector", ".question").text
+        assert all(address.startswith(("file://", "data:")) for address in fetched(browser))
+        assert len(browser.find_elements("css selector", "main")) == 1
+
+
+def test_a_missing_chromium_fails_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AssertionError, match="apt-get install"), chromium(tmp_path / "profile"):
+        pass
