@@ -23,7 +23,12 @@ def test_the_stored_format_has_not_changed_by_accident() -> None:
 
 
 def test_rewording_a_description_does_not_change_the_format() -> None:
-    described = {"description": "old words", "title": "Run", "type": "object", "properties": {"title": {"type": "string"}}}
+    described = {
+        "description": "old words",
+        "title": "Run",
+        "type": "object",
+        "properties": {"title": {"type": "string"}},
+    }
     assert schema._without_prose(described) == {"type": "object", "properties": {"title": {"type": "string"}}}
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support.synthetic import BUFFER_SIZE, Sweep, build
 
 from bufferlab.errors import DataFileError, InternalError
 from bufferlab.results import store
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
+from support.synthetic import BUFFER_SIZE, Sweep, build
 
 SMALL = Sweep(truths=BUFFER_SIZE[:2], blocks=1, warm_up_seconds=2)
 
