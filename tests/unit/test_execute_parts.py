@@ -22,7 +22,13 @@ from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method, restore
 from support.fake import Bench, wait, wait_until
 
-RATES = Rates(load_bytes_per_s=1e6, restore_bytes_per_s=1e6, transactions_per_s=100, check_bytes_per_s=1e6)
+RATES = Rates(
+    load_bytes_per_s=1e6,
+    restore_bytes_per_s=1e6,
+    transactions_per_s=100,
+    warm_up_bytes_per_s=1e6,
+    check_bytes_per_s=1e6,
+)
 
 
 def test_scratch_is_gone_afterwards_also_after_an_error(tmp_path: Path) -> None:

@@ -86,11 +86,11 @@ def test_point_keys_depend_on_what_is_asked_and_not_on_how_it_is_written() -> No
 
 
 def test_the_estimate_adds_up_and_knows_what_is_loaded() -> None:
-    plan = make(experiment(), 165_000_000)
-    rates = Rates(
-        load_bytes_per_s=165_000_000, restore_bytes_per_s=165_000_000, transactions_per_s=1000,
-        check_bytes_per_s=165_000_000,
-    )  # fmt: skip
+    plan = make(experiment(transactions=10_000, repetitions=3), 165_000_000)
+    whole_a_second = dict.fromkeys(
+        ("load_bytes_per_s", "restore_bytes_per_s", "warm_up_bytes_per_s", "check_bytes_per_s"), 165_000_000
+    )
+    rates = Rates(**whole_a_second, transactions_per_s=1000)
     cold, warm = estimate(plan, rates), estimate(plan, rates, loaded=1)
     assert cold.load_seconds == pytest.approx(1)
     assert warm.load_seconds == 0
@@ -103,5 +103,5 @@ def test_the_estimate_adds_up_and_knows_what_is_loaded() -> None:
 
 
 def test_a_measuring_time_cap_bounds_the_estimate() -> None:
-    plan = make(experiment(duration="20s"), 165_000_000)
+    plan = make(experiment(duration="20s", repetitions=3), 165_000_000)
     assert estimate(plan).measure_seconds == pytest.approx(15 * 20)

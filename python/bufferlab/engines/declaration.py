@@ -124,6 +124,8 @@ class Rates:
 
     load_bytes_per_s: float
     restore_bytes_per_s: float
+    warm_up_bytes_per_s: float
+    """Bytes of the database over the seconds until its pool was warm, all pool sizes taken together."""
     transactions_per_s: float
     check_bytes_per_s: float
 

@@ -242,8 +242,9 @@ def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[
         "measured": result["measured"],
         "integrity": check_run(setting.experiment, point.native_knobs, result, dataset, setting.method),
     }
-    for stage in ("warm_up", "measured"):
-        setting.rates.observe("transactions_per_s", result[stage]["transactions"], result[stage]["seconds"])
+    setting.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
+    if result["warm_up"]["gate"] != "cap":
+        setting.rates.observe("warm_up_bytes_per_s", dataset.size_bytes, result["warm_up"]["seconds"])
 
 
 def _warm_up(told: dict[str, Any]) -> dict[str, Any]:

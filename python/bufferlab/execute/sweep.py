@@ -184,7 +184,7 @@ def _plan(sweep: _Sweep, data_dir: Path, cache: Path) -> Plan:
     sweep.datasets.on_load = on_load
     if not needs_database_bytes(experiment):
         return guess
-    on_load(0.0)
+    progress.show(Status("verifying the database", 0, runs, "", 0.0, cost.seconds))
     reference = sweep.datasets.get(_reference_knobs(guess), guess.database_bytes)
     return make(experiment, reference.allocated_bytes)
 

@@ -52,8 +52,11 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
     workload = workloads.declaration(experiment.workload.name)
     measure, warm_up = experiment.measure, experiment.warm_up
     measure_seconds = min(measure.max_seconds, (measure.transactions or float("inf")) / rates.transactions_per_s)
-    # The gate ends most warm-ups early; half the cap is what the sweeps of this project took at their start.
-    warm_up_seconds = min(warm_up.max_duration, warm_up.max_transactions / rates.transactions_per_s) / 2
+    warm_up_seconds = min(
+        warm_up.max_duration,
+        warm_up.max_transactions / rates.transactions_per_s,
+        plan.database_bytes / rates.warm_up_bytes_per_s,
+    )
     transactions = (measure_seconds + warm_up_seconds) * rates.transactions_per_s
     grown_bytes = int(transactions * workload.grows_bytes_per_transaction)
     databases = count_databases(plan)

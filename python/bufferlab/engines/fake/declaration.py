@@ -27,6 +27,7 @@ DECLARATION = EngineDeclaration(
     rates=Rates(
         load_bytes_per_s=100 * MIB,
         restore_bytes_per_s=1000 * MIB,
+        warm_up_bytes_per_s=1000 * MIB,
         transactions_per_s=100_000.0,
         check_bytes_per_s=1000 * MIB,
     ),

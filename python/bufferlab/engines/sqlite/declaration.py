@@ -84,7 +84,8 @@ DECLARATION = EngineDeclaration(
     rates=Rates(
         load_bytes_per_s=60 * MIB,
         restore_bytes_per_s=200 * MIB,
-        transactions_per_s=1000.0,
+        warm_up_bytes_per_s=40 * MIB,
+        transactions_per_s=1200.0,
         check_bytes_per_s=60 * MIB,
     ),
     max_connections=1,
