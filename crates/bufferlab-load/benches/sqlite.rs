@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use bufferlab_load::dialect;
 use bufferlab_load::driver::Driver;
 use bufferlab_load::recorder::Latency;
 use bufferlab_load::sqlite::client::SqliteClient;
@@ -18,7 +19,7 @@ use bufferlab_load::sqlite::engine::Engine;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
 use bufferlab_load::sqlite::pcache;
-use bufferlab_load::sqlite::run::{STATEMENTS_FILE, STATEMENTS_SQL};
+use bufferlab_load::sqlite::run::{PREFILL_SQL, STATEMENTS_FILE, STATEMENTS_SQL};
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::tpcc::statements::STATEMENTS;
@@ -94,8 +95,9 @@ fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
     };
     let config = TpccConfig::new(size.warehouses, 1, seed).unwrap();
     let engine = Engine::open(database, &knobs).unwrap();
-    // Everything into the pool: the counts and the sums of all tables.
-    engine.execute_script("CREATE TEMP TABLE seen AS SELECT sum(s_quantity) FROM stock UNION ALL SELECT sum(c_balance) FROM customer UNION ALL SELECT sum(ol_amount) FROM order_line; DROP TABLE seen;").unwrap();
+    for (_, sql) in dialect::sections(PREFILL_SQL) {
+        assert!(engine.execute_script_unless(&AtomicBool::new(false), &sql).unwrap());
+    }
     // SAFETY: the client is dropped with the driver, before the engine is closed.
     let client = unsafe { SqliteClient::new(&engine, STATEMENTS_FILE, STATEMENTS_SQL, STATEMENTS).unwrap() };
     let recording = Recording { inner: Some(client), answers: VecDeque::new(), keep: false };

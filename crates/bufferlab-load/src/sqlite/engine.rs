@@ -3,10 +3,12 @@
 //! One connection per process: the page cache's configuration is global, and a second descriptor on the file would
 //! break POSIX locks.
 
+use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bufferlab_model::PageSize;
 use rusqlite::{Connection, OpenFlags, ffi};
@@ -149,12 +151,26 @@ impl Engine {
         self.connection.pragma_query_value(None, name, |row| row.get(0))
     }
 
-    /// Runs every statement of a script.
+    /// Runs every statement of a script that may take long; false when `cancelled` was set meanwhile.
     ///
     /// # Errors
     /// SQLite's error.
-    pub fn execute_script(&self, sql: &str) -> Result<(), Failure> {
-        self.connection.execute_batch(sql).map_err(|error| self.failure("executing a script", &error))
+    pub fn execute_script_unless(&self, cancelled: &AtomicBool, sql: &str) -> Result<bool, Failure> {
+        unsafe extern "C" fn is_cancelled(flag: *mut c_void) -> c_int {
+            // SAFETY: the flag outlives the script, after which this handler is removed.
+            c_int::from(unsafe { &*flag.cast::<AtomicBool>() }.load(Ordering::Relaxed))
+        }
+        let flag = std::ptr::from_ref(cancelled).cast_mut().cast();
+        // SAFETY: an open connection; the handler is removed before this function returns.
+        unsafe { ffi::sqlite3_progress_handler(self.handle(), STEPS_BETWEEN_LOOKS, Some(is_cancelled), flag) };
+        let outcome = self.connection.execute_batch(sql);
+        // SAFETY: as above.
+        unsafe { ffi::sqlite3_progress_handler(self.handle(), 0, None, std::ptr::null_mut()) };
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) => Ok(false),
+            Err(error) => Err(self.failure("executing a script", &error)),
+        }
     }
 
     /// The connection's handle, for statements prepared over the C interface.
@@ -266,6 +282,9 @@ impl Engine {
         connection.close().map_err(|(_, error)| sqlite_failure("closing the database", &path, &vfs, &error))
     }
 }
+
+/// Steps of SQLite's virtual machine between two looks at a flag: well under a millisecond in memory.
+const STEPS_BETWEEN_LOOKS: c_int = 10_000;
 
 /// Bytes before each page in the WAL (<https://sqlite.org/fileformat.html>, section 4.1).
 const WAL_FRAME_HEADER_BYTES: u64 = 24;

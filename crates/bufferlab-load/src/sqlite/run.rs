@@ -225,10 +225,9 @@ impl Session<'_> {
     fn warm_up(&mut self, gate: &mut Gate, begun: Instant) -> Result<Option<GateEnd>, Failure> {
         let limit = self.job.warm_up;
         for (_, sql) in dialect::sections(PREFILL_SQL) {
-            if self.cancelled.load(Ordering::Relaxed) {
+            if !self.engine.execute_script_unless(self.cancelled, &sql)? {
                 return Ok(None);
             }
-            self.engine.execute_script(&sql)?;
         }
         let mut misses = self.engine.demand_misses();
         gate.prefill(misses);
