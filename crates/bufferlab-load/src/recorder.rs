@@ -82,11 +82,11 @@ impl Latency {
         (self.count() > 0).then(|| self.histogram.value_at_quantile(quantile).min(self.max_ns))
     }
 
-    /// All buckets with records, in ascending order.
+    /// All buckets with records, in ascending order; the last one ends at the exact maximum.
     #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
         let recorded = self.histogram.iter_recorded();
-        recorded
+        let mut buckets: Vec<Bucket> = recorded
             .map(|step| {
                 let value = step.value_iterated_to();
                 Bucket {
@@ -95,7 +95,11 @@ impl Latency {
                     count: step.count_since_last_iteration(),
                 }
             })
-            .collect()
+            .collect();
+        if let Some(last) = buckets.last_mut() {
+            last.high_ns = self.max_ns;
+        }
+        buckets
     }
 }
 
@@ -137,6 +141,7 @@ mod tests {
         recorder.record(2 * MAX_LATENCY_NS + 7);
         assert_eq!(recorder.max_ns(), Some(2 * MAX_LATENCY_NS + 7));
         assert_eq!(recorder.buckets().iter().map(|bucket| bucket.count).sum::<u64>(), 1);
+        assert_eq!(recorder.buckets()[0].high_ns, 2 * MAX_LATENCY_NS + 7);
     }
 
     #[test]
