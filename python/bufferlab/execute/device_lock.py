@@ -47,7 +47,7 @@ def device_name(directory: Path) -> str:
         found = json.loads(native().resolve_device(str(directory)))
         if found.get("name"):
             return str(found["name"])
-    except (EnvironmentLackingError, AttributeError):
+    except EnvironmentLackingError:
         pass  # Without the core only the fake engine runs; the number is enough to keep two of them apart.
     device = os.stat(directory).st_dev
     return f"{os.major(device)}-{os.minor(device)}"

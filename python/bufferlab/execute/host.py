@@ -18,7 +18,7 @@ def fingerprint(directory: Path) -> dict[str, Any]:
     """Everything about the host that a result depends on; `directory` is where the data lives."""
     try:
         found: dict[str, Any] = json.loads(native().host_fingerprint(str(directory)))
-    except (EnvironmentLackingError, AttributeError):
+    except EnvironmentLackingError:
         found = _plain(directory)
     return {**found, "data_directory": str(directory), "host_id": _identity(found)}
 

@@ -6,7 +6,6 @@ One small JSON file in the cache; a lost or damaged one costs a worse estimate, 
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -40,7 +39,8 @@ class KnownRates:
         """Keep what was observed for the next estimate."""
         rates = asdict(self.now)
         known = {**self._read(), self._key: {name: rates[name] for name in sorted(self._observed)}}
-        temporary = self._file.with_name(f".tmp-{os.getpid()}-rates.json")
+        # One name for all: what a killed sweep leaves is overwritten, and a torn file is only a lost memory.
+        temporary = self._file.with_name(".tmp-rates.json")
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_text(json.dumps({"format_version": _FORMAT_VERSION, "rates": known}, indent=1))

@@ -81,5 +81,12 @@ def supersede(folder: SweepFolder, new: RunRecord) -> None:
             record.folder.rename(aside / record.folder.name)
 
 
+def supersede_all(folder: SweepFolder) -> None:
+    """The same for every run that is done: a resume that was killed may have published and not yet put aside."""
+    for record in folder.runs():
+        if record.ok:
+            supersede(folder, record)
+
+
 def _cell(record: RunRecord) -> tuple[int, int]:
     return (int(record.run["point"]["index"]), int(record.run["block"]))

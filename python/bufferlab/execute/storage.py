@@ -10,7 +10,6 @@ import fcntl
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +20,6 @@ from bufferlab.units import format_bytes
 SCRATCH = ".bufferlab-work"
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
-_STALE_SECONDS = 60.0
 
 
 def cache_root() -> Path:
@@ -107,7 +105,7 @@ def scratch(data_dir: Path) -> Iterator[Path]:
     left can be told from what a living one uses.
     """
     root = data_dir / SCRATCH
-    with _locked(data_dir):
+    with locked(data_dir):
         root.mkdir(exist_ok=True)
         _clean(root)
         own = root / secrets.token_hex(6)
@@ -119,7 +117,7 @@ def scratch(data_dir: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(own, ignore_errors=True)
         os.close(descriptor)
-        with suppress(OSError), _locked(data_dir):
+        with suppress(OSError), locked(data_dir):
             root.rmdir()
 
 
@@ -140,11 +138,9 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def clean_temporaries(out: Path) -> None:
-    """Remove folders a killed sweep was about to create; those of a living one are younger."""
+    """Remove sweep folders a killed sweep was about to create; hold `locked(out)`, as their creators do."""
     for leftover in out.glob(".tmp-*"):
-        with suppress(OSError):
-            if time.time() - leftover.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(leftover, ignore_errors=True)
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _clean(root: Path) -> None:
@@ -159,7 +155,8 @@ def _clean(root: Path) -> None:
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
+    """Hold a directory for a moment: flock on the directory itself, so that no lock file stays behind."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -6,6 +6,7 @@ A worker never takes this process with it. What the worker's words mean is the c
 from __future__ import annotations
 
 import json
+import logging
 import os
 import selectors
 import signal
@@ -22,6 +23,8 @@ from bufferlab.errors import Problem
 from bufferlab.execute.stop import StopRequest
 
 Event = dict[str, Any]
+
+_LOG = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 30.0
@@ -51,6 +54,8 @@ def supervise(
     on_event: Callable[[Event], None],
 ) -> Outcome:
     """Run one job in a worker of its own and wait for it to end."""
+    _LOG.debug("%s job for %s: %s", kind, engine, json.dumps(job))
+    started = time.monotonic()
     envelope = {"kind": kind, "engine": engine, "job": job, "parent_pid": os.getpid()}
     with log_file.open("ab") as log:
         # -P: a module in the current folder must not shadow one of Python's. A session of its own: Ctrl-C at
@@ -68,7 +73,9 @@ def supervise(
         watch.until_end()
     finally:
         _end(process)
-    return _outcome(process, watch, _tail(log_file))
+    outcome = _outcome(process, watch, _tail(log_file))
+    _LOG.debug("%s ended as %s after %.2f s", kind, outcome.kind, time.monotonic() - started)
+    return outcome
 
 
 class _Watch:

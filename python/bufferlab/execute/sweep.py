@@ -88,7 +88,8 @@ def run_sweep(
         if folder:
             stack.enter_context(storage.folder_lock(folder.path))
             folder.clean_temporaries()
-        storage.clean_temporaries(out)
+        with storage.locked(out):
+            storage.clean_temporaries(out)
         scratch = stack.enter_context(storage.scratch(data_dir))
         sweep = _begin(experiment, options, out, cache, progress, stop)
         plan = _plan(sweep, data_dir, cache)
@@ -208,7 +209,8 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
     host_facts = host.fingerprint(data_dir)
     if folder is None:
         document: dict[str, Any] = {**plan.as_dict(), "versions": versions}
-        folder = SweepFolder.create(sweep.out, to_toml(experiment), document, host_facts)
+        with storage.locked(sweep.out):
+            folder = SweepFolder.create(sweep.out, to_toml(experiment), document, host_facts)
     else:
         resume.require_same_plan(folder, plan)
         for problem in resume.version_warnings(folder, versions):
@@ -234,6 +236,7 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
     resuming = bool(setting.folder.runs())
     todo = [run for run in plan.runs if run.cell not in done]
     if resuming:
+        resume.supersede_all(setting.folder)
         sweep.progress.say(f"{len(plan.runs) - len(todo)} of {len(plan.runs)} runs are there; {len(todo)} to do")
     for place, run in enumerate(todo):
         if sweep.stop.requested:

@@ -1,0 +1,59 @@
+"""On a terminal: a bar with the time left, and a Ctrl-C that ends without a traceback."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+from support.fake import Bench, wait_until
+
+
+def start_on_terminal(bench: Bench, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bufferlab", *arguments],
+        env={**bench.environment, "TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    return process, ours
+
+
+def everything(ours: int) -> str:
+    shown = b""
+    with suppress(OSError):  # The end of a terminal whose other side is closed.
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    os.close(ours)
+    return shown.decode("utf-8", "replace")
+
+
+def test_a_terminal_shows_a_bar_with_the_time_left_and_then_the_answer(bench: Bench) -> None:
+    experiment = bench.experiment(knobs="pace_ms = 100", repetitions=1)
+    process, ours = start_on_terminal(bench, "run", str(experiment), "--out", str(bench.out))
+    shown = everything(ours)
+    assert process.wait(timeout=60) == 0
+    assert "left" in shown
+    assert "%" in shown
+    assert "run 2 of 2" in shown
+    assert "Per New-Order" in shown
+    assert "\x1b[?25h" in shown, "the cursor is given back"
+
+
+def test_ctrl_c_on_a_terminal_ends_without_a_traceback_and_gives_the_cursor_back(bench: Bench) -> None:
+    experiment = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
+    process, ours = start_on_terminal(bench, "run", str(experiment), "--out", str(bench.out))
+    wait_until(lambda: any(bench.out.glob(".bufferlab-work/*/*/worker.log")), "the first run to start")
+    os.killpg(process.pid, signal.SIGINT)
+    shown = everything(ours)
+    assert process.wait(timeout=60) == 130
+    assert "Traceback" not in shown
+    assert "interrupted; the results are kept" in shown
+    assert "\x1b[?25h" in shown
