@@ -24,6 +24,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.errors import EnvironmentLackingError, Problem, RunFailed
 from bufferlab.execute.conditions import stored_conditions, violations
+from bufferlab.execute.jobs import check_job, load_job
 from bufferlab.execute.progress import Progress
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.stop import StopRequest
@@ -36,7 +37,6 @@ DATABASE = "database.db"
 _MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1
 _CHUNK_BYTES = 4 << 20
-_LOAD_THREADS = 2
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Datasets:
         return dataset
 
     def _load_file(self, database: Path, knobs: dict[str, int | str], log_file: Path) -> dict[str, Any]:
-        job = {"database": str(database), "knobs": knobs, "workload": dict(self._workload), "threads": _LOAD_THREADS}
+        job = load_job(self._workload, knobs, database)
 
         def on_event(event: Event) -> None:
             if event.get("event") == "progress" and event.get("total"):
@@ -169,8 +169,7 @@ class Datasets:
 
     def _check(self, database: Path, log_file: Path) -> dict[str, Any]:
         """No run starts from a database that breaks the workload's own conditions."""
-        job = {"database": str(database), "workload": dict(self._workload), "delivered_orders": []}
-        outcome = self._worker("check", job, log_file, lambda event: None)
+        outcome = self._worker("check", check_job(self._workload, database, []), log_file, lambda event: None)
         if outcome.kind != "ok" or outcome.result is None:
             self._fail("the check of the loaded database failed", outcome, database.parent)
         assert outcome.result is not None

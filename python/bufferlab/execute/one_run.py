@@ -21,6 +21,7 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupte
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import DATABASE, Dataset
 from bufferlab.execute.integrity import check_run, fatal
+from bufferlab.execute.jobs import check_job, run_job, workload_job
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import Method, restore
 from bufferlab.execute.stop import StopRequest
@@ -32,9 +33,6 @@ from bufferlab.results.keys import actual_key
 from bufferlab.results.store import RunRecord, SweepFolder, latency_rows, new_run_id, sample_rows
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
-
-NO_LIMIT = 2**53 - 1
-"""A count no window reaches: the core measures by time then."""
 
 _STAGES = {"warm_up": "warming up", "measure": "measuring", "closing": "closing"}
 
@@ -152,24 +150,6 @@ def _publish(folder: SweepFolder, gathered: _Gathered) -> RunRecord:
         ) from error
 
 
-def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> dict[str, Any]:
-    """The core's job for one run."""
-    measure, warm_up = experiment.measure, experiment.warm_up
-    return {
-        "database": str(database),
-        "knobs": point.native_knobs,
-        "workload": {**workload_job(experiment), "seed": seed},
-        "warm_up": {"max_transactions": warm_up.max_transactions, "max_seconds": warm_up.max_duration},
-        "measure": {"transactions": measure.transactions or NO_LIMIT, "max_seconds": measure.max_seconds},
-        "sample_interval_ms": max(1, round(measure.sample_interval * 1000)),
-    }
-
-
-def workload_job(experiment: Experiment) -> dict[str, Any]:
-    """The workload as the core's jobs name it."""
-    return {"name": experiment.workload.name, **experiment.workload.parameters}
-
-
 def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) -> dict[str, Any]:
     experiment, engine = setting.experiment, setting.engine
     return {
@@ -265,15 +245,10 @@ def _check(
     on_stage("checking", 0.0)
     started = time.monotonic()
     size_bytes = database.stat().st_size
-    job = {
-        "database": str(database),
-        "workload": workload_job(setting.experiment),
-        "delivered_orders": result["delivered_orders"],
-    }
     outcome = supervise(
         "check",
         setting.experiment.engine,
-        job,
+        check_job(workload_job(setting.experiment), database, result["delivered_orders"]),
         log_file=log_file,
         stop=setting.stop,
         silent_seconds=setting.experiment.limits.worker_silent,

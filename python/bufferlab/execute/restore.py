@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -18,16 +19,18 @@ _FICLONE = 0x40049409
 _CHUNK_BYTES = 16 << 20
 
 
-def probe_method(source: Path, directory: Path) -> Method:
-    """What the file systems of these two can do together."""
-    target = directory / "reflink-probe"
+def probe_method(source: Path, target: Path) -> Method:
+    """What the file systems of these two directories can do together: tried on a small file."""
+    original, clone = source / f".tmp-reflink-{secrets.token_hex(4)}", target / "reflink-probe"
     try:
-        with source.open("rb") as original, target.open("wb") as clone:
-            fcntl.ioctl(clone, _FICLONE, original.fileno())
+        original.write_bytes(bytes(4096))
+        with original.open("rb") as readable, clone.open("wb") as writable:
+            fcntl.ioctl(writable, _FICLONE, readable.fileno())
     except OSError:
         return "copy"
     finally:
-        target.unlink(missing_ok=True)
+        original.unlink(missing_ok=True)
+        clone.unlink(missing_ok=True)
     return "reflink"
 
 

@@ -19,7 +19,8 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupte
 from bufferlab.execute import host, resume, storage
 from bufferlab.execute.datasets import Dataset, Datasets
 from bufferlab.execute.device_lock import device_lock
-from bufferlab.execute.one_run import Setting, describe, execute_run, workload_job
+from bufferlab.execute.jobs import workload_job
+from bufferlab.execute.one_run import Setting, describe, execute_run
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method
@@ -215,14 +216,12 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
         resume.require_same_plan(folder, plan)
         for problem in resume.version_warnings(folder, versions):
             sweep.progress.warn(problem)
-    probe = storage.cache_root() / "rates.json"
-    probe.touch()
     return Setting(
         experiment=experiment,
         engine=engines.declaration(experiment.engine),
         folder=folder,
         scratch=scratch,
-        method=probe_method(probe, scratch),
+        method=probe_method(storage.cache_root(), scratch),
         versions=versions,
         host_id=host_facts["host_id"],
         stop=sweep.stop,
