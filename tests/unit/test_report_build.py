@@ -211,9 +211,10 @@ def test_a_device_that_cannot_be_seen_is_missing_with_its_reason(tmp_path: Path)
 
 
 def test_a_point_that_scatters_more_than_the_rest_is_named(tmp_path: Path) -> None:
-    sweep = build(tmp_path, Sweep(noise=0.001, seed=3, noise_at={4: 0.2}))
-    limits = build_report(sweep).limits
-    assert any(limit.startswith("Runs at 80 % scatter more than the rest") for limit in limits)
+    for blocks, consequence in ((3, "four runs a point would mend it"), (5, "stands on its own point's runs alone")):
+        sweep = build(tmp_path, Sweep(noise=0.001, blocks=blocks, seed=3, noise_at={4: 0.2}))
+        (said,) = [limit for limit in build_report(sweep).limits if limit.startswith("Runs at 80 % scatter more")]
+        assert consequence in said
 
 
 def test_the_same_samples_give_the_same_report(tmp_path: Path) -> None:

@@ -21,12 +21,18 @@ FLAT = np.zeros(5)
 
 
 def sweeps(
-    truth: npt.NDArray[np.float64], *, blocks: int, noise: float, block_noise: float, seed: int, missing: int = 0
+    truth: npt.NDArray[np.float64],
+    *,
+    blocks: int,
+    noise: float | list[float],
+    block_noise: float,
+    seed: int,
+    missing: int = 0,
 ) -> Iterator[Fit]:
     """Fits of simulated sweeps: all noise is drawn at once, some cells are left out at random."""
     rng = np.random.default_rng(seed)
     shape = (SWEEPS, len(truth), blocks)
-    logs = truth[None, :, None] + rng.normal(0, noise, shape)
+    logs = truth[None, :, None] + rng.normal(size=shape) * np.reshape(noise, (1, -1, 1))
     logs += rng.normal(0, block_noise, (SWEEPS, 1, blocks)) if block_noise else 0.0
     values = np.exp(logs)
     for table in values:
@@ -94,3 +100,24 @@ def test_what_a_sweep_says_it_could_have_found_is_found_four_times_out_of_five(n
     for sweep in sweeps(planted, blocks=3, noise=noise, block_noise=0, seed=6):
         found += judge_sweep(sweep, range(5)).steps[1].direction == "rises"
     assert 0.74 <= found / SWEEPS <= 0.86, f"{said - 1:.2%} was found in {found} of {SWEEPS}"
+
+
+#: One point with few reads scatters ten times as much as the rest.
+UNEVEN = [0.02, 0.02, 0.02, 0.02, 0.2]
+
+
+@pytest.mark.parametrize("point", [0, 4])
+def test_intervals_cover_although_one_point_scatters_far_more(point: int) -> None:
+    inside = 0
+    for found in sweeps(TRUTH, blocks=5, noise=UNEVEN, block_noise=0.01, seed=7):
+        mean = found.mean(point)
+        inside += (mean.ci_low or 0) <= np.exp(TRUTH[point]) <= (mean.ci_high or 0)
+    assert 0.93 <= inside / SWEEPS <= 0.97, f"{inside} of {SWEEPS} intervals covered"
+
+
+def test_uneven_scatter_makes_no_false_claims() -> None:
+    false = 0
+    for sweep in sweeps(FLAT, blocks=5, noise=UNEVEN, block_noise=0.01, seed=8):
+        found = judge_sweep(sweep, range(5))
+        false += any(verdict.resolved for verdict in (*found.steps, found.span))
+    assert false / SWEEPS <= 0.05 + 3 * (0.05 * 0.95 / SWEEPS) ** 0.5, f"{false} of {SWEEPS} claimed a difference"

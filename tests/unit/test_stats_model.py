@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bufferlab.stats.model import Cell, fit
-from bufferlab.stats.spread import spread
 from bufferlab.stats.verdict import judge, judge_sweep
 
 Matrix = npt.NDArray[np.float64]
@@ -40,7 +39,7 @@ def test_a_complete_table_gives_the_textbook_two_way_analysis() -> None:
     error = (residuals**2).sum() / ((rows - 1) * (columns - 1))
     between = rows * ((block_means - grand) ** 2).sum() / (columns - 1)
 
-    found = fit(cells(np.exp(table)))
+    found = fit(cells(np.exp(table)), pooling="always")
     assert found.df_error == (rows - 1) * (columns - 1)
     assert found.variance_error == pytest.approx(error)
     assert found.variance_blocks == pytest.approx((between - error) / rows)
@@ -79,7 +78,7 @@ def test_missing_runs_give_the_least_squares_answer() -> None:
     )
     parameters, rss, *_ = np.linalg.lstsq(design, y, rcond=None)
     df = len(y) - 6
-    found = fit(values)
+    found = fit(values, pooling="always")
     assert found.df_error == df
     assert found.variance_error == pytest.approx(float(rss[0]) / df)
     contrast = np.array([0.0, -1.0, 1.0, 0.0, 0.0, 0.0])
@@ -130,6 +129,18 @@ def test_identical_numbers_are_said_to_be_identical_without_an_interval() -> Non
     assert (step.value, step.ci_low, step.ci_high, step.n) == (1.0, None, None, 3)
     assert judge(found, 2, 3).direction == "identical"
     assert not found.step(1, 2).identical
+
+
+def test_without_pooling_a_step_is_the_paired_t_test_and_a_mean_the_one_sample_one() -> None:
+    table = noisy(13, blocks=5)
+    found = fit(cells(table), pooling="never")
+    logs = np.log(table)
+    level = 0.95 ** (1 / len(found.comparisons))
+    theirs = stats.ttest_rel(logs[3], logs[2]).confidence_interval(level)
+    step, mean = found.step(2, 3), found.mean(2)
+    assert (math.log(step.ci_low or 0), math.log(step.ci_high or 0)) == pytest.approx((theirs.low, theirs.high))
+    alone = stats.t.interval(0.95, 4, logs[2].mean(), stats.sem(logs[2]))
+    assert (math.log(mean.ci_low or 0), math.log(mean.ci_high or 0)) == pytest.approx(alone)
 
 
 def test_equal_means_of_different_runs_are_not_identical() -> None:
@@ -247,16 +258,20 @@ def test_a_fall_over_the_whole_sweep_may_be_claimed_when_single_steps_cannot() -
 
 def test_one_point_that_scatters_far_more_than_the_rest_is_found() -> None:
     rng = np.random.default_rng(11)
-    table = np.exp(rng.normal(0, 0.01, (5, 3)))
-    table[4] *= np.exp([-0.4, 0.0, 0.4])
-    found = spread(fit(cells(table)))
-    assert found is not None
-    assert found.point == 4
-    assert found.p_value < 0.01
+    table = np.exp(rng.normal(0, 0.01, (5, 4)))
+    table[4] *= np.exp([-0.4, 0.0, 0.4, 0.1])
+    found = fit(cells(table))
+    assert found.spread is not None
+    assert found.spread.place == 4
+    assert found.spread.p_value < 0.01
+    assert not found.pooled
+    few = fit(cells(table[:, :3]))
+    assert few.uneven
+    assert few.pooled, "three runs a point are too few to stand alone"
 
 
 def test_points_that_scatter_alike_are_seldom_called_uneven() -> None:
     rng = np.random.default_rng(12)
-    found = [spread(fit(cells(np.exp(rng.normal(0, 0.02, (5, 3)))))) for _ in range(200)]
+    found = [fit(cells(np.exp(rng.normal(0, 0.02, (5, 3))))).spread for _ in range(200)]
     called = sum(one is not None and one.p_value < 0.05 for one in found)
     assert called <= 20, f"{called} of 200 even sweeps were called uneven at the 5 % level"

@@ -10,13 +10,10 @@ from itertools import pairwise
 from bufferlab.report import words
 from bufferlab.report.analysis import HEADLINE, LONG_WINDOW_SECONDS, Analysis, Group, PointRuns, is_size
 from bufferlab.report.model import Banner
-from bufferlab.stats.spread import spread
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.units import format_bytes
 from bufferlab.workloads import registry as workloads
 
-#: Below this, chance is no good explanation for one point scattering more than the others.
-UNEVEN_P_VALUE = 0.01
 _KNOB_WORDS = {"pool_size": "the buffer pool", "page_size": "the page"}
 
 
@@ -109,7 +106,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
     if shape == "identical":
         return f"{title} are identical in every run {route} (n = {span.estimate.n} a point)."
     if shape == "no_interval":
-        return f"{title} went {ends} {route}, but {_why_no_claim(found)}, so no difference is claimed."
+        return f"{title} go {ends} {route}, but {_why_no_claim(found)}, so no difference is claimed."
     overall = f"{words.signed_change(span, unit)} overall{words.could_find(span, unit)}"
     return f"{title}: no step is resolved {route} ({overall}; {basis})."
 
@@ -171,14 +168,13 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
 
 def _uneven(analysis: Analysis, metric: str) -> str | None:
     fit = analysis.fit(metric)
-    found = spread(fit) if fit else None
-    if found is None or found.p_value >= UNEVEN_P_VALUE:
+    if fit is None or fit.spread is None or not fit.uneven:
         return None
-    point = next(point for point in analysis.points if point.index == found.point)
-    return (
-        f"Runs at {analysis.short_label(point)} scatter more than the rest (p = {found.p_value:.2g}): the pooled "
-        f"intervals are too narrow there and too wide elsewhere. More repetitions would settle it."
-    )
+    point = next(point for point in analysis.points if point.index == fit.points[fit.spread.place])
+    seen = f"Runs at {analysis.short_label(point)} scatter more than the rest (p = {fit.spread.p_value:.2g})"
+    if fit.pooled:
+        return f"{seen}: pooled intervals are too narrow there, too wide elsewhere; four runs a point would mend it."
+    return f"{seen}, so each interval of {_title(metric)} stands on its own point's runs alone and is wider."
 
 
 def _long_window(analysis: Analysis) -> str | None:

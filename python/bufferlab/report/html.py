@@ -50,7 +50,7 @@ def render_html(report: Report, folder_name: str = "") -> str:
 
 def _kept_together(text: str) -> str:
     """A number stays on one line with its unit."""
-    return re.sub(r"(?<=\d) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))", "\u00a0", text)
+    return re.sub(r"(?<=\d) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) ", "\u00a0", text)
 
 
 def write_html(report: Report, sweep: SweepFolder) -> Path:

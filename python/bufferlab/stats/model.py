@@ -1,19 +1,20 @@
 """One model for a whole sweep: value = point effect + block effect + noise, fitted by least squares.
 
-The noise variance is pooled over all cells, so three repetitions of five points give eight degrees of
-freedom, not two. Values above zero are fitted as logarithms, because I/O counts err in per cent, not in
-pages; a comparison is then a ratio. If any value is zero or less the fit is linear and a comparison is a
-difference.
+The noise variance is pooled over all cells, so three repetitions of five points give eight degrees of freedom, not
+two. Values above zero are fitted as logarithms, because I/O counts err in per cent, not in pages; a comparison is
+then a ratio. If any value is zero or less the fit is linear and a comparison is a difference.
 
-Comparisons cancel the block effects (all points of a block share its seed). Means do not: their interval
-covers what another block would give, so it holds the block variance too, with Satterthwaite's degrees of
-freedom (Searle, Casella and McCulloch, Variance Components, 1992, ch. 5; Henderson's method III for cells
-that are missing).
+Comparisons cancel the block effects (all points of a block share its seed). Means do not: their interval covers
+what another block would give, so it holds the block variance too, with Satterthwaite's degrees of freedom (Searle,
+Casella and McCulloch, Variance Components, 1992, ch. 5; Henderson's method III for cells that are missing).
 
-The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared
-(adjacent points and first to last). Sidak's inequality holds for t statistics that share one variance
-estimate, whatever their correlation (Sidak, JASA 62, 1967). The studentized range covers all pairs, more
-than a sweep claims, and would be wider for nothing.
+Pooling is right only while all points scatter alike. A point with few reads scatters more, and pooled intervals of
+95 % would then cover it in 75 %. So where `spread` finds it uneven, every point and every comparison stands on its
+own runs alone: wider, and right whatever the others do. That needs four runs a point; with fewer the caller warns.
+
+The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (adjacent points
+and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs, more than a sweep claims, and would
+be wider for nothing.
 """
 
 from __future__ import annotations
@@ -28,14 +29,32 @@ import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.spread import Spread, spread
 
 Array = npt.NDArray[np.float64]
 Scale = Literal["log", "linear"]
+Pooling = Literal["auto", "always", "never"]
 Cell = tuple[Hashable, Hashable, float]
 
+#: Below this, one point's scatter is no good match for the others'. Not lower: missing unevenness is the worse error.
+UNEVEN_P_VALUE = 0.10
+#: With fewer runs a point's own interval is so wide that it says nothing; then the pooled one stays, with a warning.
+MIN_RUNS_ALONE = 4
 #: Residuals below this share of the values are rounding, not noise.
 _ROUNDING = 1e-12
 _ONE_BLOCK = "one repetition: nothing says how much another would differ"
+_TOO_FEW = "too few runs succeeded to know their noise"
+_NO_NOISE = "every block gave the same change: no noise to reckon an interval from"
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """A centre with its standard error on the fitted scale, or why there is none."""
+
+    centre: float
+    error: float = 0.0
+    df: float = 0.0
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +72,14 @@ class Fit:
     """Pooled variance of the noise, on the fitted scale."""
     variance_blocks: float
     """Variance between blocks, on the fitted scale; an unbiased estimate, so it may be below zero."""
+    spread: Spread | None
+    """The point that scatters most; none where there is no noise to look at."""
+    uneven: bool
+    """Whether it scatters more than chance explains."""
+    pooled: bool
+    """Whether the intervals use the pooled variance, or each point's own runs."""
     _cells: tuple[Cell, ...]
+    _y: Array
     _effects: Array
     _inverse: Array
     _design: Array
@@ -72,88 +98,84 @@ class Fit:
         return float(self.level ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable) -> Estimate:
-        """The value of a point, adjusted for blocks it misses; its interval is for another block like these."""
-        place = self.points.index(point)
-        weights = np.zeros(len(self._effects))
-        weights[place] = 1.0
-        value = self._back(float(self._effects[place]))
-        n = self._runs_at(point)
-        note = self._why_no_interval(weights)
-        if note is not None:
-            return Estimate(value, None, None, n, note=note)
-        variance, df = self._variance_of_mean(weights)
-        if variance <= 0:
-            return Estimate(value, None, None, n, note="every run gave the same value")
-        half = _t(1 - (1 - self.level) / 2, df) * np.sqrt(variance)
-        centre = float(self._effects[place])
-        return Estimate(value, self._back(centre - half), self._back(centre + half), n, df)
+        """The value of a point; its interval is for another block like these."""
+        spot = self._pooled_mean(point) if self.pooled else self._own_mean(point)
+        if spot.note is None and spot.error == 0:
+            spot = _Spot(spot.centre, note="every run gave the same value")
+        return self._estimate(spot, self.level, self._runs_at(point))
 
     def step(self, a: Hashable, b: Hashable) -> Estimate:
         """b compared with a: the ratio b/a, or the difference b-a on the linear scale. Declared pairs only."""
         if (a, b) not in self.comparisons:
             raise ValueError(f"({a!r}, {b!r}) is not a declared comparison")
-        weights = self._difference(a, b)
-        centre = float(weights @ self._effects)
-        value = self._back(centre)
         n = min(self._runs_at(a), self._runs_at(b))
         if self._same_numbers(a, b):
-            return Estimate(1.0 if self.scale == "log" else 0.0, None, None, n, note="identical", identical=True)
-        note = self._why_no_interval(weights)
-        if note is None and self.variance_error == 0:
-            note = "every block gave the same change: no noise to reckon an interval from"
-        if note is not None:
-            return Estimate(value, None, None, n, note=note)
-        half = self._critical() * self._error_of(weights)
-        return Estimate(value, self._back(centre - half), self._back(centre + half), n, float(self.df_error))
+            return Estimate(self._back(0.0), None, None, n, note="identical", identical=True)
+        return self._estimate(self._step(a, b), self.comparison_level, n)
 
     def detectable(self, a: Hashable, b: Hashable, power: float = 0.8) -> float | None:
         """The smallest change of this comparison that would be resolved in `power` of sweeps like this one.
 
         A ratio above one on the log scale (1.05: five per cent either way), a difference on the linear scale.
         """
-        weights = self._difference(a, b)
-        if self._why_no_interval(weights) is not None or self.variance_error == 0:
+        spot = self._step(a, b)
+        if spot.note is not None:
             return None
-        shift = (self._critical() + _t(power, self.df_error)) * self._error_of(weights)
-        return self._back(shift) if self.scale == "log" else float(shift)
+        shift = (_t(1 - (1 - self.comparison_level) / 2, spot.df) + _t(power, spot.df)) * spot.error
+        return self._back(shift)
 
     def residuals(self) -> Array:
         """What the model leaves over, in the order of the values, on the fitted scale."""
-        y = _transform([value for _, _, value in self._cells], self.scale)
-        return np.asarray(y - self._design @ self._effects, dtype=np.float64)
+        return np.asarray(self._y - self._design @ self._effects, dtype=np.float64)
 
-    def leave_residuals(self, noise: Array) -> Array:
-        """What the model would leave over of pure noise (one row per draw)."""
-        hat = self._design @ self._inverse @ self._design.T
-        return np.asarray(noise - noise @ hat, dtype=np.float64)
+    def _estimate(self, spot: _Spot, level: float, n: int) -> Estimate:
+        value = self._back(spot.centre)
+        if spot.note is not None:
+            return Estimate(value, None, None, n, note=spot.note)
+        half = _t(1 - (1 - level) / 2, spot.df) * spot.error
+        return Estimate(value, self._back(spot.centre - half), self._back(spot.centre + half), n, spot.df)
 
-    def point_indicator(self) -> Array:
-        """Which value belongs to which point: one row per value, one column per point."""
-        return _indicator([self.points.index(point) for point, _, _ in self._cells], len(self.points))
+    def _step(self, a: Hashable, b: Hashable) -> _Spot:
+        spot = self._pooled_step(a, b) if self.pooled else self._own_step(a, b)
+        return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
 
-    def _difference(self, a: Hashable, b: Hashable) -> Array:
+    def _pooled_mean(self, point: Hashable) -> _Spot:
+        weights = np.zeros(len(self._effects))
+        weights[self.points.index(point)] = 1.0
+        centre = float(weights @ self._effects)
+        note = self._why_no_interval(weights)
+        if note is not None:
+            return _Spot(centre, note=note)
+        # The variance of a mean over blocks is a sum of the two mean squares.
+        of_blocks = self._block_weight / len(self.blocks)
+        of_error = float(weights @ self._inverse @ weights) - of_blocks
+        parts = [(of_blocks * self._ms_blocks, self._df_blocks), (of_error * self.variance_error, self.df_error)]
+        variance = sum(part for part, _ in parts)
+        scatter = sum(part**2 / df for part, df in parts if df > 0)
+        return _Spot(centre, max(0.0, variance) ** 0.5, variance**2 / scatter if scatter > 0 else 1.0)
+
+    def _pooled_step(self, a: Hashable, b: Hashable) -> _Spot:
         weights = np.zeros(len(self._effects))
         weights[self.points.index(b)] += 1.0
         weights[self.points.index(a)] -= 1.0
-        return weights
+        error = float(np.sqrt(self.variance_error * (weights @ self._inverse @ weights)))
+        return _Spot(float(weights @ self._effects), error, self.df_error, self._why_no_interval(weights))
 
-    def _critical(self) -> float:
-        return _t(1 - (1 - self.comparison_level) / 2, self.df_error)
+    def _own_mean(self, point: Hashable) -> _Spot:
+        return _one_sample(np.array([y for (at, _, _), y in zip(self._cells, self._y, strict=True) if at == point]))
 
-    def _error_of(self, weights: Array) -> float:
-        return float(np.sqrt(self.variance_error * (weights @ self._inverse @ weights)))
+    def _own_step(self, a: Hashable, b: Hashable) -> _Spot:
+        """The paired comparison over the blocks that have both points."""
+        of_a, of_b = self._by_block(a), self._by_block(b)
+        changes = np.array([of_b[block] - of_a[block] for block in self.blocks if block in of_a and block in of_b])
+        return _one_sample(changes) if len(changes) else self._pooled_step(a, b)
 
-    def _variance_of_mean(self, weights: Array) -> tuple[float, float]:
-        """The variance of a mean over blocks as a sum of the two mean squares, and its degrees of freedom."""
-        of_blocks = self._block_weight / len(self.blocks)
-        of_error = float(weights @ self._inverse @ weights) - of_blocks
-        parts = [
-            (of_blocks * self._ms_blocks, self._df_blocks),
-            (of_error * self.variance_error, self.df_error),
-        ]
-        variance = sum(part for part, _ in parts)
-        spread = sum(part**2 / df for part, df in parts if df > 0)
-        return variance, variance**2 / spread if spread > 0 else 0.0
+    def _by_block(self, point: Hashable) -> dict[Hashable, float]:
+        found: dict[Hashable, list[float]] = {}
+        for (at, block, _), y in zip(self._cells, self._y, strict=True):
+            if at == point:
+                found.setdefault(block, []).append(float(y))
+        return {block: sum(values) / len(values) for block, values in found.items()}
 
     def _why_no_interval(self, weights: Array) -> str | None:
         if len(self.blocks) < 2:
@@ -162,7 +184,7 @@ class Fit:
         if not np.allclose(projected, weights, atol=1e-8):
             return "too many runs are missing: these points share no blocks"
         if self.df_error < 1 and (len(self.points) > 1 or self._df_blocks < 1):
-            return "too few runs succeeded to know their noise"
+            return _TOO_FEW
         return None
 
     def _same_numbers(self, a: Hashable, b: Hashable) -> bool:
@@ -182,6 +204,7 @@ def fit(
     *,
     comparisons: Sequence[tuple[Hashable, Hashable]] | None = None,
     scale: Literal["auto", "linear"] = "auto",
+    pooling: Pooling = "auto",
     level: float = 0.95,
 ) -> Fit:
     """Fit (point, block, value) rows. Points keep the order in which they first appear.
@@ -194,32 +217,40 @@ def fit(
         raise ValueError("a value is not a finite number: leave that run out instead")
     points = tuple(dict.fromkeys(point for point, _, _ in values))
     blocks = tuple(dict.fromkeys(block for _, block, _ in values))
-    pairs = _adjacent(points) if comparisons is None else tuple(comparisons)
     chosen: Scale = "log" if scale == "auto" and all(value > 0 for _, _, value in values) else "linear"
     y = _transform([value for _, _, value in values], chosen)
     at_point = _indicator([points.index(point) for point, _, _ in values], len(points))
     at_block = _indicator([blocks.index(block) for _, block, _ in values], len(blocks))
-    design = np.hstack([at_point, _sum_to_zero(at_block)])
+    # Block effects add to zero, so that a point's effect is its mean over the blocks.
+    design = np.hstack([at_point, at_block[:, :-1] - at_block[:, -1:]])
     inverse: Array = np.asarray(np.linalg.pinv(design.T @ design), dtype=np.float64)
     effects = inverse @ design.T @ y
     rank = int(np.linalg.matrix_rank(design))
     df_error, df_blocks = len(y) - rank, rank - len(points)
-    floor = (_ROUNDING * max(1.0, float(np.abs(y).max()))) ** 2
-    rss_full, rss_points = _rss(y, design, floor), _rss(y, at_point, floor)
+    rss_full, rss_points = _rss(y, design), _rss(y, at_point)
     variance_error = rss_full / df_error if df_error else 0.0
     ms_blocks = max(0.0, rss_points - rss_full) / df_blocks if df_blocks else 0.0
     block_weight = _block_weight(at_point, at_block, df_blocks)
+    seen = None
+    if df_error >= 2 and len(points) > 1 and variance_error > 0:
+        seen = spread(design, at_point, y - design @ effects)
+    uneven = seen is not None and seen.p_value < UNEVEN_P_VALUE
+    alone_is_enough = bool(at_point.sum(axis=0).min() >= MIN_RUNS_ALONE)
     return Fit(
         points=points,
         blocks=blocks,
-        comparisons=pairs,
+        comparisons=_adjacent(points) if comparisons is None else tuple(comparisons),
         scale=chosen,
         level=level,
         n=len(y),
         df_error=df_error,
         variance_error=variance_error,
         variance_blocks=block_weight * (ms_blocks - variance_error),
+        spread=seen,
+        uneven=uneven,
+        pooled=pooling == "always" or (pooling == "auto" and not (uneven and alone_is_enough)),
         _cells=tuple(values),
+        _y=y,
         _effects=effects,
         _inverse=inverse,
         _design=design,
@@ -243,15 +274,21 @@ def _indicator(places: Sequence[int], width: int) -> Array:
     return np.asarray(np.eye(width)[np.asarray(places)], dtype=np.float64)
 
 
-def _sum_to_zero(at_block: Array) -> Array:
-    """Block columns whose effects add to zero, so that a point's effect is its mean over the blocks."""
-    return at_block[:, :-1] - at_block[:, -1:]
+def _one_sample(numbers: Array) -> _Spot:
+    """Student's one-sample interval."""
+    centre = float(numbers.mean())
+    if len(numbers) < 2:
+        return _Spot(centre, note=_TOO_FEW)
+    deviation = float(numbers.std(ddof=1))
+    negligible = deviation <= _ROUNDING * max(1.0, float(np.abs(numbers).max()))
+    return _Spot(centre, 0.0 if negligible else deviation / len(numbers) ** 0.5, len(numbers) - 1)
 
 
-def _rss(y: Array, design: Array, floor: float) -> float:
+def _rss(y: Array, design: Array) -> float:
     """Residual sum of squares; what is only rounding counts as zero."""
     residuals = y - design @ (np.linalg.pinv(design) @ y)
     rss = float(residuals @ residuals)
+    floor = (_ROUNDING * max(1.0, float(np.abs(y).max()))) ** 2
     return 0.0 if rss <= floor * len(y) else rss
 
 

@@ -6,12 +6,13 @@ residuals of a fit are correlated, so its distribution is simulated from the fit
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from bufferlab.stats.model import Fit
+Array = npt.NDArray[np.float64]
 
 _DRAWS = 4000
 _SEED = 20260101
@@ -21,21 +22,26 @@ _SEED = 20260101
 class Spread:
     """The point that scatters most, its share of all residual scatter, and how often chance does that."""
 
-    point: Hashable
+    place: int
     share: float
     p_value: float
 
 
-def spread(fit: Fit) -> Spread | None:
-    """The most scattered point of a fit; none where the fit has no noise to look at."""
-    if fit.df_error < 2 or len(fit.points) < 2 or fit.variance_error == 0:
-        return None
-    at = fit.point_indicator()
-    residuals = fit.residuals()
-    shares = (residuals**2 @ at) / (residuals @ residuals)
+def spread(design: Array, at_point: Array, residuals: Array) -> Spread:
+    """The most scattered point of a fit: `design` as fitted, `at_point` one column per point."""
+    shares = (residuals**2 @ at_point) / (residuals @ residuals)
     worst = int(np.argmax(shares))
-    noise = np.random.default_rng(_SEED).normal(size=(_DRAWS, len(residuals)))
-    squares = fit.leave_residuals(noise) ** 2
-    by_chance = (squares @ at).max(axis=1) / squares.sum(axis=1)
+    by_chance = _by_chance(design.tobytes(), at_point.tobytes(), *design.shape, at_point.shape[1])
     p_value = (1 + int(np.sum(by_chance >= shares[worst]))) / (1 + _DRAWS)
-    return Spread(fit.points[worst], float(shares[worst]), p_value)
+    return Spread(worst, float(shares[worst]), p_value)
+
+
+@lru_cache(maxsize=64)
+def _by_chance(design_bytes: bytes, at_point_bytes: bytes, rows: int, columns: int, points: int) -> Array:
+    """The largest share when all points scatter alike; it depends on the design alone, so it is kept."""
+    design = np.frombuffer(design_bytes).reshape(rows, columns)
+    at_point = np.frombuffer(at_point_bytes).reshape(rows, points)
+    noise = np.random.default_rng(_SEED).normal(size=(_DRAWS, rows))
+    left = noise - noise @ (design @ np.linalg.pinv(design))
+    squares = left**2
+    return np.asarray((squares @ at_point).max(axis=1) / squares.sum(axis=1), dtype=np.float64)
