@@ -220,3 +220,12 @@ def test_a_point_that_scatters_more_than_the_rest_is_named(tmp_path: Path) -> No
 def test_the_same_samples_give_the_same_report(tmp_path: Path) -> None:
     sweep = build(tmp_path, replace(Sweep(), truths=BUFFER_SIZE[:3]))
     assert build_report(sweep) == build_report(sweep)
+
+
+def test_a_busy_device_is_a_warning_that_leaves_the_databases_own_counts_alone(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], scale={"device_read_bytes": 3.0}))
+    assert [banner.kind for banner in found.banners] == ["warning"]
+    assert "what the database counted stands" in found.banners[0].text
+    (check,) = [check for check in found.checks if check.name == "device_read_bytes"]
+    assert check.status == "failed"
+    assert "other programs read from the device" in check.detail

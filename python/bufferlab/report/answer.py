@@ -14,6 +14,8 @@ from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.units import format_bytes
 from bufferlab.workloads import registry as workloads
 
+#: Checks that other programs on the host can fail, without touching what the database counted.
+_ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping"})
 _KNOB_WORDS = {"pool_size": "the buffer pool", "page_size": "the page"}
 
 
@@ -41,10 +43,16 @@ def banners(analysis: Analysis) -> list[Banner]:
     if "fake" in engines:
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
         found.append(Banner("danger", text))
-    failed = [check.title for check in analysis.checks if check.status == "failed"]
-    if failed:
-        count = words.plural(len(failed), "integrity check")
-        found.append(Banner("danger", f"{count} failed; read them before using any number here: {'; '.join(failed)}."))
+    failed = [check for check in analysis.checks if check.status == "failed"]
+    noisy = [check.title for check in failed if check.name in _ABOUT_THE_HOST]
+    wrong = [check.title for check in failed if check.name not in _ABOUT_THE_HOST]
+    if wrong:
+        count = words.plural(len(wrong), "integrity check")
+        text = f"{count} failed; do not use the numbers before reading why. What should hold: {'; '.join(wrong)}."
+        found.append(Banner("danger", text))
+    if noisy:
+        text = "The host was not quiet: what the database counted stands, times and the device's figures may not."
+        found.append(Banner("warning", f"{text} What did not hold: {'; '.join(noisy)}."))
     missing = sum(len(point.failures) for point in analysis.points)
     unrun = [analysis.short_label(point) for point in analysis.points if not point.records]
     if missing:

@@ -12,6 +12,7 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from bufferlab.report import words
 from bufferlab.report.model import Dot, Figure, PointsPlot, Series, TimePlot
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _label_mean(axes: Axes, dot: Dot, *, falling: bool) -> None:
     """The value stands on the side of its point where the line does not go."""
     top = max(dot.mean, dot.ci_high or dot.mean, *dot.runs)
     place: Any = {"xytext": (4, 7), "ha": "left"} if falling else {"xytext": (-4, 7), "ha": "right"}
-    axes.annotate(_label(dot.mean), (dot.x, top), textcoords="offset points", fontweight="bold", **place)
+    axes.annotate(words.number(dot.mean), (dot.x, top), textcoords="offset points", fontweight="bold", **place)
 
 
 def _beside(x: float, count: int, is_log: bool) -> list[float]:
@@ -184,10 +185,6 @@ def _tick(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:g}"
 
 
-def _label(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
 def _draw_times(plot: TimePlot) -> Canvas:
     rows, columns = len(plot.row_labels), len(plot.columns)
     figure = _canvas(max(5.0, 2.3 * columns), 2.1 * rows + 0.8)
@@ -202,12 +199,13 @@ def _draw_times(plot: TimePlot) -> Canvas:
             starts = [trace.window_start_s for trace in plot.traces[row][column] if trace.window_start_s is not None]
             if starts:
                 axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)
-            axes.set_ylim(bottom=0)
             axes.yaxis.set_major_formatter(lambda value, _: _tick(value))
             if row == 0:
                 axes.set_title(plot.columns[column], fontsize=_FONT_SIZE)
             if row == rows - 1:
                 axes.set_xlabel("Time (s)")
+        values = [value for traces in plot.traces[row] for trace in traces for value in trace.values if value]
+        grid[row][0].set_ylim(0, 1.08 * max(values, default=1.0))
         grid[row][0].set_ylabel(plot.row_labels[row])
     return figure
 

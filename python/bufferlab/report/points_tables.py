@@ -52,7 +52,12 @@ def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
 
 def per_new_order(analysis: Analysis) -> Table:
     """The table of the sweep: counts per New-Order with intervals, hit ratio and throughput."""
-    metrics = (*(f"{name}_per_new_order" for name in _IO), "page_gets_per_new_order", "hit_ratio", "new_orders_per_s")
+    first, rest = ("reads", "misses", "writes"), ("read_bytes", "write_bytes", "page_gets")
+    metrics = (
+        *(f"{name}_per_new_order" for name in first),
+        *("hit_ratio", "new_orders_per_s"),
+        *(f"{name}_per_new_order" for name in rest),
+    )
     caption = (
         "Means over the runs of a point with 95 % intervals for another run like them. "
         "Per New-Order divides by New-Orders completed, the 1 % rolled back included."
@@ -185,9 +190,8 @@ def parts_of_window(analysis: Analysis) -> Table | None:
                     value = FORMULAS[name].evaluate(window).value
                     if value is not None:
                         per_part.setdefault((name, place), []).append(value)
-        if used:
-            rows.append(_parts_row(_named(analysis, point), used, per_part))
-    if not rows:
+        rows.append(_parts_row(_named(analysis, point), used, per_part))
+    if not shares:
         return None
     heads = ("n", "Hit ratio, start", "50 %", "end", "Reads per New-Order, start", "50 %", "end")
     columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
