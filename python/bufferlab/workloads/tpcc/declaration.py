@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from bufferlab.workloads.declaration import Parameter, WorkloadDeclaration
 
-# Measured on SQLite files of 4 KiB pages loaded with 1 and 2 warehouses, indexes included: a warehouse's own rows, and the items all share.
+# Measured on SQLite files of 4 KiB pages loaded with 1 and 2 warehouses, indexes included:
+# a warehouse's own rows, and the items all share.
 _BYTES_PER_WAREHOUSE = 73_800_000
 _BYTES_OF_ITEMS = 7_400_000
 
