@@ -1,6 +1,6 @@
 # Shortcuts for people; `make help` lists them. The real work is in ./bufferlab, ./test and tools/.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt lock
+.PHONY: help setup run test lint bench fmt lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 10
@@ -16,6 +16,9 @@ test: ## exactly what CI runs
 
 lint: ## style, lints, types and layers, without the tests
 	./test --lint
+
+bench: ## what loading, driving and recording cost; docs/benchmarks.md has results
+	cargo bench --locked -p bufferlab-load --bench sqlite
 
 fmt: ## put Rust and Python into the project's format
 	cargo fmt --all

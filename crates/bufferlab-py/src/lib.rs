@@ -75,6 +75,12 @@ fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
 
+/// What decides a loaded SQLite file beside scale, seed and page size, as JSON: the schema's text, the loader's version.
+#[pyfunction]
+fn sqlite_load_recipe() -> PyResult<String> {
+    json_text(&outcome::LoadRecipe { schema_sql: loader::SCHEMA, loader_version: loader::LOADER_VERSION })
+}
+
 /// Version of the Rust core, recorded with every run.
 #[pyfunction]
 fn core_version() -> &'static str {
@@ -102,6 +108,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cancel, module)?)?;
     module.add_function(wrap_pyfunction!(check_direct_io, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;
+    module.add_function(wrap_pyfunction!(sqlite_load_recipe, module)?)?;
     module.add_function(wrap_pyfunction!(core_version, module)?)?;
     module.add_function(wrap_pyfunction!(resolve_device, module)?)?;
     module.add_function(wrap_pyfunction!(host_fingerprint, module)?)?;

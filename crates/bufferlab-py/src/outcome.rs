@@ -162,6 +162,15 @@ impl<F: FnMut(&LoadEvent)> LoadProgressEvents<F> {
     }
 }
 
+/// What decides a loaded file beside scale, seed and page size.
+#[derive(Serialize)]
+pub struct LoadRecipe {
+    /// Tables and indexes.
+    pub schema_sql: &'static str,
+    /// Everything else.
+    pub loader_version: u32,
+}
+
 /// What a trial of direct I/O showed.
 #[derive(Serialize)]
 pub struct DirectIoOutcome {

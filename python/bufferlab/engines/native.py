@@ -32,6 +32,10 @@ class Native(Protocol):
         """Version of the bundled SQLite."""
         ...
 
+    def sqlite_load_recipe(self) -> str:
+        """What decides a loaded SQLite file beside scale, seed and page size."""
+        ...
+
     def core_version(self) -> str:
         """Version of the core."""
         ...

@@ -21,6 +21,10 @@ use crate::failure::{Failure, FailureKind};
 /// The tables and indexes, as SQLite spells them.
 pub const SCHEMA: &str = include_str!("../../dialects/sqlite/tpcc/schema.sql");
 
+/// Version of everything that decides a loaded file beside its schema, scale, seed and page size: the population and
+/// the order and manner of writing it. Raise it when any of them changes, or cached databases will be taken for new.
+pub const LOADER_VERSION: u32 = 1;
+
 /// What to load, and where.
 pub struct Load {
     /// The file to create; must not exist.

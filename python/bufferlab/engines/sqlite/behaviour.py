@@ -5,6 +5,7 @@ The database header is read as sqlite.org/fileformat2.html (1.3) describes it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from collections.abc import Mapping
@@ -51,12 +52,13 @@ class SqliteBehaviour:
         return checks
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Page size, versions of SQLite and of the loader, and the workload's scale and seed."""
-        found = self.find()
+        """Page size, SQLite's version, the schema and the loader, and the workload's scale and seed."""
+        recipe = json.loads(native().sqlite_load_recipe())
         return {
             "engine": "sqlite",
-            "engine_version": found.version,
-            "core_version": found.core_version,
+            "engine_version": self.find().version,
+            "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
+            "loader_version": recipe["loader_version"],
             "page_size_bytes": knobs["page_size_bytes"],
             "workload": dict(workload),
         }
