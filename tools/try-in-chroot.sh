@@ -109,6 +109,7 @@ mount --bind "$tree" "$tree"
 mount --rbind /dev "$tree/dev"
 mount -t proc proc "$tree/proc"
 mount --rbind /sys "$tree/sys"
+# As Debian 13 does: whoever needs a disk must not take /tmp for one.
 mount -t tmpfs tmpfs "$tree/tmp"
 mount --bind "$cache/apt" "$tree/var/cache/apt/archives"
 mount --bind "$cache/user" "$tree/root/.cache"
