@@ -10,6 +10,8 @@ use bufferlab_load::sqlite::direct_io::{DirectIo, filesystem_name};
 use bufferlab_load::sqlite::engine::Actual;
 use bufferlab_load::sqlite::loader::{LoadProgress, Loaded};
 use bufferlab_load::sqlite::run::{Finished, TypeLatency};
+use bufferlab_workload::tpcc::InputCounts;
+use bufferlab_workload::tpcc::random::NuRandConstants;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -49,6 +51,40 @@ struct Clock {
     monotonic_start_ns: u64,
 }
 
+/// What TPC-C drew from its seeds: constants, and how often each choice came up, over warm-up and window.
+#[derive(Serialize)]
+struct Drawn {
+    nurand_c_load_last_name: u32,
+    nurand_c_run_last_name: u32,
+    nurand_c_customer_id: u32,
+    nurand_c_item_id: u32,
+    new_orders: u64,
+    unused_items: u64,
+    order_lines: u64,
+    remote_lines: u64,
+    payments: u64,
+    remote_payments: u64,
+    payments_by_name: u64,
+}
+
+impl Drawn {
+    fn new(constants: &NuRandConstants, inputs: &InputCounts) -> Self {
+        Drawn {
+            nurand_c_load_last_name: constants.load_last_name,
+            nurand_c_run_last_name: constants.run_last_name,
+            nurand_c_customer_id: constants.run_customer_id,
+            nurand_c_item_id: constants.run_item_id,
+            new_orders: inputs.new_orders,
+            unused_items: inputs.unused_items,
+            order_lines: inputs.order_lines,
+            remote_lines: inputs.remote_lines,
+            payments: inputs.payments,
+            remote_payments: inputs.remote_payments,
+            payments_by_name: inputs.payments_by_name,
+        }
+    }
+}
+
 /// A finished run.
 #[derive(Serialize)]
 pub struct RunOutcome {
@@ -58,6 +94,7 @@ pub struct RunOutcome {
     measured: Measured,
     latency: Vec<Latency>,
     delivered_orders: Vec<(u32, u32, u64)>,
+    drawn: Drawn,
     engine_version: &'static str,
     clock: Clock,
 }
@@ -97,6 +134,7 @@ impl From<Finished> for RunOutcome {
             measured: Measured { seconds: finished.measured.seconds, transactions: finished.measured.transactions },
             latency: finished.latencies.into_iter().map(Latency::from).collect(),
             delivered_orders: finished.delivered_orders,
+            drawn: Drawn::new(&finished.constants, &finished.inputs),
             engine_version: rusqlite::version(),
             clock: Clock { wall_start: finished.clock.wall_utc, monotonic_start_ns: finished.clock.monotonic_ns },
         }

@@ -212,6 +212,7 @@ def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[
     gathered.run |= {
         "engine_version": result["engine_version"],
         "knobs_actual": actual,
+        "workload": {**gathered.run["workload"], "drawn": result.get("drawn")},
         "actual_key": actual_key(
             engine=setting.engine.name,
             engine_version=result["engine_version"],

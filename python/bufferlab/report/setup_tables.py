@@ -98,7 +98,8 @@ def _difference(asked: str, actual: Any, run: Mapping[str, Any]) -> str | None:
 
 def _workload(analysis: Analysis) -> Table:
     run = analysis.runs[0].run
-    rows = list(_pairs(run["workload"]))
+    rows = list(_pairs({name: value for name, value in run["workload"].items() if name != "drawn"}))
+    rows += _drawn(analysis)
     grown = [
         other.run["database"]["bytes_end"] - other.run["database"]["bytes_start"]
         for other in analysis.runs
@@ -112,3 +113,24 @@ def _workload(analysis: Analysis) -> Table:
     rows += [Row((f"version of {name}", version)) for name, version in run["versions"].items()]
     rows.append(Row(("seed of the design", str(analysis.sweep.plan.get("seed", "not recorded")))))
     return Table("workload", "Workload and versions", _PAIR, tuple(rows))
+
+
+#: What a workload drew, as shares: count, what it is a share of, how a report names it.
+_DRAWN_SHARES = (
+    ("unused_items", "new_orders", "New-Orders that roll back (1 % asked)"),
+    ("remote_lines", "order_lines", "order lines from another warehouse (1 % asked)"),
+    ("remote_payments", "payments", "payments at another warehouse (15 % asked)"),
+    ("payments_by_name", "payments", "payments by last name (60 % asked)"),
+)
+
+
+def _drawn(analysis: Analysis) -> list[Row]:
+    """The shares that the specification asks for, as drawn over all runs and warm-ups."""
+    drawn = [counts for run in analysis.runs if (counts := run.run["workload"].get("drawn"))]
+    rows = []
+    for part, whole, name in _DRAWN_SHARES:
+        total = sum(counts.get(whole, 0) for counts in drawn)
+        if total:
+            share = sum(counts.get(part, 0) for counts in drawn) / total
+            rows.append(Row((name, f"{100 * share:.2f} % of {total:,}")))
+    return rows

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bufferlab_probe::{CpuProbe, DeviceProbe, DriverThread, MemoryProbe, ProcessProbe, Reading, clock};
-use bufferlab_workload::tpcc::{TpccConfig, TpccDriver, statements::STATEMENTS};
+use bufferlab_workload::tpcc::random::NuRandConstants;
+use bufferlab_workload::tpcc::statements::STATEMENTS;
+use bufferlab_workload::tpcc::{InputCounts, TpccConfig, TpccDriver};
 
 use super::client::SqliteClient;
 use super::engine::{Actual, Engine};
@@ -97,6 +99,10 @@ pub struct Finished {
     pub latencies: Vec<TypeLatency>,
     /// Orders delivered since the load: (warehouse, district, orders), for consistency condition 11.
     pub delivered_orders: Vec<(u32, u32, u64)>,
+    /// The constants of NURand that the workload drew from its seeds (2.1.6.1).
+    pub constants: NuRandConstants,
+    /// What the workload drew, over warm-up and window.
+    pub inputs: InputCounts,
     /// When the run's clock was started.
     pub clock: clock::Anchor,
 }
@@ -144,6 +150,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     })?;
     let latencies = session.latencies();
     let delivered_orders = delivered_orders(session.driver.workload());
+    let (constants, inputs) = (*session.driver.workload().constants(), *session.driver.workload().input_counts());
     session.enter(Phase::Closing, 0);
     session.close()?;
     Ok(Finished {
@@ -155,6 +162,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         measured: measured.window,
         latencies,
         delivered_orders,
+        constants,
+        inputs,
         clock: anchor,
     })
 }
