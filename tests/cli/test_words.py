@@ -97,7 +97,8 @@ def test_every_error_of_a_file_is_told_at_once_with_its_line(bench: Bench) -> No
     (bench.root / "wrong.toml").write_text(TOML_WITH_ERRORS)
     ended = bench.bufferlab("run", bench.root / "wrong.toml")
     assert ended.code == 2
-    snapshot("error-many", ended.err.replace(f"{bench.root}/", ""))
+    # The path is told as seen from the working directory, which need not hold the test's own.
+    snapshot("error-many", re.sub(r"(where: ).*?(wrong\.toml)", r"\1\2", ended.err))
 
 
 def test_an_error_is_also_an_object_with_json(bench: Bench) -> None:

@@ -74,7 +74,9 @@ def run(arguments: Sequence[str]) -> int:
     # Outside a sweep, which has its own way to stop, SIGTERM ends a command as Ctrl-C does.
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:
-        return int(group.main(list(arguments), prog_name="bufferlab", standalone_mode=False) or 0)
+        code = int(group.main(list(arguments), prog_name="bufferlab", standalone_mode=False) or 0)
+        sys.stdout.flush()  # Here, where a reader that has left is understood, and not when Python ends.
+        return code
     except BufferlabError as error:
         return _show(error, debug, as_json)
     except click.UsageError as error:
