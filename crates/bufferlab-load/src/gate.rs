@@ -5,8 +5,6 @@
 //! when demand misses no longer move (what is left are compulsory misses of a growing database). Filling may happen
 //! ahead of the transactions, by reading the tables once. Pure: no clock, no engine.
 
-use std::collections::VecDeque;
-
 /// How a warm-up ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateEnd {
@@ -30,8 +28,10 @@ impl GateEnd {
     }
 }
 
-/// Windows compared for flatness: this many older ones against as many newer ones.
-const HALF: usize = 5;
+/// Fewest windows that are compared, older half against newer half.
+const MIN_WINDOWS: usize = 20;
+/// The compared windows must have replaced this part of the pool ...
+const REPLACED_PART: u64 = 16;
 /// A change by less than this share of the level counts as flat.
 const FLAT_SHARE: f64 = 0.05;
 
@@ -39,16 +39,17 @@ const FLAT_SHARE: f64 = 0.05;
 #[derive(Debug)]
 pub struct Gate {
     frames: u64,
+    window_transactions: u64,
     misses: u64,
-    /// Misses of the last windows, oldest first.
-    windows: VecDeque<u64>,
+    /// Misses of every window, oldest first.
+    windows: Vec<u64>,
 }
 
 impl Gate {
-    /// A gate for a pool of `frames`.
+    /// A gate for a pool of `frames`, fed every `window_transactions`.
     #[must_use]
-    pub fn new(frames: u64) -> Self {
-        Gate { frames, misses: 0, windows: VecDeque::with_capacity(2 * HALF) }
+    pub fn new(frames: u64, window_transactions: u64) -> Self {
+        Gate { frames, window_transactions, misses: 0, windows: Vec::new() }
     }
 
     /// Takes the misses of reading tables into the pool before the first transaction: they fill it, and no more.
@@ -59,15 +60,12 @@ impl Gate {
     /// Takes the demand misses of one more window; answers how the warm-up ended, if it has.
     pub fn window(&mut self, misses: u64) -> Option<GateEnd> {
         self.misses += misses;
-        if self.windows.len() == 2 * HALF {
-            self.windows.pop_front();
-        }
-        self.windows.push_back(misses);
+        self.windows.push(misses);
         // Each miss takes a frame: the first `frames` of them fill the pool, the next turn it over.
         if self.misses >= 2 * self.frames {
             return Some(GateEnd::PoolTurnover);
         }
-        (self.windows.len() == 2 * HALF && self.is_flat()).then_some(GateEnd::FlatMisses)
+        self.last_span().is_some_and(is_flat).then_some(GateEnd::FlatMisses)
     }
 
     /// Misses so far that count towards filling and turnover.
@@ -76,16 +74,33 @@ impl Gate {
         self.misses
     }
 
-    /// The newer half differs from the older by no more than 5 % of the level, or than chance explains.
+    /// The latest windows that are long enough to show a trend, if there are enough of them.
     ///
-    /// Counts of misses scatter like Poisson counts or more; one standard error of the difference is added to the
-    /// tolerance, so that a level of a few misses a window can be called flat at all.
-    fn is_flat(&self) -> bool {
-        let older: u64 = self.windows.iter().take(HALF).sum();
-        let newer: u64 = self.windows.iter().skip(HALF).sum();
-        let noise = ((older + newer) as f64).sqrt();
-        older.abs_diff(newer) as f64 <= FLAT_SHARE * newer as f64 + noise
+    /// A trend shows as pages are replaced, so the span grows with the pool: it has replaced a sixteenth of the frames,
+    /// or, where hardly anything is missed, it has as many transactions as there are frames.
+    fn last_span(&self) -> Option<&[u64]> {
+        let mut replaced = 0;
+        for (length, &misses) in (1..).zip(self.windows.iter().rev()) {
+            replaced += misses;
+            let long =
+                REPLACED_PART * replaced >= self.frames || length as u64 * self.window_transactions >= self.frames;
+            if length >= MIN_WINDOWS && length % 2 == 0 && long {
+                return Some(&self.windows[self.windows.len() - length..]);
+            }
+        }
+        None
     }
+}
+
+/// The newer half differs from the older by no more than 5 % of the level, or than chance explains.
+///
+/// Counts of misses scatter like Poisson counts or more; one standard error of the difference is added to the
+/// tolerance, so that a level of a few misses a window can be called flat at all.
+fn is_flat(windows: &[u64]) -> bool {
+    let (older, newer) = windows.split_at(windows.len() / 2);
+    let (older, newer) = (older.iter().sum::<u64>(), newer.iter().sum::<u64>());
+    let noise = ((older + newer) as f64).sqrt();
+    older.abs_diff(newer) as f64 <= FLAT_SHARE * newer as f64 + noise
 }
 
 #[cfg(test)]
@@ -93,7 +108,7 @@ mod tests {
     use super::*;
 
     fn end_of(frames: u64, misses: impl IntoIterator<Item = u64>) -> Option<(usize, GateEnd)> {
-        let mut gate = Gate::new(frames);
+        let mut gate = Gate::new(frames, 500);
         misses.into_iter().enumerate().find_map(|(window, misses)| Some((window, gate.window(misses)?)))
     }
 
@@ -106,32 +121,43 @@ mod tests {
     #[test]
     fn a_pool_that_never_fills_is_warm_when_misses_stop_falling() {
         let exponential = (0..).map(|k| (2000.0 * (-f64::from(k) / 8.0).exp()) as u64 + 40);
-        let (window, end) = end_of(1_000_000, exponential.take(500)).expect("it ends");
+        let (window, end) = end_of(30_000, exponential.take(500)).expect("it ends");
         assert_eq!(end, GateEnd::FlatMisses);
         // After five time constants 0.7 % of the transient is left: 14 of 2000 beside a level of 40.
-        assert!((30..60).contains(&window), "ended at window {window}");
+        assert!((40..120).contains(&window), "ended at window {window}");
+    }
+
+    #[test]
+    fn a_larger_pool_is_watched_for_longer() {
+        // The same relative drift, spread over ten times as many transactions.
+        let drifting = |slowness: f64| (0..).map(move |k| (100.0 - 40.0 * (-f64::from(k) / slowness).exp()) as u64);
+        let (small, _) = end_of(30_000, drifting(10.0).take(1000)).expect("it ends");
+        let (large, _) = end_of(300_000, drifting(100.0).take(1000)).expect("it ends");
+        assert!(large > 5 * small, "{large} windows against {small}");
     }
 
     #[test]
     fn steadily_falling_misses_are_not_flat() {
-        assert_eq!(end_of(1_000_000, (0..40).map(|k| 10_000 - 240 * k)), None);
+        assert_eq!(end_of(1_000_000, (0..80).map(|k| 10_000 - 120 * k)), None);
+    }
+
+    #[test]
+    fn rising_misses_are_not_flat() {
+        assert_eq!(end_of(1_000_000, (0..60).map(|k| 1_000 + 240 * k)), None);
     }
 
     #[test]
     fn a_pool_that_was_filled_before_still_has_to_turn_over_once() {
-        let mut gate = Gate::new(1000);
+        let mut gate = Gate::new(1000, 500);
         gate.prefill(50_000);
         assert_eq!(gate.window(999), None);
         assert_eq!(gate.window(1), Some(GateEnd::PoolTurnover));
     }
 
     #[test]
-    fn rising_misses_are_not_flat() {
-        assert_eq!(end_of(1_000_000, (0..40).map(|k| 1_000 + 240 * k)), None);
-    }
-
-    #[test]
-    fn a_pool_that_holds_everything_is_warm_when_nothing_is_missed() {
-        assert_eq!(end_of(1_000_000, [5, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some((11, GateEnd::FlatMisses)));
+    fn a_pool_that_holds_everything_is_warm_when_nothing_has_been_missed_for_long() {
+        let misses = [5, 3].into_iter().chain([0; 100]);
+        // 30,000 transactions are 60 windows, and the two that missed must have left them.
+        assert_eq!(end_of(30_000, misses), Some((61, GateEnd::FlatMisses)));
     }
 }

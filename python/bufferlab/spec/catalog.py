@@ -1,6 +1,6 @@
 """Where built-in experiments are found: folders that hold an experiment.toml.
 
-In a checkout they live in experiments/ at the root; a wheel carries them as bufferlab/_experiments.
+They live in experiments/ at the root of the checkout, where an editable installation finds them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from bufferlab.errors import SpecError
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 SEARCH_PATH: tuple[Path, ...] = (
-    _PACKAGE / "_experiments",
-    # An editable installation: <checkout>/python/bufferlab.
+    # <checkout>/python/bufferlab.
     _PACKAGE.parent.parent / "experiments",
 )
 FILE_NAME = "experiment.toml"

@@ -212,7 +212,7 @@ impl Session<'_> {
         let mut measured = Measured::default();
         self.enter(Phase::WarmUp, self.job.warm_up.transactions);
         let begun = Instant::now();
-        let mut gate = Gate::new(self.job.knobs.pool_frames);
+        let mut gate = Gate::new(self.job.knobs.pool_frames, GATE_WINDOW);
         measured.gate = self.warm_up(&mut gate, begun)?;
         measured.warm_up_misses = gate.misses();
         measured.warm_up = self.part(begun);
