@@ -16,6 +16,9 @@ RUN: dict[str, int] = {
 EXCUSED: dict[str, str] = {
     "./test": "the command that runs these tests",
     "./test --lint": "a part of the command that runs these tests",
+    "make bench": "takes a minute alone on the machine; its small size runs with cargo test",
+    "./bufferlab run buffer-size --warehouses 20 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% "
+    "--repetitions 2 --transactions 30000": "takes a quarter of an hour and 4 GB of disk",
     "./bufferlab run buffer-size": "takes five minutes; its --quick form is run by tests/cli",
     "./bufferlab run buffer-size --quick": "run by tests/cli, with a folder of its own for the results",
     "./bufferlab run buffer-size --full": "takes hours; its --dry-run is run by tests/cli",
