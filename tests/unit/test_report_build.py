@@ -50,6 +50,11 @@ def test_the_claimed_range_holds_the_planted_truth(ordinary: Report) -> None:
     assert 0.970 <= planted <= 0.973
 
 
+def test_misses_that_the_log_served_are_said_as_their_share(ordinary: Report) -> None:
+    # The synthetic runs miss 2 % more than they read.
+    assert any("write-ahead log served up to 2.0 % of the misses" in limit for limit in ordinary.limits)
+
+
 def test_every_step_has_a_verdict(ordinary: Report) -> None:
     assert ordinary.steps is not None
     assert [row.cells[0] for row in ordinary.steps.rows] == ["5 % → 10 %", "10 % → 20 %", "20 % → 40 %", "40 % → 80 %"]
