@@ -210,7 +210,7 @@ def _settings(analysis: Analysis) -> list[str]:
     served = max((_served_by_log(run) for run in analysis.runs), default=0.0)
     if served > LOG_SHARE_WORTH_SAYING:
         found.append(
-            f"The write-ahead log served up to {words.share(served)} of the misses: a second cache by the pool."
+            f"The write-ahead log served up to {words.share(served)} of the misses: a second cache beside the pool."
         )
     return found
 
