@@ -70,7 +70,7 @@ impl Failure {
                 (FailureKind::Environment, "choose a directory that this user can write")
             }
             Some(libc::ENOENT) => (FailureKind::Environment, "check the path"),
-            _ => (FailureKind::Io, "look at the kernel log (dmesg) for the device's own words"),
+            _ => (FailureKind::Io, DEVICE_ERROR_HINT),
         };
         Failure::new(kind, format!("{action}: {error}"), path.display().to_string(), hint)
     }
@@ -80,7 +80,7 @@ impl Failure {
     pub fn from_client(error: &ClientError, place: &Path) -> Self {
         let (kind, hint) = match error {
             ClientError::DiskFull { .. } => (FailureKind::FullDisk, FULL_DISK_HINT),
-            ClientError::Lost { .. } => (FailureKind::Io, "look at the kernel log (dmesg) for the device's own words"),
+            ClientError::Lost { .. } => (FailureKind::Io, DEVICE_ERROR_HINT),
             ClientError::Data { .. } => {
                 (FailureKind::Data, "the database is not the one that was loaded: load it again")
             }
@@ -92,7 +92,12 @@ impl Failure {
     }
 }
 
-const FULL_DISK_HINT: &str = "free some space, or name a directory on another disk with --data-dir";
+/// What to try when the disk is full.
+pub(crate) const FULL_DISK_HINT: &str = "free some space, or name a directory on another disk with --data-dir";
+/// What to try when the device answers with an error.
+pub(crate) const DEVICE_ERROR_HINT: &str = "look at the kernel log (dmesg) for the device's own words";
+/// What to try when a loaded database is damaged or another one.
+pub(crate) const RELOAD_HINT: &str = "remove the cached database; it will be loaded again";
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,7 +18,7 @@ use super::knobs::{IoChoice, Pcache, SqliteKnobs, Synchronous};
 use super::pcache;
 use super::pool::PoolCounters;
 use super::vfs::{IoMode, Vfs, VfsCounters};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind, RELOAD_HINT};
 
 /// An open database, ready for transactions.
 pub struct Engine {
@@ -294,17 +294,14 @@ fn sqlite_failure(action: &str, path: &Path, vfs: &Vfs, error: &rusqlite::Error)
     let what = format!("{action}: {error}{cause}");
     let place = path.display().to_string();
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DiskFull) => {
-            let hint = "free some space, or name a directory on another disk with --data-dir";
-            Failure::new(FailureKind::FullDisk, what, place, hint)
-        }
+        Some(rusqlite::ErrorCode::DiskFull) => Failure::new(FailureKind::FullDisk, what, place, FULL_DISK_HINT),
         Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
-            Failure::new(FailureKind::Data, what, place, "remove the cached database; it will be loaded again")
+            Failure::new(FailureKind::Data, what, place, RELOAD_HINT)
         }
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
             Failure::new(FailureKind::Environment, what, place, "another program has this database open: close it")
         }
-        _ => Failure::new(FailureKind::Io, what, place, "look at the kernel log (dmesg) for the device's own words"),
+        _ => Failure::new(FailureKind::Io, what, place, DEVICE_ERROR_HINT),
     }
 }
 
@@ -313,9 +310,8 @@ fn check_header(path: &Path, page_size: PageSize) -> Result<(), Failure> {
     let place = path.display().to_string();
     let mut header = [0u8; 100];
     let mut file = File::open(path).map_err(|error| Failure::from_io("opening the database", path, &error))?;
-    let reload = "remove the cached database; it will be loaded again";
     if file.read_exact(&mut header).is_err() || &header[..16] != b"SQLite format 3\0" {
-        return Err(Failure::new(FailureKind::Data, "this file is not a SQLite database", place, reload));
+        return Err(Failure::new(FailureKind::Data, "this file is not a SQLite database", place, RELOAD_HINT));
     }
     // Offset 16: the page size, big-endian; 1 stands for 65,536 (file format, section 1.3.2).
     let stored = match u16::from_be_bytes([header[16], header[17]]) {
@@ -324,7 +320,7 @@ fn check_header(path: &Path, page_size: PageSize) -> Result<(), Failure> {
     };
     if stored != page_size.bytes() {
         let what = format!("this database has pages of {stored} bytes, not {page_size}");
-        return Err(Failure::new(FailureKind::Data, what, place, reload));
+        return Err(Failure::new(FailureKind::Data, what, place, RELOAD_HINT));
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 
 use super::statement::{SqliteError, Statement};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 
 /// The tables and indexes, as SQLite spells them.
 pub const SCHEMA: &str = include_str!("../../dialects/sqlite/tpcc/schema.sql");
@@ -162,13 +162,11 @@ impl WriteError {
             }
             WriteError::Sqlite(error) => {
                 let (kind, hint) = match error.primary_code() {
-                    rusqlite::ffi::SQLITE_FULL => {
-                        (FailureKind::FullDisk, "free some space, or name a directory on another disk with --data-dir")
-                    }
+                    rusqlite::ffi::SQLITE_FULL => (FailureKind::FullDisk, FULL_DISK_HINT),
                     rusqlite::ffi::SQLITE_CANTOPEN | rusqlite::ffi::SQLITE_READONLY => {
                         (FailureKind::Environment, "choose a directory that exists and that this user can write")
                     }
-                    _ => (FailureKind::Io, "look at the kernel log (dmesg) for the device's own words"),
+                    _ => (FailureKind::Io, DEVICE_ERROR_HINT),
                 };
                 Failure::new(kind, error.message, place, hint)
             }
