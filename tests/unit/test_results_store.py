@@ -40,6 +40,32 @@ def test_a_published_run_comes_back_as_it_was_written(sweep: SweepFolder) -> Non
     assert reopened.experiment == "buffer-size"
 
 
+def test_a_run_of_before_open_loop_and_phases_is_read_as_closed_and_without_them(sweep: SweepFolder) -> None:
+    file = sweep.runs()[0].folder / "run.json"
+    document = json.loads(file.read_text())
+    del document["seal"], document["load"], document["phases"], document["database"]["shape"]
+    file.write_text(json.dumps({**document, "seal": store._seal(document)}))
+    old = next(record.run for record in sweep.runs() if record.folder == file.parent)
+    assert old["load"]["mode"] == "closed"
+    assert old["phases"] == []
+    assert old["database"]["shape"] is None
+
+
+def test_the_load_the_phases_and_the_shape_of_a_run_come_back(sweep: SweepFolder) -> None:
+    load = {"mode": "open", "rate_per_s": 250.0, "arrivals": "poisson", "patience_s": 10.0}
+    phases = [{"name": "range_scan", "transactions": 400, "seconds": 2.5}]
+    tree = {
+        "name": "sbtest1", "table": "sbtest1", "kind": "table", "rows": 30, "leaf_pages": 2, "interior_pages": 1,
+        "overflow_pages": 0, "height": 2, "level_pages": [1, 2], "payload_bytes": 5700, "unused_bytes": 900,
+    }  # fmt: skip
+    shape = {"page_size_bytes": 4096, "pages": 4, "free_pages": 0, "trees": [tree]}
+    run = a_run(sweep)
+    run |= {"load": load, "phases": phases, "database": {**run["database"], "shape": shape}}
+    sweep.publish_run(run, [], [], "")
+    (stored,) = (record.run for record in sweep.runs() if record.run_id == run["run_id"])
+    assert (stored["load"], stored["phases"], stored["database"]["shape"]) == (load, phases, shape)
+
+
 def test_counters_stay_exact_integers_beyond_what_a_float_holds(sweep: SweepFolder) -> None:
     exact = 2**53 + 1
     rows = [

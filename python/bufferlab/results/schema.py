@@ -80,12 +80,56 @@ class Measured(_Strict):
     transactions: int = Field(ge=0)
 
 
+class Load(_Strict):
+    """How transactions were asked for: one after another (closed), or at a rate whatever the database does (open)."""
+
+    mode: Literal["closed", "open"] = "closed"
+    rate_per_s: float | None = Field(default=None, gt=0)
+    arrivals: Literal["poisson", "constant"] | None = None
+    patience_s: float | None = Field(default=None, gt=0)
+
+
+class PhaseDone(_Strict):
+    """A script run after the measured window on the same warm database, between two edges of its own."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    transactions: int = Field(ge=0)
+    seconds: float = Field(ge=0)
+
+
+class Tree(_Strict):
+    """One b-tree of the loaded database: a table's rows or an index, by its pages."""
+
+    name: str
+    table: str
+    kind: Literal["table", "index"]
+    rows: int | None = Field(default=None, ge=0)
+    leaf_pages: int = Field(ge=0)
+    interior_pages: int = Field(ge=0)
+    overflow_pages: int = Field(ge=0)
+    height: int = Field(ge=0)
+    level_pages: list[int]
+    """Pages of each level, the root's first."""
+    payload_bytes: int = Field(ge=0)
+    unused_bytes: int = Field(ge=0)
+
+
+class Shape(_Strict):
+    """The trees of the loaded database, before any run."""
+
+    page_size_bytes: int = Field(gt=0)
+    pages: int = Field(ge=0)
+    free_pages: int = Field(ge=0)
+    trees: list[Tree]
+
+
 class Database(_Strict):
-    """Size of the database file after the load and at both edges of the measured window."""
+    """Size of the database file after the load and at both edges of the measured window; its shape after the load."""
 
     bytes_loaded: int = Field(ge=0)
     bytes_start: int | None = Field(default=None, ge=0)
     bytes_end: int | None = Field(default=None, ge=0)
+    shape: Shape | None = None
 
 
 class Condition(_Strict):
@@ -145,7 +189,10 @@ class Run(_Strict):
     host: str = ""
     versions: dict[str, str] = {}
     warm_up: WarmUp | None = None
+    load: Load = Load()
+    """Runs of before there was an open loop do not say it, and were closed."""
     measured: Measured | None = None
+    phases: list[PhaseDone] = []
     database: Database | None = None
     consistency: Consistency | None = None
     integrity: list[IntegrityRow] = []
