@@ -3,9 +3,11 @@
 
 mod mounted;
 mod probe;
+mod stack;
 mod sysfs;
 
 pub use probe::DeviceProbe;
+pub use stack::Disk;
 
 use serde::Serialize;
 use std::fs;
@@ -32,6 +34,10 @@ pub struct Device {
     pub scheduler: Option<String>,
     /// How far the kernel reads ahead on buffered sequential reads.
     pub read_ahead_bytes: Option<u64>,
+    /// For a stacked device (device mapper, md, loop): its layers from the top, each named with what it is.
+    pub layers: Vec<String>,
+    /// For a stacked device: the whole disks that do its work.
+    pub disks: Vec<Disk>,
     /// Why there is no device.
     pub reason: Option<String>,
 }

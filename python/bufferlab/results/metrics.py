@@ -131,6 +131,18 @@ device_flushes         | requests | lower   | flush requests completed
 device_flush_ms        | ms       | lower   | time of all flushes
 """
 
+# The same work as the stacked device's, seen below it: never to be added to the device's own counters.
+_DISK_COUNTERS = """
+disk_reads       | requests | lower   | read requests completed by a disk below a stacked device (LVM, dm-crypt, md, loop)
+disk_read_bytes  | bytes    | lower   | bytes read by a disk below a stacked device
+disk_read_ms     | ms       | lower   | time of the reads of a disk below a stacked device
+disk_writes      | requests | lower   | write requests completed by a disk below a stacked device
+disk_write_bytes | bytes    | lower   | bytes written by a disk below a stacked device
+disk_write_ms    | ms       | lower   | time of the writes of a disk below a stacked device
+disk_busy_ms     | ms       | lower   | time with a request in flight at a disk below a stacked device
+disk_queue_ms    | ms       | lower   | time weighted by the requests in flight at a disk below a stacked device
+"""
+
 _MEMORY_GAUGES = """
 memory_total_bytes     | bytes | neither | memory of the host
 memory_free_bytes      | bytes | neither | memory no one uses
@@ -167,6 +179,7 @@ _RAW_LIST = [
     *_raw("process", _PROC_SELF, "counter", _PROCESS_COUNTERS),
     *_raw("process", _PROC_SELF, "gauge", "resident_bytes | bytes | neither | resident memory of the worker"),
     *_raw("device", "/proc/diskstats, the whole disk that holds the data", "counter", _DEVICE_COUNTERS),
+    *_raw("device", "/proc/diskstats, each disk below a stacked device", "counter", _DISK_COUNTERS),
     *_raw("device", "/proc/diskstats", "gauge", "device_in_flight | requests | lower | requests in flight"),
     *_raw("cpu", "/proc/stat", "counter", _CPU_COUNTERS),
     *_raw("memory", "/proc/meminfo and /proc/stat", "gauge", _MEMORY_GAUGES),

@@ -1,7 +1,7 @@
 //! The device's counters at each sample, with times in the kernel's milliseconds and sizes in bytes.
 //! Does not compute iostat's averages (r_await, aqu-sz, %util): those are differences, made from the stored samples.
 
-use super::{Device, resolve};
+use super::{Device, Disk, resolve};
 use crate::parse::diskstats::{self, Column, DiskCounters, SECTOR_BYTES};
 use crate::proc_file::ProcFile;
 use crate::reading::{Probe, Reading};
@@ -31,9 +31,28 @@ const COUNTERS: [(&str, Column, u64); 16] = [
 ];
 const IN_FLIGHT: &str = "device_in_flight";
 
-/// Reads the line of one whole disk in /proc/diskstats.
+/// What is counted of each whole disk below a stacked device. Names of their own: the requests of the stack and of its
+/// disks are the same work seen twice, and must never be added up.
+const DISK_COUNTERS: [(&str, Column, u64); 8] = [
+    ("disk_reads", Column::Reads, 1),
+    ("disk_read_bytes", Column::ReadSectors, SECTOR_BYTES),
+    ("disk_read_ms", Column::ReadMs, 1),
+    ("disk_writes", Column::Writes, 1),
+    ("disk_write_bytes", Column::WriteSectors, SECTOR_BYTES),
+    ("disk_write_ms", Column::WriteMs, 1),
+    ("disk_busy_ms", Column::BusyMs, 1),
+    ("disk_queue_ms", Column::WeightedMs, 1),
+];
+
+/// Reads the line of one whole device in /proc/diskstats, and those of the disks below it when it is stacked.
 pub struct DeviceProbe {
     subject: Arc<str>,
+    target: Result<Target, Arc<str>>,
+    disks: Vec<DiskBelow>,
+}
+
+struct DiskBelow {
+    name: Arc<str>,
     target: Result<Target, Arc<str>>,
 }
 
@@ -54,7 +73,9 @@ impl DeviceProbe {
     /// A probe of a device already resolved.
     pub fn for_device(device: &Device) -> Self {
         let subject = device.name.as_deref().unwrap_or_default().into();
-        Self { subject, target: target(device) }
+        let below =
+            |disk: &Disk| DiskBelow { name: Arc::from(disk.name.as_str()), target: target(&Device::of_disk(disk)) };
+        Self { subject, target: target(device), disks: device.disks.iter().map(below).collect() }
     }
 
     fn push(&self, out: &mut Vec<Reading>, counters: &DiskCounters, no_column: &Arc<str>) {
@@ -94,6 +115,29 @@ impl Probe for DeviceProbe {
             Ok((counters, no_column)) => self.push(out, &counters, &no_column),
             Err(reason) => self.push_missing(out, &reason),
         }
+        for disk in &mut self.disks {
+            push_disk(out, &disk.name, &mut disk.target);
+        }
+    }
+}
+
+fn push_disk(out: &mut Vec<Reading>, name: &Arc<str>, target: &mut Result<Target, Arc<str>>) {
+    let counters = match target {
+        Ok(target) => target.read(),
+        Err(reason) => Err(Arc::clone(reason)),
+    };
+    out.extend(DISK_COUNTERS.map(|(metric, column, unit)| match &counters {
+        Ok((counters, no_column)) => match counters.get(column).and_then(|value| value.checked_mul(unit)) {
+            Some(count) => Reading::counter(NAME, metric, name, count as i64),
+            None => Reading::missing(NAME, metric, name, no_column),
+        },
+        Err(reason) => Reading::missing(NAME, metric, name, reason),
+    }));
+}
+
+impl Device {
+    fn of_disk(disk: &Disk) -> Self {
+        Device { name: Some(disk.name.clone()), major_minor: Some(disk.major_minor.clone()), ..Device::default() }
     }
 }
 
@@ -149,6 +193,24 @@ mod tests {
         assert_eq!(&*find("device_read_bytes").subject, "sda");
         assert_eq!(find("device_flushes").reason.as_deref(), Some("no column"));
         assert_eq!(find("device_in_flight").value, Some(0.0));
+    }
+
+    #[test]
+    fn the_disks_below_a_stacked_device_are_counted_under_names_of_their_own() {
+        let disk = |name: &str, number: &str| Disk { name: name.into(), major_minor: number.into() };
+        let device = Device {
+            name: Some("dm-0".into()),
+            major_minor: Some("4095:0".into()),
+            disks: vec![disk("gone1", "4095:1"), disk("gone2", "4095:2")],
+            ..Device::default()
+        };
+        let mut out = Vec::new();
+        DeviceProbe::for_device(&device).sample(&mut out);
+        let of_disks: Vec<_> = out.iter().filter(|reading| reading.metric.starts_with("disk_")).collect();
+        assert_eq!(of_disks.len(), 2 * DISK_COUNTERS.len());
+        assert!(of_disks.iter().all(|reading| ["gone1", "gone2"].contains(&&*reading.subject)));
+        assert!(out.iter().filter(|reading| reading.metric.starts_with("device_")).all(|r| &*r.subject == "dm-0"));
+        assert_eq!(of_disks[0].reason.as_deref(), Some("gone1 (4095:1) is not in /proc/diskstats"));
     }
 
     #[test]

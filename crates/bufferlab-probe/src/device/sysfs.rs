@@ -1,7 +1,7 @@
 //! Block devices as /sys shows them: from a number to the whole disk and its properties.
 //! Follows Documentation/ABI/stable/sysfs-block. The root is a parameter, so that tests bring their own tree.
 
-use super::Device;
+use super::{Device, stack};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,28 +15,38 @@ impl Sysfs {
         Self { root: "/sys".into() }
     }
 
+    /// The directory of the device with these numbers.
+    pub(super) fn directory(&self, major: u32, minor: u32) -> Option<PathBuf> {
+        self.root.join(format!("dev/block/{major}:{minor}")).canonicalize().ok()
+    }
+
+    /// A partition's directory lies inside its disk's; only partitions have a file of that name.
+    pub(super) fn whole_disk(&self, directory: &Path) -> PathBuf {
+        match directory.parent() {
+            Some(parent) if directory.join("partition").exists() => parent.to_path_buf(),
+            _ => directory.to_path_buf(),
+        }
+    }
+
     /// The whole disk of the device with these numbers.
     pub(super) fn describe(&self, major: u32, minor: u32) -> Device {
-        let link = self.root.join(format!("dev/block/{major}:{minor}"));
-        let Ok(directory) = link.canonicalize() else {
+        let Some(directory) = self.directory(major, minor) else {
+            let link = self.root.join(format!("dev/block/{major}:{minor}"));
             return Device::none(format!("{} is not there for device {major}:{minor}", link.display()));
         };
-        // A partition's directory lies inside its disk's; only partitions have a file of that name.
-        let (disk, partition) = match directory.parent() {
-            Some(parent) if directory.join("partition").exists() => (parent.to_path_buf(), kernel_name(&directory)),
-            _ => (directory, None),
-        };
-        Device {
+        let disk = self.whole_disk(&directory);
+        let device = Device {
             name: kernel_name(&disk),
-            partition,
+            partition: (disk != directory).then(|| kernel_name(&directory)).flatten(),
             major_minor: text(&disk.join("dev")),
             model: text(&disk.join("device/model")).or_else(|| text(&disk.join("dm/name"))),
             logical_block_size_bytes: number(&disk.join("queue/logical_block_size")),
             rotational: number(&disk.join("queue/rotational")).map(|flag| flag != 0),
             scheduler: text(&disk.join("queue/scheduler")).map(|line| chosen(&line)),
             read_ahead_bytes: number(&disk.join("queue/read_ahead_kb")).map(|kib| kib * 1024),
-            reason: None,
-        }
+            ..Device::default()
+        };
+        device.with_stack(stack::below(self, &disk))
     }
 
     /// All devices of the btrfs file system that the device with these numbers belongs to; empty when it is none.
@@ -61,7 +71,7 @@ impl Sysfs {
 }
 
 /// The name as /proc/diskstats writes it: sysfs cannot have a slash in a name and shows `!` instead.
-fn kernel_name(directory: &Path) -> Option<String> {
+pub(super) fn kernel_name(directory: &Path) -> Option<String> {
     Some(directory.file_name()?.to_str()?.replace('!', "/"))
 }
 
@@ -70,7 +80,7 @@ fn chosen(line: &str) -> String {
     line.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or(line).to_owned()
 }
 
-fn text(path: &Path) -> Option<String> {
+pub(super) fn text(path: &Path) -> Option<String> {
     let text = fs::read(path).ok()?;
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     (!text.is_empty()).then_some(text)
