@@ -1,0 +1,197 @@
+"""Two sides compared setting by setting: the same, different, or not distinguishable. Says which test it used.
+
+Sides whose runs share their keys (the seed of a block) are paired: the model of `model.py` takes the blocks' effects
+away. Others are compared by Welch's test (Biometrika 34, 1947) with Satterthwaite's degrees of freedom. Knows no
+files and no metrics; how many comparisons hold together is the caller's, through the level of a single one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.model import Cell, Fit, Scale, fit
+from bufferlab.stats.verdict import Direction, Verdict, judge
+
+Array = npt.NDArray[np.float64]
+Method = Literal["paired", "welch"]
+Keyed = tuple[Hashable, float]
+
+POWER = 0.8
+#: Fewer shared keys than this give a paired comparison no noise to reckon from.
+MIN_SHARED = 2
+_ONE_RUN = "one run on a side: nothing says how much another would differ"
+_NO_NOISE = "every run of a side gave the same number: no noise to reckon an interval from"
+_IDENTICAL = "identical"
+#: Deviations below this share of the values are rounding, not noise.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Match:
+    """One setting that both sides have: each side's runs as (key, value). Runs with equal keys are a pair."""
+
+    name: Hashable
+    a: tuple[Keyed, ...]
+    b: tuple[Keyed, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What may be said of one match: side b compared with side a."""
+
+    name: Hashable
+    verdict: Verdict
+    value_a: float
+    value_b: float
+    n_a: int
+    n_b: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All matches of one metric, compared in one way."""
+
+    method: Method
+    level: float
+    """The level of each single interval."""
+    compared: tuple[Compared, ...]
+    uneven: bool
+    """Points scatter unequally and have too few runs to stand alone: pooled intervals are too narrow somewhere."""
+
+
+def method_for(matches: Sequence[Match]) -> Method:
+    """Paired when both sides share keys at every match: at least two, and at least half of the smaller side's."""
+    return "paired" if matches and all(_shares(match) for match in matches) else "welch"
+
+
+def single_level(level: float, comparisons: int) -> float:
+    """The level of each of so many comparisons, such that all hold together at `level` (Sidak, JASA 62, 1967)."""
+    return float(level ** (1.0 / max(1, comparisons)))
+
+
+def compare(
+    matches: Sequence[Match],
+    *,
+    method: Method,
+    level: float,
+    scale: Literal["auto", "linear"] = "auto",
+    context: Sequence[Cell] = (),
+) -> Comparison:
+    """Compare the two sides at every match; `level` is that of a single comparison (see `single_level`).
+
+    `context` holds further (point, key, value) rows of the same sweep: they tell of the noise, if all scatter alike.
+    Ratios when every value is above zero, differences otherwise or when `scale` says so.
+    """
+    if not all(match.a and match.b for match in matches):
+        raise ValueError("a match needs a run on each side")
+    values = [value for match in matches for _, value in (*match.a, *match.b)]
+    chosen: Scale = "log" if scale == "auto" and all(value > 0 for value in values) else "linear"
+    same = {match.name for match in matches if _identical(match, method)}
+    rest = [match for match in matches if match.name not in same]
+    fitted = _fit(rest, level, chosen, context) if method == "paired" and rest else None
+    found = []
+    for match in matches:
+        if match.name in same:
+            verdict = _same(match, chosen)
+        elif fitted is not None:
+            verdict = judge(fitted, ("a", match.name), ("b", match.name))
+        else:
+            verdict = _welch(match, level, chosen)
+        means = [_mean([value for _, value in side], chosen) for side in (match.a, match.b)]
+        found.append(Compared(match.name, verdict, means[0], means[1], len(match.a), len(match.b)))
+    uneven = fitted is not None and fitted.uneven and fitted.pooled
+    return Comparison(method, level, tuple(found), uneven)
+
+
+def _shares(match: Match) -> bool:
+    of_a, of_b = {key for key, _ in match.a}, {key for key, _ in match.b}
+    return len(of_a & of_b) >= max(MIN_SHARED, min(len(of_a), len(of_b)) / 2)
+
+
+def _identical(match: Match, method: Method) -> bool:
+    """The same numbers pair by pair; without pairs, one number in every run of both sides."""
+    if sorted(match.a, key=repr) == sorted(match.b, key=repr):
+        return True
+    return method == "welch" and len(match.a) > 1 < len(match.b) and len({value for _, value in match.a + match.b}) == 1
+
+
+def _fit(matches: Sequence[Match], level: float, scale: Scale, context: Sequence[Cell]) -> Fit:
+    cells: list[Cell] = [
+        ((side, match.name), key, value)
+        for match in matches
+        for side, runs in (("a", match.a), ("b", match.b))
+        for key, value in runs
+    ]
+    pairs = [(("a", match.name), ("b", match.name)) for match in matches]
+    # The fit spreads its level over its comparisons; here each is to have the level asked for.
+    together, how = level ** len(pairs), "linear" if scale == "linear" else "auto"
+    blocks = {key for _, key, _ in cells}
+    around = [cell for cell in context if cell[1] in blocks and (scale == "linear" or cell[2] > 0)]
+    if around:
+        wide = fit([*cells, *around], comparisons=pairs, scale=how, level=together)  # type: ignore[arg-type]
+        if not wide.uneven:
+            return wide
+    return fit(cells, comparisons=pairs, scale=how, level=together)  # type: ignore[arg-type]
+
+
+def _same(match: Match, scale: Scale) -> Verdict:
+    still = 1.0 if scale == "log" else 0.0
+    n = min(len(match.a), len(match.b))
+    estimate = Estimate(still, None, None, n, note=_IDENTICAL, identical=True)
+    return _verdict(match, "identical", estimate, scale, None)
+
+
+def _welch(match: Match, level: float, scale: Scale) -> Verdict:
+    a, b = (_scaled([value for _, value in side], scale) for side in (match.a, match.b))
+    n, change = min(len(a), len(b)), float(b.mean() - a.mean())
+    if n < 2:
+        return _verdict(match, "no_interval", Estimate(_back(change, scale), None, None, n, note=_ONE_RUN), scale, None)
+    parts = [(_variance(side) / len(side), len(side) - 1) for side in (a, b)]
+    error = sum(part for part, _ in parts) ** 0.5
+    if error == 0:
+        note = Estimate(_back(change, scale), None, None, n, note=_NO_NOISE)
+        return _verdict(match, "no_interval", note, scale, None)
+    df = error**4 / sum(part**2 / free for part, free in parts)
+    quantile = _t(1 - (1 - level) / 2, df)
+    low, high = change - quantile * error, change + quantile * error
+    estimate = Estimate(_back(change, scale), _back(low, scale), _back(high, scale), n, df)
+    direction: Direction = "falls" if high < 0 else "rises" if low > 0 else "not_resolved"
+    return _verdict(match, direction, estimate, scale, _back((quantile + _t(POWER, df)) * error, scale))
+
+
+def _verdict(match: Match, direction: Direction, estimate: Estimate, scale: Scale, detectable: float | None) -> Verdict:
+    contrast: Literal["ratio", "difference"] = "ratio" if scale == "log" else "difference"
+    return Verdict(("a", match.name), ("b", match.name), direction, estimate, contrast, detectable)
+
+
+def _scaled(values: Sequence[float], scale: Scale) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    return np.log(array) if scale == "log" else array
+
+
+def _variance(numbers: Array) -> float:
+    """The sample variance; what is only rounding counts as none."""
+    deviation = float(numbers.std(ddof=1))
+    return 0.0 if deviation <= _ROUNDING * max(1.0, float(np.abs(numbers).max())) else deviation**2
+
+
+def _mean(values: Sequence[float], scale: Scale) -> float:
+    """The centre of a side on the scale compared, so that the ratio shown is that of the values shown."""
+    return _back(float(_scaled(values, scale).mean()), scale)
+
+
+def _back(number: float, scale: Scale) -> float:
+    return float(np.exp(number)) if scale == "log" else number
+
+
+def _t(probability: float, df: float) -> float:
+    """Student's t quantile (scipy.special alone: scipy.stats takes half a second to import)."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, probability))
