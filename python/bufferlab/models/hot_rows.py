@@ -1,0 +1,233 @@
+"""How many hot rows a pool can hold, and how often it misses when there are more: the analytic model of hot_rows.
+
+It knows a B-tree by its pages per level and nothing of engines. Distinct pages follow the hypergeometric distribution
+(Yao, CACM 20(4), 1977); misses of LRU follow Che's approximation (Che, Tung and Wang, IEEE JSAC 20(7), 2002) under
+independent references. The estimated tree follows SQLite's file format, sections 1.6 and 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Layout = Literal["scattered", "clustered"]
+
+#: Every transaction looks at the first page of the file, whatever it reads.
+_FIRST_PAGE = 1
+_LEAF_HEADER_BYTES, _INTERIOR_HEADER_BYTES, _CELL_POINTER_BYTES, _CHILD_POINTER_BYTES = 8, 12, 2, 4
+#: Texts of sysbench's table: ten and five groups of eleven digits, joined by a dash.
+_C_BYTES, _PAD_BYTES = 119, 59
+#: Bytes of the record's header (its own length, id as NULL, k, c, pad), and of the length of the record.
+_RECORD_HEADER_BYTES, _RECORD_LENGTH_BYTES = 7, 2
+#: Interior pages of a table filled in key order end about this full (seen on SQLite 3.40 and 3.50).
+_INTERIOR_FILL = 0.9
+#: Hot rows of a page further from their mean than this are too rare to count.
+_STANDARD_DEVIATIONS = 12.0
+
+
+def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
+    """The tree of sysbench's table on SQLite, filled in the order of its key: {"rows", "level_pages"}, root first.
+
+    >>> estimated_tree(400_000, 16_384)["level_pages"]
+    [1, 3, 4763]
+    """
+    pages = 0
+    for first, last, key_bytes in _key_lengths(rows):
+        cell = _row_bytes(rows, key_bytes) + _CELL_POINTER_BYTES
+        pages += math.ceil((last - first + 1) / max(1, int((page_size_bytes - _LEAF_HEADER_BYTES) / cell)))
+    interior_cell = _CHILD_POINTER_BYTES + _varint_bytes(rows) + _CELL_POINTER_BYTES
+    # One child more than cells: the right-most has its pointer in the header.
+    fan_out = int(_INTERIOR_FILL * (page_size_bytes - _INTERIOR_HEADER_BYTES) / interior_cell) + 1
+    levels = [pages]
+    while levels[0] > 1:
+        levels.insert(0, math.ceil(levels[0] / fan_out))
+    return {"rows": rows, "level_pages": levels}
+
+
+def distinct_pages(hot_rows: float, pages: float, rows: int | None = None) -> float:
+    """Pages that hold at least one of `hot_rows` rows drawn without replacement, expected.
+
+    Without `rows` (those of the whole table) pages are taken to be large: P(1-exp(-N/P)).
+
+    >>> round(distinct_pages(8447, 137_152))
+    8192
+    """
+    if pages <= 1:
+        return float(min(pages, hot_rows))
+    if rows is None:
+        return pages * -math.expm1(-hot_rows / pages)
+    return pages - sum(count * _untouched(hot_rows, held, rows) for held, count in _page_kinds(pages, rows))
+
+
+def touched_pages(hot_rows: float, tree: Mapping[str, Any], rows: int, layout: Layout) -> list[float]:
+    """Pages on the way to any hot row, expected, per level of the tree: root first, leaves last."""
+    levels = tree["level_pages"]
+    if layout == "clustered":
+        # A run of N rows that begins anywhere in a page reaches over this many, on average.
+        return [min(float(pages), 1 + (hot_rows - 1) * pages / rows) for pages in levels]
+    return [distinct_pages(hot_rows, pages, rows) for pages in levels]
+
+
+def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> int | None:
+    """The most hot rows whose pages all fit: leaves, the interior pages above them and the file's first page.
+
+    None when the whole table fits, so that there is no knee; 0 when not even one row's pages do.
+    """
+
+    def fits(hot_rows: int) -> bool:
+        return sum(touched_pages(hot_rows, tree, rows, layout)) + _FIRST_PAGE <= frames
+
+    if fits(rows):
+        return None
+    low, high = 0, rows
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def miss_ratio(hot_rows: int, tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> float:
+    """Misses per select of a warm LRU pool, each select of a hot row chosen evenly."""
+    return _misses(_references(hot_rows, tuple(tree["level_pages"]), rows, layout), frames)
+
+
+def fit_effective_frames(
+    measured: Sequence[tuple[int, float]], tree: Mapping[str, Any], rows: int, layout: Layout, frames: float
+) -> float | None:
+    """The frames with which the model comes nearest to the measured (hot rows, misses per select): least squares.
+
+    `frames` is where the search begins: it looks from a quarter of them to four times as many. None when no
+    measurement misses often enough to place a knee.
+    """
+    from scipy.optimize import minimize_scalar
+
+    curves = [
+        (_references(hot_rows, tuple(tree["level_pages"]), rows, layout), misses) for hot_rows, misses in measured
+    ]
+    if not any(misses > 0.01 for _, misses in curves):
+        return None
+
+    def squares(log_frames: float) -> float:
+        return sum((_misses(references, math.exp(log_frames)) - misses) ** 2 for references, misses in curves)
+
+    # The sum has flat stretches far from its minimum: a coarse look first, then a fine one beside the best.
+    grid = np.linspace(math.log(frames / 4), math.log(frames * 4), 41)
+    best = int(np.argmin([squares(float(place)) for place in grid]))
+    bounds = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
+    found = minimize_scalar(squares, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+    return math.exp(float(found.x))
+
+
+@dataclass(frozen=True)
+class _References:
+    """Kinds of pages: how many of each there are, and how often a select refers to one of them."""
+
+    pages: Array
+    per_select: Array
+
+
+@lru_cache(maxsize=256)
+def _references(hot_rows: int, level_pages: tuple[int, ...], rows: int, layout: Layout) -> _References:
+    kinds: list[tuple[float, float]] = [(1.0, 1.0)]  # the first page of the file
+    for pages in level_pages:
+        if layout == "clustered":
+            (reached,) = touched_pages(hot_rows, {"level_pages": [pages]}, rows, layout)
+            kinds.append((reached, 1 / reached))
+        elif pages == 1:
+            kinds.append((1.0, 1.0))
+        else:
+            kinds += _by_hot_rows(hot_rows, pages, rows)
+    counts, rates = np.array(kinds, dtype=np.float64).T
+    return _References(counts, rates)
+
+
+def _by_hot_rows(hot_rows: int, pages: int, rows: int) -> Iterable[tuple[float, float]]:
+    """Pages by how many hot rows they hold (h of them: hypergeometric), each referred to h/N times a select."""
+    from scipy.special import gammaln
+
+    def log_choose(n: Any, k: Any) -> Any:
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+    kinds: list[tuple[float, float]] = []
+    for held, count in _page_kinds(pages, rows):
+        mean = hot_rows * held / rows
+        reach = _STANDARD_DEVIATIONS * math.sqrt(mean) + 10
+        least, most = max(0, held - (rows - hot_rows)), min(held, hot_rows)
+        hot = np.arange(max(1, least, math.floor(mean - reach)), min(most, math.ceil(mean + reach)) + 1)
+        log_share = log_choose(held, hot) + log_choose(rows - held, hot_rows - hot) - float(log_choose(rows, hot_rows))
+        kinds += zip((count * np.exp(log_share)).tolist(), (hot / hot_rows).tolist(), strict=True)
+    return kinds
+
+
+def _misses(references: _References, frames: float) -> float:
+    """Che: a page stays for a time T that all pages share, and T is such that the pages that stay fill the frames."""
+    from scipy.optimize import brentq
+
+    pages, rates = references.pages, references.per_select
+    if float(pages.sum()) <= frames:
+        return 0.0
+
+    def too_many(log_selects: float) -> float:
+        return float(pages @ -np.expm1(-rates * math.exp(log_selects))) - frames
+
+    high = math.log(50 / float(rates.min()))
+    low = math.log(1e-6)
+    if too_many(low) >= 0:
+        return float(pages @ rates)
+    if too_many(high) <= 0:
+        return 0.0
+    selects = math.exp(brentq(too_many, low, high, xtol=1e-10))
+    return float((pages * rates) @ np.exp(-rates * selects))
+
+
+def _page_kinds(pages: float, rows: int) -> list[tuple[int, float]]:
+    """(rows held, pages): whole numbers of rows, so that pages and rows both add up."""
+    low = int(rows // pages)
+    fuller = rows - low * pages
+    return [(held, count) for held, count in ((low, pages - fuller), (low + 1, fuller)) if held and count]
+
+
+def _untouched(hot_rows: float, held: int, rows: int) -> float:
+    """The probability that none of a page's rows is hot."""
+    if hot_rows > rows - held:
+        return 0.0
+    cold = math.lgamma(rows - held + 1) - math.lgamma(rows - held - hot_rows + 1)
+    return math.exp(cold - math.lgamma(rows + 1) + math.lgamma(rows - hot_rows + 1))
+
+
+def _key_lengths(rows: int) -> Iterable[tuple[int, int, int]]:
+    """(first id, last id, bytes of their varints) over the ids 1..rows."""
+    first = 1
+    while first <= rows:
+        key_bytes = _varint_bytes(first)
+        last = min(rows, 2 ** (7 * key_bytes) - 1)
+        yield first, last, key_bytes
+        first = last + 1
+
+
+def _varint_bytes(value: int) -> int:
+    """SQLite's variable-length integer: seven bits to a byte."""
+    return max(1, math.ceil(value.bit_length() / 7))
+
+
+def _row_bytes(rows: int, key_bytes: int) -> float:
+    """A leaf cell: the record's length, the key, the record's header, k (mean over 1..rows) and the two texts."""
+    fixed = _RECORD_LENGTH_BYTES + key_bytes + _RECORD_HEADER_BYTES + _C_BYTES + _PAD_BYTES
+    return fixed + _mean_integer_bytes(rows)
+
+
+def _mean_integer_bytes(rows: int) -> float:
+    """What k takes in a record, k spread evenly over 1..rows: 1, 2, 3, 4 or 6 bytes by its size."""
+    total, below = 0.0, 0
+    for limit, width in ((2**7 - 1, 1), (2**15 - 1, 2), (2**23 - 1, 3), (2**31 - 1, 4), (2**47 - 1, 6)):
+        upto = min(rows, limit)
+        total += max(0, upto - below) * width
+        below = max(below, upto)
+    return total / rows
