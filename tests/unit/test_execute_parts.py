@@ -68,6 +68,24 @@ def test_a_device_is_held_by_one_and_free_afterwards(tmp_path: Path, monkeypatch
         pass
 
 
+def test_two_volumes_on_one_disk_are_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUFFERLAB_LOCKS", str(tmp_path / "locks"))
+    disks = {"one": ["sda"], "two": ["sda", "sdb"], "three": ["sdc"]}
+
+    class Core:
+        def resolve_device(self, path: str) -> str:
+            volume = Path(path).name
+            return json.dumps({"name": f"dm-{volume}", "disks": [{"name": name} for name in disks[volume]]})
+
+    monkeypatch.setattr("bufferlab.execute.device_lock.native", Core)
+    with device_lock(tmp_path / "one", share=False) as name:
+        assert name == "dm-one"
+        with pytest.raises(EnvironmentLackingError, match="device sda"), device_lock(tmp_path / "two", share=False):
+            pass
+        with device_lock(tmp_path / "three", share=False):
+            pass
+
+
 def test_a_lock_folder_of_someone_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "locks").symlink_to(tmp_path / "elsewhere")

@@ -182,7 +182,12 @@ def _device_text(device: dict[str, Any]) -> str:
             "device counters will be null, with this reason",
         )
     parts = [device["name"], device.get("model"), device.get("scheduler")]
-    return ", ".join(str(part) for part in parts if part)
+    text = ", ".join(str(part) for part in parts if part)
+    layers = device.get("layers") or []
+    if not layers:
+        return text
+    disks = ", ".join(disk["name"] for disk in device["disks"]) or "no disk that can be seen"
+    return f"{text}; {' on '.join(layers)} on {disks}"
 
 
 def _text(findings: list[Finding]) -> str:

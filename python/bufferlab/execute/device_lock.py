@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bufferlab.engines.native import native
@@ -18,9 +18,22 @@ from bufferlab.errors import EnvironmentLackingError
 
 @contextmanager
 def device_lock(directory: Path, *, share: bool) -> Iterator[str]:
-    """Hold the device under `directory`; yields its name. EnvironmentLackingError if another sweep has it."""
-    name = device_name(directory)
-    file = lock_directory() / f"device-{name}.lock"
+    """Hold the device under `directory`, and every disk below it; yields the device's name.
+
+    Two logical volumes on one disk are one device to whoever measures. EnvironmentLackingError if another sweep
+    has any of them.
+    """
+    names = device_names(directory)
+    with ExitStack() as stack:
+        # In one order for everybody, so that two sweeps cannot each hold what the other wants.
+        for name in sorted({*names}):
+            stack.enter_context(_locked(name, directory, share=share))
+        yield names[0]
+
+
+@contextmanager
+def _locked(name: str, directory: Path, *, share: bool) -> Iterator[None]:
+    file = lock_directory() / f"device-{name.replace('/', '!')}.lock"
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
@@ -36,21 +49,24 @@ def device_lock(directory: Path, *, share: bool) -> Iterator[str]:
         else:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield name
+        yield
     finally:
         os.close(descriptor)
 
 
-def device_name(directory: Path) -> str:
-    """The whole disk that holds the directory; its device number where no name can be found."""
+def device_names(directory: Path) -> list[str]:
+    """The whole device that holds the directory, then the disks below it if it is stacked.
+
+    Its device number alone where no name can be found.
+    """
     try:
         found = json.loads(native().resolve_device(str(directory)))
         if found.get("name"):
-            return str(found["name"])
+            return [str(found["name"]), *(str(disk["name"]) for disk in found.get("disks", []))]
     except EnvironmentLackingError:
         pass  # Without the core only the fake engine runs; the number is enough to keep two of them apart.
     device = os.stat(directory).st_dev
-    return f"{os.major(device)}-{os.minor(device)}"
+    return [f"{os.major(device)}-{os.minor(device)}"]
 
 
 def lock_directory() -> Path:

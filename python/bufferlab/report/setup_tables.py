@@ -31,7 +31,7 @@ def _pairs(values: Mapping[str, Any], prefix: str = "") -> tuple[Row, ...]:
         name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, Mapping):
             rows += _pairs(value, f"{name}: ")
-        elif value is None and key == "reason":
+        elif value is None and key == "reason" or value == []:
             continue
         else:
             rows.append(Row((name.removesuffix(" bytes"), _value(key, value)), "quiet" if value is None else ""))
@@ -46,7 +46,7 @@ def _value(key: str, value: Any) -> str:
     if key.endswith("_bytes") and isinstance(value, int | float):
         return format_bytes(value)
     if isinstance(value, list):
-        return ", ".join(str(item) for item in value)
+        return ", ".join(str(item["name"] if isinstance(item, Mapping) and "name" in item else item) for item in value)
     return str(value)
 
 
