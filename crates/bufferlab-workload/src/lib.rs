@@ -6,3 +6,4 @@
 pub mod client;
 pub mod random;
 pub mod tpcc;
+pub mod zipf;

@@ -34,6 +34,12 @@ impl Random {
         self.generator.next_u64()
     }
 
+    /// A number of [0, 1), a multiple of 2^-53.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number below `bound`, each with exactly the same probability.
     ///
     /// # Panics
