@@ -57,7 +57,7 @@ def test_a_real_sweep_is_consistent_and_started_from_one_copy(bench: Bench) -> N
     assert len({run["data_key"] for run in runs}) == 1
     for run in runs:
         assert run["source"] == "measured"
-        assert [row["condition"] for row in run["consistency"]["conditions"]] == list(range(1, 13))
+        assert [row["condition"] for row in run["consistency"]["conditions"]] == list(range(13))
         assert all(row["passed"] for row in run["consistency"]["conditions"])
         assert {row["name"]: row["status"] for row in run["integrity"]} == dict.fromkeys(
             ("same_start", "settings_applied", "window_complete"), "passed"

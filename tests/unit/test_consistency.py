@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bufferlab.errors import DataFileError
-from bufferlab.execute.consistency import check, conditions
+from bufferlab.execute.consistency import TREES, check, conditions
 
 SCHEMA = Path(__file__).parents[2] / "crates/bufferlab-load/dialects/sqlite/tpcc/schema.sql"
 WAREHOUSES, DISTRICTS, CUSTOMERS = 2, 10, 30
@@ -152,9 +152,11 @@ def failed(result: dict[str, Any]) -> set[int]:
     return {row["condition"] for row in result["conditions"] if not row["passed"]}
 
 
-def test_an_untouched_database_passes_all_twelve_conditions(database: Path, delivered: list[list[int]]) -> None:
+def test_an_untouched_database_passes_all_twelve_conditions_and_its_trees_are_sound(
+    database: Path, delivered: list[list[int]]
+) -> None:
     result = check(database, WORKLOAD, delivered)
-    assert [row["condition"] for row in result["conditions"]] == list(range(1, 13))
+    assert [row["condition"] for row in result["conditions"]] == [TREES, *range(1, 13)]
     assert failed(result) == set(), result
     assert all(row["violations"] == 0 and row["example"] is None for row in result["conditions"])
     assert result["seconds"] > 0
@@ -455,6 +457,29 @@ def test_a_file_cut_short_is_an_error_and_not_a_pass(database: Path) -> None:
         check(database, WORKLOAD, [])
 
 
+def test_one_wrong_page_number_is_found_in_the_trees_and_nothing_is_asked_of_them(database: Path) -> None:
+    """The root of a table of many pages sends half its rows to the wrong page."""
+    with closing(sqlite3.connect(database)) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'order_line'").fetchone()
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    with database.open("r+b") as file:
+        file.seek((root - 1) * page_bytes)
+        page = bytearray(file.read(page_bytes))
+        assert page[0] in (2, 5), "an interior page"  # sqlite.org/fileformat2.html, 1.6
+        page[8:12] = (root + 1).to_bytes(4, "big")  # the right-most child
+        file.seek((root - 1) * page_bytes)
+        file.write(page)
+    (row,) = check(database, WORKLOAD, [])["conditions"]
+    assert (row["condition"], row["passed"]) == (TREES, False)
+    assert row["violations"] >= 1
+    assert "page" in row["example"]["message"].lower()
+
+
+def test_a_script_promises_nothing_but_sound_trees(database: Path) -> None:
+    result = check(database, {"name": "script", "source": "x.sql", "text": "SELECT 1;"}, [])
+    assert [(row["condition"], row["passed"]) for row in result["conditions"]] == [(TREES, True)]
+
+
 def test_empty_tables_do_not_pass_for_a_consistent_database(tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -497,3 +522,98 @@ def test_a_check_that_nobody_interrupts_asks_and_goes_on(
     result = check(database, WORKLOAD, delivered, interrupt=lambda: asked.append(None))
     assert failed(result) == set()
     assert len(asked) > 10
+
+
+# hot_rows: sysbench's table, made here from its definition.
+
+ROWS = 400
+HOT_ROWS = {"name": "hot_rows", "rows": ROWS, "load_seed": 1}
+INDEX = "CREATE INDEX k_1 ON sbtest1(k)"
+
+
+def digits(generator: random.Random, groups: int) -> str:
+    return "-".join(f"{generator.randrange(10**11):011}" for _ in range(groups))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path, generator = tmp_path / "hot.db", random.Random(3)
+    rows = [
+        (number, generator.randint(1, ROWS), digits(generator, 10), digits(generator, 5))
+        for number in range(1, ROWS + 1)
+    ]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE sbtest1"
+            "(id INTEGER PRIMARY KEY, k INTEGER NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)"
+        )
+        connection.executemany("INSERT INTO sbtest1 VALUES (?, ?, ?, ?)", rows)
+        connection.execute(INDEX)
+    return path
+
+
+def test_sysbenchs_table_as_loaded_passes_every_condition(table: Path) -> None:
+    result = check(table, HOT_ROWS, [])
+    assert [row["condition"] for row in result["conditions"]] == [TREES, 1, 2, 3, 4, 5]
+    assert failed(result) == set(), result
+
+
+HOT_CASES = {
+    "a lost row": ("DELETE FROM sbtest1 WHERE id = 7", {1}),
+    "a row too many": (f"INSERT INTO sbtest1 SELECT {ROWS + 1}, k, c, pad FROM sbtest1 WHERE id = 7", {1}),
+    "a row under another id": (f"UPDATE sbtest1 SET id = {ROWS + 1} WHERE id = {ROWS}", {1}),
+    "an id of zero": ("UPDATE sbtest1 SET id = 0 WHERE id = 1", {1}),
+    "a k below the range": ("UPDATE sbtest1 SET k = 0 WHERE id = 7", {2}),
+    "a k above the range": (f"UPDATE sbtest1 SET k = {ROWS + 1} WHERE id = 7", {2}),
+    "a k that is no whole number": ("UPDATE sbtest1 SET k = 2.5 WHERE id = 7", {2}),
+    "a short c": ("UPDATE sbtest1 SET c = substr(c, 2) WHERE id = 7", {3}),
+    "a c with something behind it": ("UPDATE sbtest1 SET c = c || '1' WHERE id = 7", {3}),
+    "a c without a hyphen": ("UPDATE sbtest1 SET c = replace(c, '-', '0') WHERE id = 7", {3}),
+    "a letter in c": ("UPDATE sbtest1 SET c = 'x' || substr(c, 2) WHERE id = 7", {3}),
+    "an empty c": ("UPDATE sbtest1 SET c = '' WHERE id = 7", {3}),
+    "a pad in the form of c": ("UPDATE sbtest1 SET pad = c WHERE id = 7", {4}),
+    "a space in pad": ("UPDATE sbtest1 SET pad = ' ' || substr(pad, 2) WHERE id = 7", {4}),
+}
+
+
+@pytest.mark.parametrize(("statement", "expected"), HOT_CASES.values(), ids=HOT_CASES.keys())
+def test_one_wrong_row_of_sysbenchs_table_breaks_its_condition_alone(
+    table: Path, statement: str, expected: set[int]
+) -> None:
+    corrupt(table, statement)
+    assert failed(check(table, HOT_ROWS, [])) == expected
+
+
+def test_an_empty_table_breaks_the_number_of_rows(table: Path) -> None:
+    with closing(sqlite3.connect(table)) as connection, connection:
+        connection.execute("DELETE FROM sbtest1")
+    assert failed(check(table, HOT_ROWS, [])) == {1}
+
+
+@pytest.mark.parametrize(
+    ("statement", "fault", "violations"),
+    [
+        ("UPDATE sbtest1 SET k = k + 1 WHERE id = 7", "not in the index", 1),
+        ("DELETE FROM sbtest1 WHERE id = 400", "entries and rows differ", 1),
+        (f"INSERT INTO sbtest1 SELECT {ROWS + 1}, k, c, pad FROM sbtest1 WHERE id = 7", "not in the index", 2),
+    ],
+)
+def test_an_index_that_missed_a_change_is_found(table: Path, statement: str, fault: str, violations: int) -> None:
+    """The schema forgets the index while a row is changed: its tree stays as it was."""
+    with closing(sqlite3.connect(table, isolation_level=None)) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'k_1'").fetchone()
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_schema WHERE name = 'k_1'")
+    corrupt(table, statement)
+    with closing(sqlite3.connect(table, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("INSERT INTO sqlite_schema VALUES ('index', 'k_1', 'sbtest1', ?, ?)", (root, INDEX))
+    rows = {row["condition"]: row for row in check(table, HOT_ROWS, [])["conditions"]}
+    assert rows[TREES]["passed"], "the trees are sound, each for itself"
+    assert (rows[5]["violations"], rows[5]["example"]["fault"]) == (violations, fault)
+
+
+def test_every_condition_of_hot_rows_is_broken_by_some_case() -> None:
+    assert {number for _, expected in HOT_CASES.values() for number in expected} | {5} == {
+        condition.number for condition in conditions("hot_rows")
+    }

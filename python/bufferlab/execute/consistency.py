@@ -1,8 +1,9 @@
-"""The workload's consistency conditions, checked by a second client: Python's sqlite3 on the closed file.
+"""Is the data what it must be? Asked by a second client: Python's sqlite3 on the closed file.
 
-Shares no code with what loaded or changed the data. A condition is a query in
-workloads/<name>/consistency/condition_NN.sql that returns one row per violation; its first line says what must hold.
-Reads only: the database, and the log beside it if there is one, are left as they were.
+Shares no code with what loaded or changed the data. First the b-trees of the file, whatever the workload; then the
+workload's own conditions: each is a query in workloads/<name>/consistency/condition_NN.sql that returns one row per
+violation, its first line says what must hold, and the workload's parameters are its variables. expect.toml beside
+them says what must be there at all. Reads only: the database, and a log beside it, are left as they were.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib.resources
 import re
 import sqlite3
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,8 +22,8 @@ from typing import Any
 from bufferlab.errors import DataFileError, InternalError
 from bufferlab.units import MIB
 
-INITIAL_DELIVERED = 2100
-"""Orders of each district that TPC-C loads as delivered (4.3.3.1); smaller test databases say their own."""
+TREES = 0
+"""The number of the condition that holds for every SQLite file; the workloads' own begin at 1."""
 
 # Measured: SQLite does some 50 million of its instructions a second here, so this is about 50 calls a second.
 _INSTRUCTIONS_PER_INTERRUPT = 1_000_000
@@ -35,6 +37,22 @@ class Condition:
     number: int
     name: str
     query: str
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a workload's data must hold before its conditions mean anything; expect.toml explains each field."""
+
+    rows: Mapping[str, str]
+    values: Mapping[str, int]
+    delivered: bool
+
+
+def expectation(workload: str) -> Expectation:
+    """The workload's expect.toml; nothing is expected of one that has none."""
+    file = importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency", "expect.toml")
+    told = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+    return Expectation(told.get("rows", {}), told.get("values", {}), told.get("delivered", False))
 
 
 def conditions(workload: str) -> list[Condition]:
@@ -53,11 +71,12 @@ def check(
     cache_bytes: int = 256 * MIB,
     interrupt: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """Check every condition of the workload on a closed database.
+    """Check the trees of a closed database and, if they are sound, every condition of the workload.
 
     `delivered` is [warehouse, district, orders delivered since the load]. `interrupt` is called tens of times
     a second and stops the check by raising. A violated condition is a result, not an error; DataFileError is
-    for a file that cannot be read as the workload's database.
+    for a file that cannot be read as the workload's database. Trees that are not sound are the only result: what a
+    query finds in them means nothing.
 
     Returns {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}, where `example`
     is the first violation as {column: value}, or None.
@@ -67,15 +86,36 @@ def check(
     with _as_data_file_errors(database, calls), closing(_open(database)) as connection:
         calls.install(connection)
         _use_memory(connection, cache_bytes)
-        _expect_warehouses(connection, database, workload.get("warehouses"))
-        _give_deliveries(connection, delivered)
-        parameters = {"initial_delivered": int(workload.get("initial_delivered", INITIAL_DELIVERED))}
-        rows = [_row(connection, each, parameters) for each in conditions(workload["name"])]
+        rows = [_trees(connection)]
+        if rows[0]["passed"]:
+            expected = expectation(workload["name"])
+            _expect_rows(connection, database, expected, workload)
+            if expected.delivered:
+                _give_deliveries(connection, delivered)
+            variables = {**expected.values, **workload}
+            rows += [_row(connection, each, variables) for each in conditions(workload["name"])]
     return {"seconds": time.monotonic() - started, "conditions": rows}
 
 
-def _row(connection: sqlite3.Connection, condition: Condition, parameters: dict[str, int]) -> dict[str, Any]:
-    cursor = connection.execute(condition.query, parameters)
+def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
+    """The pages of every b-tree hang together and are in order, and no page is lost or used twice.
+
+    quick_check and not integrity_check, which also looks up every row in every index: it took half as long again, and
+    a workload to which its indexes matter says so in a condition.
+    """
+    found = [str(message) for (message,) in connection.execute("PRAGMA quick_check")]
+    sound = found == ["ok"]
+    return {
+        "condition": TREES,
+        "name": "the file's b-trees are well formed (PRAGMA quick_check)",
+        "passed": sound,
+        "violations": 0 if sound else len(found),
+        "example": None if sound else {"message": found[0]},
+    }
+
+
+def _row(connection: sqlite3.Connection, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
+    cursor = connection.execute(condition.query, variables)
     first = cursor.fetchone()
     # Counted one by one: a file that breaks everywhere must not fill memory with its violations.
     violations = 0 if first is None else 1 + sum(1 for _ in cursor)
@@ -109,13 +149,18 @@ def _has_log(database: Path) -> bool:
     return any(log.exists() and log.stat().st_size > 0 for log in logs)
 
 
-def _expect_warehouses(connection: sqlite3.Connection, database: Path, expected: int | None) -> None:
-    """That there is data at all: nothing breaks in empty tables."""
-    (found,) = connection.execute("SELECT count(*) FROM warehouse").fetchone()
-    if found == 0 or (expected is not None and found != expected):
-        raise DataFileError(
-            f"the database has {found} warehouses where {expected or 'some'} are expected", str(database), _NOT_OURS
-        )
+def _expect_rows(
+    connection: sqlite3.Connection, database: Path, expected: Expectation, workload: Mapping[str, Any]
+) -> None:
+    """That there is data at all, and of the size asked for: nothing breaks in empty tables."""
+    for table, parameter in expected.rows.items():
+        (found,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        if found != workload[parameter]:
+            raise DataFileError(
+                f"the database has {found} {parameter} where {workload[parameter]} are expected",
+                str(database),
+                _NOT_OURS,
+            )
 
 
 def _give_deliveries(connection: sqlite3.Connection, delivered: Sequence[Sequence[int]]) -> None:
