@@ -31,7 +31,7 @@ def _pairs(values: Mapping[str, Any], prefix: str = "") -> tuple[Row, ...]:
         name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, Mapping):
             rows += _pairs(value, f"{name}: ")
-        elif value is None and key == "reason" or value == []:
+        elif (value is None and key == "reason") or value == []:
             continue
         else:
             rows.append(Row((name.removesuffix(" bytes"), _value(key, value)), "quiet" if value is None else ""))
