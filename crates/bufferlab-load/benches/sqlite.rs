@@ -15,11 +15,12 @@ use bufferlab_load::dialect;
 use bufferlab_load::driver::Driver;
 use bufferlab_load::recorder::Latency;
 use bufferlab_load::sqlite::client::SqliteClient;
+use bufferlab_load::sqlite::data::Data;
 use bufferlab_load::sqlite::engine::Engine;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
 use bufferlab_load::sqlite::pcache;
-use bufferlab_load::sqlite::run::{PREFILL_SQL, STATEMENTS_FILE, STATEMENTS_SQL};
+use bufferlab_load::sqlite::workloads::SqliteWorkload;
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::tpcc::statements::STATEMENTS;
@@ -71,7 +72,7 @@ fn load_once(database: &Path, size: &Size) -> f64 {
     let job = Load {
         database: database.to_owned(),
         page_size: PageSize::new(4096).unwrap(),
-        config: TpccConfig::new(size.warehouses, 1, 0).unwrap(),
+        data: Data::Tpcc(TpccConfig::new(size.warehouses, 1, 0).unwrap()),
         generators: 1,
     };
     let loaded = load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
@@ -95,13 +96,14 @@ fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
     };
     let config = TpccConfig::new(size.warehouses, 1, seed).unwrap();
     let engine = Engine::open(database, &knobs).unwrap();
-    for (_, sql) in dialect::sections(PREFILL_SQL) {
+    let workload = TpccDriver::new(config, 0, 1).unwrap();
+    for (_, sql) in dialect::sections(workload.prefill_sql()) {
         assert!(engine.execute_script_unless(&AtomicBool::new(false), &sql).unwrap());
     }
     // SAFETY: the client is dropped with the driver, before the engine is closed.
-    let client = unsafe { SqliteClient::new(&engine, STATEMENTS_FILE, STATEMENTS_SQL, STATEMENTS).unwrap() };
+    let client = unsafe { SqliteClient::new(&engine, &workload.statements().unwrap()).unwrap() };
     let recording = Recording { inner: Some(client), answers: VecDeque::new(), keep: false };
-    let mut driver = Driver::new(recording, TpccDriver::new(config, 0, 1).unwrap());
+    let mut driver = Driver::new(recording, workload);
     (0..size.warm_up).for_each(|_| driver.step().unwrap());
     let begun = Instant::now();
     (0..size.transactions).for_each(|_| driver.step().unwrap());
@@ -117,12 +119,10 @@ fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
 fn overhead_us(engine: &Engine, config: TpccConfig, size: &Size) -> f64 {
     let count = size.transactions.min(5_000);
     let fresh = TpccConfig::new(config.warehouses(), config.load_seed(), config.run_seed() + 1_000).unwrap();
+    let workload = TpccDriver::new(fresh, 0, 1).unwrap();
     // SAFETY: dropped at the end of this function, while the engine is open.
-    let client = unsafe { SqliteClient::new(engine, STATEMENTS_FILE, STATEMENTS_SQL, STATEMENTS).unwrap() };
-    let mut live = Driver::new(
-        Recording { inner: Some(client), answers: VecDeque::new(), keep: true },
-        TpccDriver::new(fresh, 0, 1).unwrap(),
-    );
+    let client = unsafe { SqliteClient::new(engine, &workload.statements().unwrap()).unwrap() };
+    let mut live = Driver::new(Recording { inner: Some(client), answers: VecDeque::new(), keep: true }, workload);
     (0..count).for_each(|_| live.step().unwrap());
     let answers = live.into_client().answers;
     let replay = Recording { inner: None, answers, keep: false };
@@ -173,6 +173,9 @@ impl Client for Recording {
             self.answers.push_back(keep(batch));
         }
         Ok(())
+    }
+    fn rows_returned(&self) -> u64 {
+        self.inner.as_ref().map_or(0, Client::rows_returned)
     }
 }
 

@@ -8,6 +8,40 @@ use bufferlab_workload::client::StatementSpec;
 
 use crate::failure::{Failure, FailureKind};
 
+/// What becomes of the rows that a workload's statements return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowUse {
+    /// The workload looks at values: they are kept in the batch, and the catalogue knows how many columns there are.
+    Kept,
+    /// The workload does not look at them, as with a user's own SQL: rows are fetched and counted, and nothing is kept,
+    /// so that a scan of any length needs no memory. The catalogue's `columns` say nothing.
+    Counted,
+}
+
+/// A workload's catalogue with the texts of one dialect.
+#[derive(Clone, Debug)]
+pub struct Statements {
+    /// Where the texts come from, for messages.
+    pub place: String,
+    /// The catalogue.
+    pub specs: Vec<StatementSpec>,
+    /// The text of each statement.
+    pub texts: Vec<String>,
+    /// What becomes of rows.
+    pub rows: RowUse,
+}
+
+impl Statements {
+    /// A catalogue whose texts stand in a dialect file, with rows that the workload looks at.
+    ///
+    /// # Errors
+    /// As [`texts`].
+    pub fn from_file(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Self, Failure> {
+        let texts = texts(file, text, catalogue)?;
+        Ok(Statements { place: file.to_owned(), specs: catalogue.to_vec(), texts, rows: RowUse::Kept })
+    }
+}
+
 /// Splits a dialect file into (name, text) in file order.
 #[must_use]
 pub fn sections(text: &str) -> Vec<(String, String)> {
@@ -32,7 +66,7 @@ pub fn texts(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Vec<
     let drifted = |what: String| Failure::new(FailureKind::Internal, what, file, "please report this");
     let mut texts = Vec::with_capacity(catalogue.len());
     for spec in catalogue {
-        let found = by_name.remove(spec.name).map(|body| body.trim().to_owned());
+        let found = by_name.remove(spec.name.as_ref()).map(|body| body.trim().to_owned());
         texts.push(found.ok_or_else(|| drifted(format!("statement {} has no SQL in this dialect", spec.name)))?);
     }
     match by_name.into_keys().min() {
@@ -43,11 +77,13 @@ pub fn texts(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Vec<
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
 
     const CATALOGUE: &[StatementSpec] = &[
-        StatementSpec { name: "first", parameters: 0, columns: 1 },
-        StatementSpec { name: "second", parameters: 1, columns: 0 },
+        StatementSpec { name: Cow::Borrowed("first"), parameters: 0, columns: 1 },
+        StatementSpec { name: Cow::Borrowed("second"), parameters: 1, columns: 0 },
     ];
 
     #[test]

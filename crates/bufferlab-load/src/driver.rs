@@ -22,6 +22,8 @@ pub struct Tally {
     pub rolled_back: u64,
     /// Executions repeated because the engine asked for it.
     pub retries: u64,
+    /// Rows returned, those of repeated executions included.
+    pub rows_returned: u64,
     /// From the moment a transaction is begun until it has ended, retries included.
     pub service: Latency,
     /// From the end of the terminal's previous transaction until this one is begun.
@@ -54,7 +56,7 @@ impl<C: Client, W: Workload> Driver<C, W> {
         Driver {
             client,
             tallies: vec![Tally::default(); types.len()],
-            subjects: types.iter().map(|&name| Arc::from(name)).collect(),
+            subjects: types.iter().map(|name| Arc::from(name.as_str())).collect(),
             ended_ns: vec![0; terminals],
             workload,
         }
@@ -75,6 +77,14 @@ impl<C: Client, W: Workload> Driver<C, W> {
         self.tallies.iter().map(Tally::transactions).sum()
     }
 
+    /// One piece of the workload's own reading before the warm-up; true while there is more.
+    ///
+    /// # Errors
+    /// The client's error.
+    pub fn prefill_step(&mut self) -> Result<bool, ClientError> {
+        self.workload.prefill_step(&mut self.client)
+    }
+
     /// Plans and executes one transaction.
     ///
     /// # Errors
@@ -82,6 +92,7 @@ impl<C: Client, W: Workload> Driver<C, W> {
     pub fn step(&mut self) -> Result<(), ClientError> {
         let planned = self.workload.plan();
         let tally = &mut self.tallies[planned.transaction_type];
+        let rows_before = self.client.rows_returned();
         let begun_ns = clock::monotonic_ns();
         let mut attempts = 0;
         let outcome = loop {
@@ -100,6 +111,7 @@ impl<C: Client, W: Workload> Driver<C, W> {
             Outcome::Committed => tally.committed += 1,
             Outcome::RolledBack => tally.rolled_back += 1,
         }
+        tally.rows_returned += self.client.rows_returned() - rows_before;
         tally.interval.record(ended_ns - begun_ns);
         let previous_ns = std::mem::replace(&mut self.ended_ns[planned.terminal], ended_ns);
         if previous_ns != 0 {

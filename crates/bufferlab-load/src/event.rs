@@ -1,21 +1,43 @@
 //! What a run says while it goes on and when it ends, in the form in which Python receives it.
 
+use std::sync::Arc;
+
 use bufferlab_probe::Reading;
 use serde::{Serialize, Serializer};
 
 /// Part of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Until the gate opens.
     WarmUp,
     /// The window that results are made from.
     Measure,
+    /// A further window of the experiment's own, after the main one, by its name.
+    Extra(Arc<str>),
     /// Copying the WAL back and closing.
     Closing,
 }
 
-/// Edge of the measured window, sampled while the driver stands still.
+impl Phase {
+    /// The name under which samples carry it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Phase::WarmUp => "warm_up",
+            Phase::Measure => "measure",
+            Phase::Extra(name) => name,
+            Phase::Closing => "closing",
+        }
+    }
+}
+
+impl Serialize for Phase {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Edge of a measured window, sampled while the driver stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
@@ -53,7 +75,7 @@ pub enum Event {
         t_s: f64,
         /// Which phase.
         phase: Phase,
-        /// Set for the two samples that bound the measured window.
+        /// Set for the two samples that bound a measured window.
         edge: Option<Edge>,
         /// One row per metric and subject.
         #[serde(serialize_with = "readings")]

@@ -127,7 +127,7 @@ pub fn sample_until_stopped(
         if let Some(answer) = mailbox.ask(tick + interval.mul_f64(0.9)) {
             values.extend(answer.readings);
             let (done, total) = answer.progress;
-            sink.send(Event::Progress { phase: answer.phase, done, total, t_s });
+            sink.send(Event::Progress { phase: answer.phase.clone(), done, total, t_s });
             sink.send(Event::Sample { t_s, phase: answer.phase, edge: None, values });
         } else if !mailbox.is_stopped() {
             let reason: Arc<str> = Arc::from("the driver was inside one transaction for the whole interval");

@@ -13,15 +13,15 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use bufferlab_load::sqlite::client::SqliteClient;
+use bufferlab_load::sqlite::data::Data;
 use bufferlab_load::sqlite::engine::Engine;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
 use bufferlab_load::sqlite::pcache;
-use bufferlab_load::sqlite::run::{STATEMENTS_FILE, STATEMENTS_SQL};
+use bufferlab_load::sqlite::workloads::SqliteWorkload;
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::tpcc::schema::TableId;
-use bufferlab_workload::tpcc::statements::STATEMENTS;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 use model::{Database, Stored};
 use rusqlite::types::ValueRef;
@@ -37,7 +37,7 @@ fn every_output_and_every_row_is_the_naive_models() {
     let path = directory.path().join("differential.db");
     let config = TpccConfig::new(WAREHOUSES, 77, 5).unwrap();
     let page_size = PageSize::new(4096).unwrap();
-    let job = Load { database: path.clone(), page_size, config, generators: 2 };
+    let job = Load { database: path.clone(), page_size, data: Data::Tpcc(config), generators: 2 };
     load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let mut naive = Database::load(&config);
     assert_tables_are_equal(&path, &naive);
@@ -52,9 +52,9 @@ fn every_output_and_every_row_is_the_naive_models() {
         locking_mode: LockingMode::Exclusive,
     };
     let engine = Engine::open(&path, &knobs).unwrap();
-    // SAFETY: the client is dropped before the engine is closed.
-    let mut client = unsafe { SqliteClient::new(&engine, STATEMENTS_FILE, STATEMENTS_SQL, STATEMENTS).unwrap() };
     let (mut on_sqlite, mut on_maps) = (TpccDriver::new(config, 0, 1).unwrap(), TpccDriver::new(config, 0, 1).unwrap());
+    // SAFETY: the client is dropped before the engine is closed.
+    let mut client = unsafe { SqliteClient::new(&engine, &on_sqlite.statements().unwrap()).unwrap() };
     for number in 0..TRANSACTIONS {
         assert_eq!(on_sqlite.plan(), on_maps.plan());
         assert_eq!(on_sqlite.execute(&mut client), on_maps.execute(&mut naive), "transaction {number}");

@@ -1,12 +1,15 @@
 //! Jobs as Python writes them, and their conversion into the core's types.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bufferlab_load::failure::{Failure, FailureKind};
+use bufferlab_load::sqlite::data::Data;
+use bufferlab_load::sqlite::job::{Limit, Pace, PhaseJob, Run, ScriptJob, Spacing, WorkloadJob};
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::Load;
-use bufferlab_load::sqlite::run::{Limit, Run};
 use bufferlab_model::PageSize;
 use bufferlab_workload::tpcc::TpccConfig;
 use pyo3::prelude::*;
@@ -14,6 +17,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::to_python;
+use crate::outcome::LoadRecipe;
 
 fn unusable(what: String, place: &str) -> PyErr {
     to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
@@ -34,21 +38,139 @@ fn choice<T>(knob: &str, name: &str, value: Option<T>) -> PyResult<T> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Workload {
-    name: String,
+struct Tpcc {
     warehouses: u32,
+    load_seed: u64,
+    /// Of the run; a load has none.
     #[serde(default)]
     seed: u64,
-    load_seed: u64,
+}
+
+impl Tpcc {
+    fn typed(&self) -> PyResult<TpccConfig> {
+        TpccConfig::new(self.warehouses, self.load_seed, self.seed)
+            .map_err(|error| unusable(error.to_string(), "workload"))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    source: String,
+    text: String,
+    variables: BTreeMap<String, f64>,
+    #[serde(default)]
+    seed: u64,
+}
+
+impl Script {
+    fn typed(&self) -> ScriptJob {
+        ScriptJob {
+            source: self.source.clone(),
+            text: self.text.clone(),
+            seed: self.seed,
+            variables: self.variables.iter().map(|(name, &value)| (name.clone(), value)).collect(),
+        }
+    }
+}
+
+/// A workload as a run takes it.
+#[derive(Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+enum Workload {
+    Tpcc(Tpcc),
+    Script(Script),
 }
 
 impl Workload {
-    fn tpcc(&self) -> PyResult<TpccConfig> {
-        if self.name != "tpcc" {
-            return Err(unusable(format!("there is no workload {:?}", self.name), "workload"));
+    fn seed(&self) -> u64 {
+        match self {
+            Workload::Tpcc(tpcc) => tpcc.seed,
+            Workload::Script(script) => script.seed,
         }
-        TpccConfig::new(self.warehouses, self.load_seed, self.seed)
-            .map_err(|error| unusable(error.to_string(), "workload"))
+    }
+
+    fn typed(&self) -> PyResult<WorkloadJob> {
+        match self {
+            Workload::Tpcc(tpcc) => Ok(WorkloadJob::Tpcc(tpcc.typed()?)),
+            Workload::Script(script) => Ok(WorkloadJob::Script(script.typed())),
+        }
+    }
+}
+
+/// A workload as a load takes it.
+#[derive(Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+enum LoadWorkload {
+    Tpcc(Tpcc),
+}
+
+impl LoadWorkload {
+    fn typed(&self) -> PyResult<Data> {
+        match self {
+            LoadWorkload::Tpcc(tpcc) => Ok(Data::Tpcc(tpcc.typed()?)),
+        }
+    }
+}
+
+/// What decides a loaded file of this workload beside scale, seed and page size.
+pub fn load_recipe(workload_json: &str) -> PyResult<LoadRecipe> {
+    let data = parse::<LoadWorkload>(workload_json)?.typed()?;
+    Ok(LoadRecipe { schema_sql: data.schema_sql().to_owned(), loader_version: data.loader_version() })
+}
+
+/// When transactions are begun.
+#[derive(Deserialize)]
+#[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
+enum Pacing {
+    // With braces, so that fields which belong to the other mode are refused here too.
+    Closed {},
+    Open { rate_per_s: f64, arrivals: String, patience_s: f64 },
+}
+
+impl Pacing {
+    fn typed(&self) -> PyResult<Pace> {
+        let Pacing::Open { rate_per_s, arrivals, patience_s } = self else { return Ok(Pace::Closed) };
+        let spacing = match arrivals.as_str() {
+            "poisson" => Some(Spacing::Poisson),
+            "constant" => Some(Spacing::Constant),
+            _ => None,
+        };
+        let positive = |name, value: f64| {
+            let out_of_range = || unusable(format!("{name} = {value} is not a positive number"), "load");
+            (value.is_finite() && value > 0.0).then_some(value).ok_or_else(out_of_range)
+        };
+        Ok(Pace::Open {
+            rate_per_s: positive("rate_per_s", *rate_per_s)?,
+            spacing: choice("arrivals", arrivals, spacing)?,
+            patience: Duration::try_from_secs_f64(positive("patience_s", *patience_s)?)
+                .map_err(|error| unusable(format!("patience_s = {patience_s}: {error}"), "load"))?,
+        })
+    }
+}
+
+/// A further window after the measured one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Phase {
+    name: String,
+    source: String,
+    text: String,
+    variables: BTreeMap<String, f64>,
+    transactions: u64,
+    max_seconds: f64,
+}
+
+impl Phase {
+    /// Its random variables have the run's seed, so that the points of a block execute the same.
+    fn typed(&self, seed: u64) -> PhaseJob {
+        let script =
+            Script { source: self.source.clone(), text: self.text.clone(), variables: self.variables.clone(), seed };
+        PhaseJob {
+            name: Arc::from(self.name.as_str()),
+            script: script.typed(),
+            limit: Limit { transactions: self.transactions, seconds: self.max_seconds },
+        }
     }
 }
 
@@ -100,6 +222,10 @@ pub struct RunJob {
     database: PathBuf,
     knobs: Knobs,
     workload: Workload,
+    #[serde(rename = "load")]
+    pacing: Option<Pacing>,
+    #[serde(default)]
+    phases: Vec<Phase>,
     warm_up: WarmUp,
     measure: Measure,
     sample_interval_ms: u64,
@@ -116,7 +242,9 @@ impl RunJob {
         Ok(Run {
             database: self.database.clone(),
             knobs: self.knobs.typed()?,
-            config: self.workload.tpcc()?,
+            workload: self.workload.typed()?,
+            pace: self.pacing.as_ref().map_or(Ok(Pace::Closed), Pacing::typed)?,
+            phases: self.phases.iter().map(|phase| phase.typed(self.workload.seed())).collect(),
             warm_up: Limit { transactions: self.warm_up.max_transactions, seconds: self.warm_up.max_seconds },
             measure: Limit { transactions: self.measure.transactions, seconds: self.measure.max_seconds },
             sample_interval: Duration::from_millis(self.sample_interval_ms.max(10)),
@@ -136,7 +264,7 @@ struct LoadKnobs {
 pub struct LoadJob {
     database: PathBuf,
     knobs: LoadKnobs,
-    workload: Workload,
+    workload: LoadWorkload,
     threads: usize,
 }
 
@@ -151,7 +279,7 @@ impl LoadJob {
         Ok(Load {
             database: self.database.clone(),
             page_size: page_size(self.knobs.page_size_bytes)?,
-            config: self.workload.tpcc()?,
+            data: self.workload.typed()?,
             generators: self.threads,
         })
     }

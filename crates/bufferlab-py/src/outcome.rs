@@ -10,6 +10,7 @@ use bufferlab_load::sqlite::direct_io::{DirectIo, filesystem_name};
 use bufferlab_load::sqlite::engine::Actual;
 use bufferlab_load::sqlite::loader::{LoadProgress, Loaded};
 use bufferlab_load::sqlite::run::{Finished, TypeLatency};
+use bufferlab_load::sqlite::workloads::Findings;
 use bufferlab_workload::tpcc::InputCounts;
 use bufferlab_workload::tpcc::random::NuRandConstants;
 use serde::Serialize;
@@ -51,9 +52,16 @@ struct Clock {
     monotonic_start_ns: u64,
 }
 
-/// What TPC-C drew from its seeds: constants, and how often each choice came up, over warm-up and window.
+/// What a workload drew from its seeds, over warm-up and window.
 #[derive(Serialize)]
-struct Drawn {
+#[serde(untagged)]
+enum Drawn {
+    Tpcc(TpccDrawn),
+}
+
+/// TPC-C's constants, and how often each choice came up.
+#[derive(Serialize)]
+struct TpccDrawn {
     nurand_c_load_last_name: u32,
     nurand_c_run_last_name: u32,
     nurand_c_customer_id: u32,
@@ -67,9 +75,9 @@ struct Drawn {
     payments_by_name: u64,
 }
 
-impl Drawn {
+impl TpccDrawn {
     fn new(constants: &NuRandConstants, inputs: &InputCounts) -> Self {
-        Drawn {
+        TpccDrawn {
             nurand_c_load_last_name: constants.load_last_name,
             nurand_c_run_last_name: constants.run_last_name,
             nurand_c_customer_id: constants.run_customer_id,
@@ -94,7 +102,7 @@ pub struct RunOutcome {
     measured: Measured,
     latency: Vec<Latency>,
     delivered_orders: Vec<(u32, u32, u64)>,
-    drawn: Drawn,
+    drawn: Option<Drawn>,
     engine_version: &'static str,
     clock: Clock,
 }
@@ -122,6 +130,12 @@ impl From<Finished> for RunOutcome {
             Actual::Int(int) => Setting::Int(int),
             Actual::Text(text) => Setting::Text(text),
         };
+        let (drawn, delivered_orders) = match finished.findings {
+            Findings::None => (None, Vec::new()),
+            Findings::Tpcc { constants, inputs, delivered_orders } => {
+                (Some(Drawn::Tpcc(TpccDrawn::new(&constants, &inputs))), delivered_orders)
+            }
+        };
         RunOutcome {
             status: if finished.interrupted { "interrupted" } else { "ok" },
             actual: finished.actual.into_iter().map(|(name, actual)| (name, setting(actual))).collect(),
@@ -133,8 +147,8 @@ impl From<Finished> for RunOutcome {
             },
             measured: Measured { seconds: finished.measured.seconds, transactions: finished.measured.transactions },
             latency: finished.latencies.into_iter().map(Latency::from).collect(),
-            delivered_orders: finished.delivered_orders,
-            drawn: Drawn::new(&finished.constants, &finished.inputs),
+            delivered_orders,
+            drawn,
             engine_version: rusqlite::version(),
             clock: Clock { wall_start: finished.clock.wall_utc, monotonic_start_ns: finished.clock.monotonic_ns },
         }
@@ -204,7 +218,7 @@ impl<F: FnMut(&LoadEvent)> LoadProgressEvents<F> {
 #[derive(Serialize)]
 pub struct LoadRecipe {
     /// Tables and indexes.
-    pub schema_sql: &'static str,
+    pub schema_sql: String,
     /// Everything else.
     pub loader_version: u32,
 }

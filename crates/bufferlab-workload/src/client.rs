@@ -7,6 +7,7 @@
 //!
 //! A batch is reused for ever: after the first few transactions it allocates nothing.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// A statement of a workload, by its position in the workload's catalogue.
@@ -14,10 +15,10 @@ use std::fmt;
 pub struct StatementId(pub u16);
 
 /// What a catalogue declares of one statement; a dialect supplies the text under the same name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StatementSpec {
-    /// Name of the statement in the dialects' files.
-    pub name: &'static str,
+    /// Name of the statement in the dialects' files, and in messages.
+    pub name: Cow<'static, str>,
     /// Number of parameters, in the order in which the workload pushes them.
     pub parameters: usize,
     /// Number of result columns; zero for a statement that only writes.
@@ -287,6 +288,9 @@ pub trait Client {
     /// # Errors
     /// The first call that fails ends the batch.
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError>;
+
+    /// Rows that statements have returned since the client was made.
+    fn rows_returned(&self) -> u64;
 }
 
 /// One planned transaction: chosen and its inputs generated, not yet executed.
@@ -310,7 +314,7 @@ pub enum Outcome {
 /// What a driver thread runs: a stream of transactions with their inputs, one at a time.
 pub trait Workload {
     /// Names of the transaction types, in the order of their indices.
-    fn transaction_types(&self) -> &'static [&'static str];
+    fn transaction_types(&self) -> Vec<String>;
 
     /// How many terminals this driver multiplexes.
     fn terminals(&self) -> usize;
@@ -324,4 +328,13 @@ pub trait Workload {
     /// # Errors
     /// Whatever the client answers, or [`ClientError::Data`].
     fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError>;
+
+    /// Does one bounded piece of reading what the transactions will read, before any of them is counted; true while
+    /// there is more to read. A workload whose pool is filled otherwise keeps this default.
+    ///
+    /// # Errors
+    /// Whatever the client answers, or [`ClientError::Data`].
+    fn prefill_step<C: Client>(&mut self, _client: &mut C) -> Result<bool, ClientError> {
+        Ok(false)
+    }
 }

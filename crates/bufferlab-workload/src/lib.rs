@@ -4,6 +4,7 @@
 //! and clients live with the engines; [`random`] is shared by all.
 
 pub mod client;
+pub mod population;
 pub mod random;
 pub mod tpcc;
 pub mod zipf;

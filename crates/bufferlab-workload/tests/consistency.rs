@@ -319,6 +319,10 @@ impl Client for Unreliable {
         }
         self.inner.execute(batch)
     }
+
+    fn rows_returned(&self) -> u64 {
+        self.inner.rows_returned()
+    }
 }
 
 #[test]

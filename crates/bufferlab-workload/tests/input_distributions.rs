@@ -174,7 +174,7 @@ fn nothing_is_remote_with_one_warehouse() {
 #[test]
 fn the_mix_is_exact_in_every_deck_and_terminals_take_turns() {
     let mut driver = TpccDriver::new(config(2, LOAD_SEED, RUN_SEED), 0, 1).expect("one driver");
-    assert_eq!((driver.terminals(), driver.transaction_types()), (20, TRANSACTION_TYPES.as_slice()));
+    assert_eq!((driver.terminals(), driver.transaction_types()), (20, TRANSACTION_TYPES.map(str::to_owned).to_vec()));
     let mut terminal = 0;
     for deck in 0..500 {
         let mut dealt = [0; 5];

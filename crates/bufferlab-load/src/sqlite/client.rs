@@ -1,11 +1,11 @@
 //! The client trait over one SQLite connection: every call is a step through a prepared statement.
 
-use bufferlab_workload::client::{Batch, Client, ClientError, StatementSpec};
+use bufferlab_workload::client::{Batch, Client, ClientError};
 use rusqlite::ffi;
 
 use super::engine::Engine;
 use super::statement::{SqliteError, Statement};
-use crate::dialect;
+use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
 
 /// A client with all statements of one workload prepared.
@@ -18,46 +18,43 @@ pub struct SqliteClient {
     begin_immediate: Statement,
     commit: Statement,
     rollback: Statement,
-    names: Vec<&'static str>,
+    names: Vec<String>,
+    rows: RowUse,
+    rows_returned: u64,
     handle: *mut ffi::sqlite3,
 }
 
 impl SqliteClient {
-    /// Prepares a workload's catalogue from a dialect file's text.
+    /// Prepares a workload's statements.
     ///
     /// # Errors
-    /// When the dialect lacks a statement, or one does not compile or has other parameters or columns.
+    /// When one does not compile or has other parameters or columns than the catalogue says.
     ///
     /// # Safety
     /// `engine` outlives the client and is used by the client's thread alone.
-    pub unsafe fn new(
-        engine: &Engine,
-        dialect_file: &str,
-        dialect_text: &str,
-        catalogue: &[StatementSpec],
-    ) -> Result<Self, Failure> {
+    pub unsafe fn new(engine: &Engine, workload: &Statements) -> Result<Self, Failure> {
         let handle = engine.handle();
         let prepare = |name: &str, sql: &str| {
             // SAFETY: the caller's promise that the engine outlives the client.
             unsafe { Statement::prepare(handle, sql) }.map_err(|error| {
                 let what = format!("statement {name} does not compile: {}", error.message);
-                Failure::new(FailureKind::Data, what, dialect_file, "the database is not the one that was loaded")
+                Failure::new(FailureKind::Data, what, &workload.place, "the database is not the one that was loaded")
             })
         };
-        let texts = dialect::texts(dialect_file, dialect_text, catalogue)?;
-        let mut statements = Vec::with_capacity(catalogue.len());
-        for (spec, sql) in catalogue.iter().zip(&texts) {
-            let statement = prepare(spec.name, sql)?;
-            if (statement.parameters(), statement.columns()) != (spec.parameters, spec.columns) {
+        let mut statements = Vec::with_capacity(workload.specs.len());
+        for (spec, sql) in workload.specs.iter().zip(&workload.texts) {
+            let statement = prepare(&spec.name, sql)?;
+            let columns = if workload.rows == RowUse::Kept { spec.columns } else { statement.columns() };
+            if (statement.parameters(), statement.columns()) != (spec.parameters, columns) {
                 let what = format!(
                     "statement {} has {} parameters and {} columns; the workload says {} and {}",
                     spec.name,
                     statement.parameters(),
                     statement.columns(),
                     spec.parameters,
-                    spec.columns
+                    columns
                 );
-                return Err(Failure::new(FailureKind::Internal, what, dialect_file, "please report this"));
+                return Err(Failure::new(FailureKind::Internal, what, &workload.place, "please report this"));
             }
             statements.push(statement);
         }
@@ -67,7 +64,9 @@ impl SqliteClient {
             begin_immediate: prepare("begin_immediate", "BEGIN IMMEDIATE")?,
             commit: prepare("commit", "COMMIT")?,
             rollback: prepare("rollback", "ROLLBACK")?,
-            names: catalogue.iter().map(|spec| spec.name).collect(),
+            names: workload.specs.iter().map(|spec| spec.name.to_string()).collect(),
+            rows: workload.rows,
+            rows_returned: 0,
             handle,
         })
     }
@@ -113,19 +112,28 @@ impl Client for SqliteClient {
             }
             let columns = statement.columns();
             batch.begin_rows(call);
+            let mut rows = 0;
+            // Values that nobody looks at were all the same computed by SQLite's step.
+            let kept_columns = if self.rows == RowUse::Kept { columns } else { 0 };
             statement
                 .run(|row| {
-                    for column in 0..columns {
+                    for column in 0..kept_columns {
                         batch.push_column(row.value(column));
                     }
                     batch.end_row(call);
+                    rows += 1;
                 })
-                .map_err(|error| client_error(self.names[id], error))?;
+                .map_err(|error| client_error(&self.names[id], error))?;
+            self.rows_returned += rows;
             if columns == 0 {
                 // SAFETY: the connection is open (the engine outlives the client).
                 batch.set_affected(call, unsafe { ffi::sqlite3_changes64(self.handle) } as u64);
             }
         }
         Ok(())
+    }
+
+    fn rows_returned(&self) -> u64 {
+        self.rows_returned
     }
 }

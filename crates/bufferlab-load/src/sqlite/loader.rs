@@ -1,4 +1,4 @@
-//! Bulk load of a TPC-C database into a new SQLite file: rows generated in parallel, written in key order by one thread.
+//! Bulk load of a workload's population into a new SQLite file: rows generated in parallel, written in key order by one thread.
 //!
 //! Generators take partitions in turn (thread k of n: k, k+n, ...) and hand blocks over bounded channels, so the
 //! writer meets the partitions in load order whatever the number of threads, and memory stays bounded. Indexes are
@@ -9,30 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bufferlab_model::PageSize;
-use bufferlab_workload::tpcc::TpccConfig;
-use bufferlab_workload::tpcc::population::{Partition, RowBlock, generate, partitions};
-use bufferlab_workload::tpcc::schema::TableId;
+use bufferlab_workload::population::{LoadedTable, Population, RowBlock};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 
+use super::data::Data;
 use super::statement::{SqliteError, Statement};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 
-/// The tables and indexes, as SQLite spells them.
-pub const SCHEMA: &str = include_str!("../../dialects/sqlite/tpcc/schema.sql");
-
-/// Version of everything that decides a loaded file beside its schema, scale, seed and page size: the population and
-/// the order and manner of writing it. Raise it when any of them changes, or cached databases will be taken for new.
-pub const LOADER_VERSION: u32 = 1;
-
-/// What to load, and where.
+/// A load to be done.
 pub struct Load {
     /// The file to create; must not exist.
     pub database: PathBuf,
     /// Its page size.
     pub page_size: PageSize,
-    /// Scale and seed.
-    pub config: TpccConfig,
+    /// What to load.
+    pub data: Data,
     /// Threads that generate rows, beside the one that writes them.
     pub generators: usize,
 }
@@ -75,31 +67,30 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
         return Err(Failure::new(FailureKind::Usage, "the file to load into exists", place, "name a new file"));
     }
     let connection = Connection::open(&load.database).map_err(|error| at(load, "creating the database", &error))?;
-    let (tables_sql, indexes_sql) = split_schema(SCHEMA);
+    let (tables_sql, indexes_sql) = split_schema(load.data.schema_sql());
     prepare_for_load(&connection, load.page_size, &tables_sql).map_err(|error| at(load, "creating tables", &error))?;
 
-    let parts = partitions(load.config.warehouses());
-    let total: u64 = parts.iter().map(|part| part.rows() as u64).sum();
+    let population = &*load.data.population();
+    let tables = population.tables();
     let rows_of = std::thread::scope(|scope| {
-        let count = load.generators.clamp(1, parts.len());
+        let count = load.generators.clamp(1, population.partitions());
         let blocks: Vec<Receiver<RowBlock>> = (0..count)
             .map(|first| {
                 let (sender, receiver) = bounded(BLOCKS_AHEAD);
-                let (parts, config) = (&parts, load.config);
-                scope.spawn(move || generate_every(parts, first, count, &config, &sender));
+                scope.spawn(move || generate_every(population, first, count, &sender));
                 receiver
             })
             .collect();
-        write_blocks(&connection, &parts, &blocks, total, cancelled, on_progress)
+        write_blocks(&connection, population, &blocks, cancelled, on_progress)
     })
     .map_err(|error| error.into_failure(&load.database))?;
 
     finish(&connection, &indexes_sql).map_err(|error| at(load, "building indexes", &error))?;
     connection.close().map_err(|(_, error)| at(load, "closing the database", &error))?;
     let bytes = sync(&load.database).map_err(|error| Failure::from_io("syncing", &load.database, &error))?;
-    let tables: Vec<(&'static str, u64)> =
-        TableId::ALL.iter().map(|&table| (table.name(), rows_of[table as usize])).collect();
-    Ok(Loaded { rows: rows_of.iter().sum(), seconds: started.elapsed().as_secs_f64(), bytes, tables })
+    let rows = rows_of.iter().sum();
+    let tables = tables.iter().map(|table| table.name).zip(rows_of).collect();
+    Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes, tables })
 }
 
 fn at(load: &Load, action: &str, error: &rusqlite::Error) -> Failure {
@@ -133,10 +124,10 @@ fn sync(path: &Path) -> std::io::Result<u64> {
     Ok(file.metadata()?.len())
 }
 
-fn generate_every(parts: &[Partition], first: usize, step: usize, config: &TpccConfig, blocks: &Sender<RowBlock>) {
-    for part in parts.iter().skip(first).step_by(step) {
+fn generate_every(population: &dyn Population, first: usize, step: usize, blocks: &Sender<RowBlock>) {
+    for partition in (first..population.partitions()).step_by(step) {
         let mut block = RowBlock::new();
-        generate(part, config, &mut block);
+        population.generate(partition, &mut block);
         // The writer hangs up when it fails; there is nothing left to do then.
         if blocks.send(block).is_err() {
             return;
@@ -174,20 +165,19 @@ impl WriteError {
     }
 }
 
-/// Writes all blocks in load order and returns the rows of each table, indexed by [`TableId`].
+/// Writes all blocks in load order and returns the rows of each table, in the population's order.
 fn write_blocks(
     connection: &Connection,
-    parts: &[Partition],
+    population: &dyn Population,
     blocks: &[Receiver<RowBlock>],
-    total: u64,
     cancelled: &AtomicBool,
     on_progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<u64>, WriteError> {
-    let mut inserts = insert_statements(connection)?;
-    let mut rows_of = vec![0u64; TableId::ALL.len()];
-    let mut rows = 0;
+    let mut inserts = insert_statements(connection, &population.tables())?;
+    let mut rows_of = vec![0u64; inserts.len()];
+    let (mut rows, total) = (0, population.expected_rows());
     let mut open_table = None;
-    for index in 0..parts.len() {
+    for index in 0..population.partitions() {
         if cancelled.load(Ordering::Relaxed) {
             return Err(WriteError::Cancelled);
         }
@@ -199,14 +189,14 @@ fn write_blocks(
             connection.execute_batch(sql).map_err(sqlite_error)?;
             open_table = Some(table);
         }
-        let insert = &mut inserts[table as usize];
+        let insert = &mut inserts[table];
         for row in 0..block.rows() {
             for column in 0..block.columns() {
                 insert.bind(column, block.value(row, column));
             }
             insert.run(|_| {}).map_err(WriteError::Sqlite)?;
         }
-        rows_of[table as usize] += block.rows() as u64;
+        rows_of[table] += block.rows() as u64;
         rows += block.rows() as u64;
         on_progress(LoadProgress { rows, total });
     }
@@ -219,12 +209,12 @@ fn sqlite_error(error: rusqlite::Error) -> WriteError {
     WriteError::Sqlite(SqliteError { code, message: error.to_string() })
 }
 
-fn insert_statements(connection: &Connection) -> Result<Vec<Statement>, WriteError> {
-    let sql_of = |table: &TableId| {
-        let places = vec!["?"; table.columns().len()].join(",");
-        format!("INSERT INTO {} VALUES({places})", table.name())
+fn insert_statements(connection: &Connection, tables: &[LoadedTable]) -> Result<Vec<Statement>, WriteError> {
+    let sql_of = |table: &LoadedTable| {
+        let places = vec!["?"; table.columns].join(",");
+        format!("INSERT INTO {} VALUES({places})", table.name)
     };
     // SAFETY: the statements are dropped in write_blocks(), before the connection is closed in load().
     let prepare = |table| unsafe { Statement::prepare(connection.handle(), &sql_of(table)) };
-    TableId::ALL.iter().map(prepare).collect::<Result<_, _>>().map_err(WriteError::Sqlite)
+    tables.iter().map(prepare).collect::<Result<_, _>>().map_err(WriteError::Sqlite)
 }

@@ -1,9 +1,11 @@
 //! SQLite as a laboratory engine: direct page I/O, a real page pool, and one connection for all terminals.
 
 pub mod client;
+pub mod data;
 pub mod direct_io;
 pub mod engine;
 pub mod frames;
+pub mod job;
 pub mod knobs;
 pub mod loader;
 pub mod page_io;
@@ -12,3 +14,4 @@ pub mod pool;
 pub mod run;
 pub mod statement;
 pub mod vfs;
+pub mod workloads;

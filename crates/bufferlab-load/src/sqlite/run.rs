@@ -1,18 +1,17 @@
 //! One run on SQLite: open, warm up through the gate, measure a fixed number of transactions, close.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bufferlab_probe::{CpuProbe, DeviceProbe, DriverThread, MemoryProbe, ProcessProbe, Reading, clock};
-use bufferlab_workload::tpcc::random::NuRandConstants;
-use bufferlab_workload::tpcc::statements::STATEMENTS;
-use bufferlab_workload::tpcc::{InputCounts, TpccConfig, TpccDriver};
+use bufferlab_workload::client::ClientError;
+use bufferlab_workload::tpcc::TpccDriver;
 
 use super::client::SqliteClient;
 use super::engine::{Actual, Engine};
-use super::knobs::SqliteKnobs;
+use super::job::{Pace, Run, WorkloadJob};
+use super::workloads::{Findings, SqliteWorkload};
 use crate::dialect;
 use crate::driver::Driver;
 use crate::event::{Edge, Event, Phase, Sink};
@@ -21,41 +20,8 @@ use crate::gate::{Gate, GateEnd};
 use crate::recorder::Bucket;
 use crate::sampler::{Answer, HostProbes, Mailbox, sample_until_stopped};
 
-/// The workload's statements as SQLite spells them.
-pub const STATEMENTS_SQL: &str = include_str!("../../dialects/sqlite/tpcc/statements.sql");
-/// Where those are, for messages.
-pub const STATEMENTS_FILE: &str = "dialects/sqlite/tpcc/statements.sql";
-
-/// Reads that fill the pool before the first transaction.
-pub const PREFILL_SQL: &str = include_str!("../../dialects/sqlite/tpcc/prefill.sql");
-
 /// Transactions between two looks of the gate.
 const GATE_WINDOW: u64 = 500;
-
-/// An end by count and by time, whichever comes first.
-#[derive(Clone, Copy, Debug)]
-pub struct Limit {
-    /// Transactions of any type.
-    pub transactions: u64,
-    /// Wall time.
-    pub seconds: f64,
-}
-
-/// What to run.
-pub struct Run {
-    /// A loaded database that this run may change.
-    pub database: PathBuf,
-    /// Settings.
-    pub knobs: SqliteKnobs,
-    /// Scale and seeds.
-    pub config: TpccConfig,
-    /// The warm-up's cap.
-    pub warm_up: Limit,
-    /// The measured window.
-    pub measure: Limit,
-    /// Distance of two samples.
-    pub sample_interval: Duration,
-}
 
 /// A part of a run that is over.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,12 +63,8 @@ pub struct Finished {
     pub measured: Part,
     /// Latencies of the measured window.
     pub latencies: Vec<TypeLatency>,
-    /// Orders delivered since the load: (warehouse, district, orders), for consistency condition 11.
-    pub delivered_orders: Vec<(u32, u32, u64)>,
-    /// The constants of NURand that the workload drew from its seeds (2.1.6.1).
-    pub constants: NuRandConstants,
-    /// What the workload drew, over warm-up and window.
-    pub inputs: InputCounts,
+    /// What the workload tells of itself.
+    pub findings: Findings,
     /// When the run's clock was started.
     pub clock: clock::Anchor,
 }
@@ -112,16 +74,43 @@ pub struct Finished {
 /// # Errors
 /// Whatever opening, executing or closing meets. Being cancelled is no error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    refuse_what_is_not_built(job)?;
+    match &job.workload {
+        WorkloadJob::Tpcc(config) => {
+            let workload = TpccDriver::new(*config, 0, 1).map_err(|error| {
+                Failure::new(FailureKind::Usage, error.to_string(), "workload", "choose another number of warehouses")
+            })?;
+            run_workload(job, workload, sink, cancelled)
+        }
+        WorkloadJob::Script(script) => Err(not_built("scripts as workloads", &script.source)),
+    }
+}
+
+// The wiring of open loop, phases and scripts replaces these two functions.
+fn refuse_what_is_not_built(job: &Run) -> Result<(), Failure> {
+    if job.pace != Pace::Closed {
+        return Err(not_built("an open loop", "load"));
+    }
+    job.phases.first().map_or(Ok(()), |phase| Err(not_built("a further phase", &phase.name)))
+}
+
+fn not_built(what: &str, place: &str) -> Failure {
+    Failure::new(FailureKind::Usage, format!("{what} cannot be run yet"), place, "leave it out of the experiment")
+}
+
+fn run_workload<W: SqliteWorkload>(
+    job: &Run,
+    workload: W,
+    sink: &dyn Sink,
+    cancelled: &AtomicBool,
+) -> Result<Finished, Failure> {
     let anchor = clock::Anchor::now();
     let start_ns = anchor.monotonic_ns;
     let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
     let engine = Engine::open(&job.database, &job.knobs)?;
     let actual = engine.actual(&job.knobs)?;
     // SAFETY: the session drops its driver, and with it the client, before it closes the engine.
-    let client = unsafe { SqliteClient::new(&engine, STATEMENTS_FILE, STATEMENTS_SQL, STATEMENTS)? };
-    let workload = TpccDriver::new(job.config, 0, 1).map_err(|error| {
-        Failure::new(FailureKind::Usage, error.to_string(), "workload", "choose another number of warehouses")
-    })?;
+    let client = unsafe { SqliteClient::new(&engine, &workload.statements()?)? };
     let probes = HostProbes::new(vec![
         Box::new(DeviceProbe::for_path(&job.database)),
         Box::new(CpuProbe::new()),
@@ -149,8 +138,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         session.warm_up_and_measure()
     })?;
     let latencies = session.latencies();
-    let delivered_orders = delivered_orders(session.driver.workload());
-    let (constants, inputs) = (*session.driver.workload().constants(), *session.driver.workload().input_counts());
+    let findings = session.driver.workload().findings();
     session.enter(Phase::Closing, 0);
     session.close()?;
     Ok(Finished {
@@ -161,9 +149,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         warm_up: measured.warm_up,
         measured: measured.window,
         latencies,
-        delivered_orders,
-        constants,
-        inputs,
+        findings,
         clock: anchor,
     })
 }
@@ -177,11 +163,6 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-fn delivered_orders(workload: &TpccDriver) -> Vec<(u32, u32, u64)> {
-    let by_district = workload.delivered_orders().iter().zip(0u32..);
-    by_district.map(|(&orders, index)| (index / 10 + 1, index % 10 + 1, orders)).collect()
-}
-
 #[derive(Default)]
 struct Measured {
     interrupted: bool,
@@ -191,9 +172,9 @@ struct Measured {
     window: Part,
 }
 
-struct Session<'a> {
+struct Session<'a, W: SqliteWorkload> {
     job: &'a Run,
-    driver: Driver<SqliteClient, TpccDriver>,
+    driver: Driver<SqliteClient, W>,
     engine: Engine,
     no_subject: Arc<str>,
     mailbox: &'a Mailbox,
@@ -207,7 +188,7 @@ struct Session<'a> {
     phase_total: u64,
 }
 
-impl Session<'_> {
+impl<W: SqliteWorkload> Session<'_, W> {
     fn warm_up_and_measure(&mut self) -> Result<Measured, Failure> {
         let mut measured = Measured::default();
         self.enter(Phase::WarmUp, self.job.warm_up.transactions);
@@ -233,10 +214,8 @@ impl Session<'_> {
     /// Runs until the gate opens or the cap is reached; none when interrupted.
     fn warm_up(&mut self, gate: &mut Gate, begun: Instant) -> Result<Option<GateEnd>, Failure> {
         let limit = self.job.warm_up;
-        for (_, sql) in dialect::sections(PREFILL_SQL) {
-            if !self.engine.execute_script_unless(self.cancelled, &sql)? {
-                return Ok(None);
-            }
+        if !self.prefill()? {
+            return Ok(None);
         }
         let mut misses = self.engine.demand_misses();
         gate.prefill(misses);
@@ -253,6 +232,25 @@ impl Session<'_> {
             misses = now;
             if self.done_in_phase() >= limit.transactions || begun.elapsed().as_secs_f64() >= limit.seconds {
                 return Ok(Some(GateEnd::Cap));
+            }
+        }
+    }
+
+    /// Fills the pool as the workload wants it, before anything is counted; false when interrupted.
+    fn prefill(&mut self) -> Result<bool, Failure> {
+        for (_, sql) in dialect::sections(self.driver.workload().prefill_sql()) {
+            if !self.engine.execute_script_unless(self.cancelled, &sql)? {
+                return Ok(false);
+            }
+        }
+        loop {
+            let more = self.driver.prefill_step().map_err(|error| self.client_failure(&error))?;
+            self.answer_sampler();
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            if !more {
+                return Ok(true);
             }
         }
     }
@@ -274,24 +272,32 @@ impl Session<'_> {
 
     /// One transaction, and an answer to the sampler if it waits for one; false when asked to stop.
     fn step(&mut self) -> Result<bool, Failure> {
-        if let Err(error) = self.driver.step() {
-            let mut failure = Failure::from_client(&error, self.engine.path());
-            if let Some(cause) = self.engine.take_io_error() {
-                failure.what = format!("{} ({cause})", failure.what);
-            }
-            return Err(failure);
-        }
+        self.driver.step().map_err(|error| self.client_failure(&error))?;
+        self.answer_sampler();
+        Ok(!self.cancelled.load(Ordering::Relaxed))
+    }
+
+    /// Looks at one flag, and answers when the sampler waits.
+    fn answer_sampler(&mut self) {
         if self.mailbox.is_requested() {
             let mut readings = Vec::with_capacity(128);
             self.sample_engine(&mut readings);
             let progress = (self.done_in_phase(), self.phase_total);
-            self.mailbox.answer(Answer { readings, phase: self.phase, progress });
+            self.mailbox.answer(Answer { readings, phase: self.phase.clone(), progress });
         }
-        Ok(!self.cancelled.load(Ordering::Relaxed))
+    }
+
+    /// The client's error with the operating system's words, where SQLite swallowed them.
+    fn client_failure(&self, error: &ClientError) -> Failure {
+        let mut failure = Failure::from_client(error, self.engine.path());
+        if let Some(cause) = self.engine.take_io_error() {
+            failure.what = format!("{} ({cause})", failure.what);
+        }
+        failure
     }
 
     fn enter(&mut self, phase: Phase, total: u64) {
-        self.phase = phase;
+        self.phase = phase.clone();
         self.phase_first = self.driver.transactions();
         self.phase_total = total;
         self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
@@ -311,7 +317,7 @@ impl Session<'_> {
         let mut values = Vec::with_capacity(256);
         self.sample_engine(&mut values);
         self.probes.sample(&mut values);
-        self.sink.send(Event::Sample { t_s, phase: Phase::Measure, edge: Some(edge), values });
+        self.sink.send(Event::Sample { t_s, phase: self.phase.clone(), edge: Some(edge), values });
     }
 
     fn sample_engine(&mut self, out: &mut Vec<Reading>) {

@@ -5,6 +5,8 @@
 //! whose row the same transaction then updates is marked *locks*: a dialect of an engine with row locks
 //! and statement snapshots must take the row's write lock there (`FOR UPDATE`).
 
+use std::borrow::Cow;
+
 use crate::client::{StatementId, StatementSpec};
 
 macro_rules! catalogue {
@@ -15,7 +17,7 @@ macro_rules! catalogue {
 
         /// Every statement; a [`StatementId`] is a position here.
         pub const STATEMENTS: &[StatementSpec] = &[
-            $(StatementSpec { name: $name, parameters: $parameters, columns: $columns }),*
+            $(StatementSpec { name: Cow::Borrowed($name), parameters: $parameters, columns: $columns }),*
         ];
 
         $($(#[$doc])* pub const $id: StatementId = StatementId(Position::$id as u16);)*
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = STATEMENTS.iter().map(|spec| spec.name).collect();
+        let mut names: Vec<_> = STATEMENTS.iter().map(|spec| spec.name.as_ref()).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), STATEMENTS.len());

@@ -14,6 +14,7 @@ pub struct Seen {
     pub remote_payments: u64,
     pub names: u64,
     pub commits: u64,
+    pub rows: u64,
     pub rollbacks: u64,
 }
 
@@ -116,17 +117,22 @@ impl Client for Canned {
                     *param = int;
                 }
             }
-            self.see(spec.name, params);
+            self.see(&spec.name, params);
             let unused = spec.name == "read_item" && params[0] > i64::from(ITEMS);
             if unused {
                 self.seen.unused_items += 1;
                 batch.begin_rows(call);
             } else if spec.columns > 0 {
-                Canned::answer(batch, call, spec.name, spec.columns);
+                Canned::answer(batch, call, &spec.name, spec.columns);
+                self.seen.rows += batch.rows(call) as u64;
             } else {
                 batch.set_affected(call, if spec.name == "update_order_lines_delivery" { 10 } else { 1 });
             }
         }
         Ok(())
+    }
+
+    fn rows_returned(&self) -> u64 {
+        self.seen.rows
     }
 }

@@ -56,7 +56,7 @@ fn value(batch: &Batch, call: usize, row: usize, column: usize) -> Value<'_> {
 /// The error for data that is not what was loaded or written before.
 #[cold]
 pub(super) fn wrong(batch: &Batch, call: usize, finding: &str) -> ClientError {
-    let name = spec(batch.statement(call)).name;
+    let name = &spec(batch.statement(call)).name;
     let params: Vec<Value<'_>> = (0..batch.param_count(call)).map(|index| batch.param(call, index)).collect();
     ClientError::Data { message: format!("{name} with {params:?} {finding}") }
 }

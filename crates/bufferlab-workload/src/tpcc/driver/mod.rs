@@ -177,8 +177,8 @@ impl TpccDriver {
 }
 
 impl Workload for TpccDriver {
-    fn transaction_types(&self) -> &'static [&'static str] {
-        &TRANSACTION_TYPES
+    fn transaction_types(&self) -> Vec<String> {
+        TRANSACTION_TYPES.map(str::to_owned).to_vec()
     }
 
     fn terminals(&self) -> usize {

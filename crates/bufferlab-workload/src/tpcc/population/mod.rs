@@ -1,13 +1,46 @@
 //! The initial database (4.3.3): which partitions it has, in which order, and the rows of each.
 //!
-//! A partition is a slice of one table, small enough that many can be generated at once in bounded memory.
-//! Its rows depend on the load seed and on the partition alone: not on the number of threads, not on the
-//! order, and not on the number of warehouses, so a larger database contains the smaller.
+//! Rows do not depend on the number of warehouses, so a larger database contains the smaller.
 
-mod block;
 mod partition;
 mod rows;
 
-pub use block::RowBlock;
 pub use partition::{Partition, partitions};
 pub use rows::{LOAD_DATE_US, generate};
+
+pub use crate::population::RowBlock;
+use crate::population::{LoadedTable, Population};
+use crate::tpcc::TpccConfig;
+use crate::tpcc::schema::TableId;
+
+/// The population of one scale and load seed, as a loader takes it.
+pub struct TpccPopulation {
+    config: TpccConfig,
+    partitions: Vec<Partition>,
+}
+
+impl TpccPopulation {
+    /// The population of this configuration.
+    #[must_use]
+    pub fn new(config: TpccConfig) -> Self {
+        TpccPopulation { config, partitions: partitions(config.warehouses()) }
+    }
+}
+
+impl Population for TpccPopulation {
+    fn tables(&self) -> Vec<LoadedTable> {
+        TableId::ALL.map(|table| LoadedTable { name: table.name(), columns: table.columns().len() }).to_vec()
+    }
+
+    fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
+    fn expected_rows(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.rows() as u64).sum()
+    }
+
+    fn generate(&self, partition: usize, block: &mut RowBlock) {
+        generate(&self.partitions[partition], &self.config, block);
+    }
+}

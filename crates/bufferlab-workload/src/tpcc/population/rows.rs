@@ -25,7 +25,7 @@ const DIST_INFO_CHARS: usize = 24;
 
 /// Replaces what `block` holds by the rows of the partition.
 pub fn generate(partition: &Partition, config: &TpccConfig, block: &mut RowBlock) {
-    block.reset(partition.table);
+    block.reset(partition.table as usize, partition.table.columns().len());
     let mut writer = Writer {
         random: partition_stream(partition, config),
         text: TextBuffer::default(),

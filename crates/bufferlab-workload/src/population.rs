@@ -1,0 +1,92 @@
+//! What a loader needs of a workload's initial database: tables, slices of them in load order, and the rows of each.
+//!
+//! A partition is a slice of one table, small enough that many can be generated at once in bounded memory. Its rows
+//! depend on the load seed and on the partition alone, not on the number of threads nor on the order. No SQL here.
+
+use crate::client::{Cells, Value};
+
+/// A table as a loader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadedTable {
+    /// Its name, the same in every dialect.
+    pub name: &'static str,
+    /// Number of columns of each row.
+    pub columns: usize,
+}
+
+/// The initial database of a workload, cut into partitions that are counted from zero in load order.
+pub trait Population: Sync {
+    /// The tables; blocks name them by their index here.
+    fn tables(&self) -> Vec<LoadedTable>;
+
+    /// Number of partitions, at least one. Those of a table follow each other.
+    fn partitions(&self) -> usize;
+
+    /// Rows of all partitions, exact or, where rows draw how many they are, expected.
+    fn expected_rows(&self) -> u64;
+
+    /// Replaces what `block` holds by the rows of a partition.
+    fn generate(&self, partition: usize, block: &mut RowBlock);
+}
+
+/// Rows of one table, stored flat and reused: once it has held its largest partition it allocates no more.
+#[derive(Debug, Default)]
+pub struct RowBlock {
+    table: usize,
+    columns: usize,
+    cells: Cells,
+}
+
+impl RowBlock {
+    /// An empty block.
+    #[must_use]
+    pub fn new() -> Self {
+        RowBlock::default()
+    }
+
+    /// Index of the table whose rows these are.
+    #[must_use]
+    pub fn table(&self) -> usize {
+        self.table
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.cells.len().checked_div(self.columns).unwrap_or(0)
+    }
+
+    /// Number of columns of each row.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// One value; columns are in the order of the table's declaration.
+    ///
+    /// # Panics
+    /// When the block has no such row or column.
+    #[must_use]
+    pub fn value(&self, row: usize, column: usize) -> Value<'_> {
+        assert!(column < self.columns, "table {} has no column {column}", self.table);
+        self.cells.get(row * self.columns + column)
+    }
+
+    /// Forgets the rows and takes those of another table from now on.
+    pub(crate) fn reset(&mut self, table: usize, columns: usize) {
+        (self.table, self.columns) = (table, columns);
+        self.cells.clear();
+    }
+
+    pub(crate) fn int(&mut self, value: impl Into<i64>) {
+        self.cells.push(Value::Int(value.into()));
+    }
+
+    pub(crate) fn null(&mut self) {
+        self.cells.push(Value::Null);
+    }
+
+    pub(crate) fn text(&mut self, value: &str) {
+        self.cells.push(Value::Text(value));
+    }
+}
