@@ -21,15 +21,15 @@ from support.synthetic import BUFFER_SIZE, Sweep, build
 Counts = dict[tuple[str, str], tuple[float | None, float | None]]
 
 
-def samples(start_s: float, end_s: float, counts: Counts, reason: str | None = None) -> pl.DataFrame:
+def samples(
+    start_s: float, end_s: float, counts: Counts, reason: str | None = None, phase: str = "measure"
+) -> pl.DataFrame:
     """The two edges of a window from (metric, subject) -> (at start, at end)."""
     rows = []
     for place, (t_s, edge) in enumerate(((start_s, "start"), (end_s, "end"))):
         for (metric, subject), ends in counts.items():
             count = ends[place]
-            rows.append(
-                (t_s, "measure", edge, metric, subject, count, None, reason if count is None else None, "probe")
-            )
+            rows.append((t_s, phase, edge, metric, subject, count, None, reason if count is None else None, "probe"))
     types = {"f64": pl.Float64, "i64": pl.Int64, "str": pl.String}
     return pl.DataFrame(rows, schema={name: types[kind] for name, kind in SAMPLE_COLUMNS.items()}, orient="row")
 
@@ -119,6 +119,87 @@ def test_cpu_shares_add_up_to_one_on_every_core() -> None:
     assert figures_of(samples(0, 1, counts))["cpu_iowait_share"].value == pytest.approx(0.2)
 
 
+def with_a_scan() -> pl.DataFrame:
+    """A measured window of 10 s, then a phase of 4 s; the core samples every type at every edge."""
+    main: Counts = {
+        **work(100, 1, 100),
+        ("transactions_committed", "scan.read"): (0, 0),
+        ("transactions_rolled_back", "scan.read"): (0, 0),
+        ("rows_returned", "payment"): (0, 300),
+        ("rows_returned", "scan.read"): (0, 0),
+        ("pages_read", ""): (1000, 1970),
+        ("process_user_us", ""): (0, 900),
+        ("process_system_us", ""): (0, 100),
+    }
+    after: Counts = {key: (ends[1], ends[1]) for key, ends in main.items()}
+    after |= {
+        ("transactions_committed", "scan.read"): (0, 20),
+        ("rows_returned", "scan.read"): (0, 8000),
+        ("pages_read", ""): (1970, 2370),
+        ("db_read_bytes", ""): (0, 400 * 4096),
+        ("process_user_us", ""): (900, 16_900),
+    }
+    return pl.concat([samples(0, 10, main), samples(10.5, 14.5, after, phase="scan")])
+
+
+def test_a_phase_after_the_window_changes_nothing_in_it() -> None:
+    figures = figures_of(with_a_scan())
+    assert figures["reads_per_new_order"].value == pytest.approx(9.70)
+    assert figures["transactions"].value == 200
+    assert figures["rows_per_s"].value == pytest.approx(30.0)
+
+
+def test_a_phase_has_figures_of_its_own_per_row_and_per_second() -> None:
+    figures = figures_of(with_a_scan(), "scan")
+    assert figures["measured_seconds"].value == pytest.approx(4.0)
+    assert figures["transactions"].value == 20
+    assert figures["rows_per_s"].value == pytest.approx(2000.0)
+    assert figures["rows_per_transaction"].value == pytest.approx(400.0)
+    assert figures["reads_per_row"].value == pytest.approx(0.05)
+    assert figures["read_bytes_per_row"].value == pytest.approx(0.05 * 4096)
+    assert figures["cpu_us_per_row"].value == pytest.approx(2.0)
+
+
+def test_a_phase_that_returns_no_rows_says_so_instead_of_dividing_by_them() -> None:
+    figures = figures_of(
+        samples(0, 4, {("rows_returned", "add.x"): (0, 0), ("pages_read", ""): (0, 9)}, phase="add"), "add"
+    )
+    assert figures["reads_per_row"].value is None
+    assert "rows_returned is zero" in (figures["reads_per_row"].reason or "")
+
+
+def test_a_phase_that_never_began_has_no_figures() -> None:
+    assert all(figure.value is None for figure in figures_of(with_a_scan(), "insert").values())
+
+
+def test_arrivals_are_counted_apart_from_transactions() -> None:
+    counts: Counts = {
+        **work(90, 0, 90),
+        ("arrivals", "new_order"): (3, 103),
+        ("arrivals", "payment"): (0, 100),
+        ("arrivals_late", "new_order"): (0, 8),
+        ("arrivals_late", "payment"): (0, 2),
+        ("arrivals_dropped", "new_order"): (1, 11),
+        ("arrivals_dropped", "payment"): (0, 10),
+    }
+    figures = figures_of(samples(0, 10, counts))
+    assert figures["arrivals_per_s"].value == pytest.approx(20.0)
+    assert figures["transactions_per_s"].value == pytest.approx(18.0)
+    assert figures["late_share"].value == pytest.approx(0.05)
+    assert figures["dropped_share"].value == pytest.approx(0.10)
+
+
+def test_in_closed_loop_there_are_no_arrivals_and_no_share_of_them() -> None:
+    counts: Counts = {**work(), ("arrivals", "payment"): (0, 0), ("arrivals_late", "payment"): (0, 0)}
+    assert figures_of(samples(0, 10, counts))["late_share"].reason == "arrivals is zero in the measured window"
+
+
+def test_pages_created_are_told_per_new_order_and_per_transaction() -> None:
+    figures = figures_of(samples(0, 10, {**work(100, 1, 130), ("pages_created", ""): (40, 86)}))
+    assert figures["pages_created_per_new_order"].value == pytest.approx(0.46)
+    assert figures["pages_created_per_transaction"].value == pytest.approx(0.2)
+
+
 def test_a_missing_counter_gives_null_and_its_reason_in_every_figure_made_from_it() -> None:
     counts: Counts = {**work(), ("device_reads", ""): (None, None)}
     figures = figures_of(samples(0, 10, counts, reason="overlay has no block device"))
@@ -150,7 +231,7 @@ def test_a_run_without_edges_has_no_figures_and_says_why() -> None:
     st.floats(0.001, 1e5),
 )
 def test_no_figure_is_ever_negative_or_infinite(ends: list[tuple[int, int]], seconds: float) -> None:
-    names = ("pages_read", "db_read_bytes", "pages_written", "db_read_ns")
+    names = ("pages_read", "rows_returned", "pages_created", "arrivals")
     counts: Counts = {**work(), **{(name, ""): pair for name, pair in zip(names, ends, strict=True)}}
     for figure in figures_of(samples(0, seconds, counts)).values():
         assert figure.value is None or (figure.value >= 0 and math.isfinite(figure.value))

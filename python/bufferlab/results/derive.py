@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bufferlab.results import metrics
 from bufferlab.results.quantity import Figure, Quantity, check_units
-from bufferlab.results.window import Window, counted, elapsed
+from bufferlab.results.window import MEASURE, Window, counted, elapsed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,6 +25,7 @@ _NEW_ORDERS_COMMITTED = counted("transactions_committed", "new_order").counted_a
 _NEW_ORDERS_ROLLED_BACK = counted("transactions_rolled_back", "new_order").counted_as("New-Order")
 #: The 1 % rolled back read pages too, so they count as completed.
 _NEW_ORDERS = _NEW_ORDERS_COMMITTED + _NEW_ORDERS_ROLLED_BACK
+_WORKER_CPU = counted("process_user_us") + counted("process_system_us")
 
 
 def _io_formulas() -> dict[str, Quantity]:
@@ -37,6 +38,7 @@ def _io_formulas() -> dict[str, Quantity]:
         "write_bytes": "db_write_bytes",
         "wal_read_bytes": "wal_read_bytes",
         "wal_write_bytes": "wal_write_bytes",
+        "pages_created": "pages_created",
         "device_reads": "device_reads",
         "device_writes": "device_writes",
     }
@@ -51,7 +53,6 @@ def _io_formulas() -> dict[str, Quantity]:
 
 def _rate_formulas() -> dict[str, Quantity]:
     reads = counted("pages_read").counted_as("reads") + counted("db_other_reads")
-    worker_cpu = counted("process_user_us") + counted("process_system_us")
     return {
         "hit_ratio": (counted("demand_misses") / counted("page_gets")).complement(),
         "new_orders_per_s": _NEW_ORDERS / _SECONDS,
@@ -61,11 +62,34 @@ def _rate_formulas() -> dict[str, Quantity]:
         "transactions_rolled_back_per_s": _ROLLED_BACK / _SECONDS,
         "read_us": counted("db_read_ns") / reads,
         "write_us": counted("db_write_ns") / counted("pages_written").counted_as("writes"),
-        "cpu_us_per_transaction": worker_cpu / _TRANSACTIONS,
+        "cpu_us_per_transaction": _WORKER_CPU / _TRANSACTIONS,
         "driver_cpu_us_per_transaction": counted("driver_cpu_us") / _TRANSACTIONS,
         "measured_seconds": _SECONDS,
         "new_orders": _NEW_ORDERS,
         "transactions": _TRANSACTIONS,
+    }
+
+
+def _row_formulas() -> dict[str, Quantity]:
+    rows = counted("rows_returned")
+    return {
+        "rows_per_s": rows / _SECONDS,
+        "rows_per_transaction": rows / _TRANSACTIONS,
+        "reads_per_row": counted("pages_read") / rows,
+        "read_bytes_per_row": counted("db_read_bytes") / rows,
+        "write_bytes_per_row": counted("db_write_bytes") / rows,
+        "wal_write_bytes_per_row": counted("wal_write_bytes") / rows,
+        "pages_created_per_row": counted("pages_created") / rows,
+        "cpu_us_per_row": _WORKER_CPU / rows,
+    }
+
+
+def _arrival_formulas() -> dict[str, Quantity]:
+    arrivals = counted("arrivals")
+    return {
+        "arrivals_per_s": arrivals / _SECONDS,
+        "late_share": counted("arrivals_late") / arrivals,
+        "dropped_share": counted("arrivals_dropped") / arrivals,
     }
 
 
@@ -99,14 +123,19 @@ def _cpu_formulas(subject: str) -> dict[str, Quantity]:
 
 
 FORMULAS = check_units(
-    _io_formulas() | _rate_formulas() | _device_formulas() | _cpu_formulas("all"),
+    _io_formulas()
+    | _rate_formulas()
+    | _row_formulas()
+    | _arrival_formulas()
+    | _device_formulas()
+    | _cpu_formulas("all"),
     {name: metric.unit for name, metric in metrics.DERIVED.items()},
 )
 
 
-def figures_of(samples: pl.DataFrame) -> dict[str, Figure]:
-    """Every derived figure of a run, each a number or the reason why there is none."""
-    window = Window.of(samples)
+def figures_of(samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Figure]:
+    """Every derived figure of a run's window (the measured one, or a phase's), or the reason why there is none."""
+    window = Window.of(samples, phase)
     return {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
 
 

@@ -92,6 +92,10 @@ _WORKLOAD_COUNTERS = """
 transactions_committed   | transactions | higher  | transactions committed, per type
 transactions_rolled_back | transactions | neither | transactions rolled back as the workload asks, per type
 transaction_retries | executions | lower | executions repeated because the engine asked for it, per type
+rows_returned    | rows     | neither | rows that queries returned, per type
+arrivals         | arrivals | neither | transactions that arrived in open loop, per type
+arrivals_late    | arrivals | lower   | arrivals begun more than a millisecond after their intended start, per type
+arrivals_dropped | arrivals | lower   | arrivals given up because they had waited longer than the patience, per type
 """
 
 _WORKLOAD_LATENCIES = """
@@ -100,7 +104,14 @@ service_p50_us  | us | lower | median service time of the last second, per type
 service_p95_us  | us | lower | 95th percentile of the last second's service times, per type
 service_p99_us  | us | lower | 99th percentile of the last second's service times, per type
 service_max_us  | us | lower | longest service time of the last second, per type
+response_mean_us | us | lower | mean response time of the last second, per type: open loop, from the intended start
+response_p50_us  | us | lower | median response time of the last second, per type
+response_p95_us  | us | lower | 95th percentile of the last second's response times, per type
+response_p99_us  | us | lower | 99th percentile of the last second's response times, per type
+response_max_us  | us | lower | longest response time of the last second, per type
 """
+
+_ARRIVAL_LAG = "arrival_lag_us | us | lower | how far the driver is behind the arrivals, in open loop"
 
 _PROCESS_COUNTERS = """
 process_user_us      | us     | lower | CPU time of the worker in user mode
@@ -133,7 +144,7 @@ device_flush_ms        | ms       | lower   | time of all flushes
 
 # The same work as the stacked device's, seen below it: never to be added to the device's own counters.
 _DISK_COUNTERS = """
-disk_reads       | requests | lower   | read requests completed by a disk below a stacked device (LVM, dm-crypt, md, loop)
+disk_reads       | requests | lower   | read requests completed by a disk below a stacked device (LVM, md, loop)
 disk_read_bytes  | bytes    | lower   | bytes read by a disk below a stacked device
 disk_read_ms     | ms       | lower   | time of the reads of a disk below a stacked device
 disk_writes      | requests | lower   | write requests completed by a disk below a stacked device
@@ -174,8 +185,9 @@ _PROC_SELF = "getrusage, /proc/self/io and statm, and the driver thread's CPU cl
 _RAW_LIST = [
     *_raw("engine", _SQLITE, "counter", _ENGINE_COUNTERS),
     *_raw("engine", _SQLITE, "gauge", _ENGINE_GAUGES),
-    *_raw("workload", "the TPC-C driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
-    *_raw("workload", "the TPC-C driver's histograms", "latency", _WORKLOAD_LATENCIES),
+    *_raw("workload", "the driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
+    *_raw("workload", "the driver's histograms", "latency", _WORKLOAD_LATENCIES),
+    *_raw("workload", "the driver's arrival clock", "gauge", _ARRIVAL_LAG),
     *_raw("process", _PROC_SELF, "counter", _PROCESS_COUNTERS),
     *_raw("process", _PROC_SELF, "gauge", "resident_bytes | bytes | neither | resident memory of the worker"),
     *_raw("device", "/proc/diskstats, the whole disk that holds the data", "counter", _DEVICE_COUNTERS),
@@ -196,6 +208,7 @@ read_bytes      | bytes    | lower   | Bytes read        | bytes read from the d
 write_bytes     | bytes    | lower   | Bytes written     | bytes written to the database file
 wal_read_bytes  | bytes    | lower   | Log bytes read    | bytes read from the write-ahead log
 wal_write_bytes | bytes    | lower   | Log bytes written | bytes written to the write-ahead log
+pages_created   | pages    | neither | Pages created     | pages added to the database
 device_reads    | requests | lower   | Device reads      | read requests the device completed
 device_writes   | requests | lower   | Device writes     | write requests the device completed
 """
@@ -209,6 +222,24 @@ def _io_per(suffix: str, one: str) -> list[Metric]:
             for name, unit, better, title, meaning in _cells(_IO)
         )
     )
+
+
+_PER_ROW = """
+rows_per_s              | rows/s    | ratio | higher  | Rows per second           | rows that queries returned
+rows_per_transaction    | rows/transaction | ratio | neither | Rows per transaction | rows that queries returned
+reads_per_row           | pages/row | ratio | lower   | Reads per row             | whole pages of the database file
+read_bytes_per_row      | bytes/row | ratio | lower   | Bytes read per row        | from the database file
+write_bytes_per_row     | bytes/row | ratio | lower   | Bytes written per row     | to the database file
+wal_write_bytes_per_row | bytes/row | ratio | lower   | Log bytes written per row | to the write-ahead log
+pages_created_per_row   | pages/row | ratio | neither | Pages created per row     | pages added to the database
+cpu_us_per_row          | us/row    | ratio | lower   | Worker CPU per row        | user and system time
+"""
+
+_ARRIVALS = """
+arrivals_per_s | arrivals/s | ratio | neither | Arrivals per second | transactions that arrived, in open loop
+late_share     | 1          | ratio | lower   | Late arrivals       | share begun a millisecond or more after their time
+dropped_share  | 1          | ratio | lower   | Dropped arrivals    | share given up because they had waited too long
+"""
 
 
 def _device_direction(word: str, better: Better) -> list[Metric]:
@@ -263,6 +294,8 @@ _DERIVED_LIST = [
     *_io_per("new_order", "New-Order"),
     *_io_per("transaction", "transaction"),
     *_derived(_RATES),
+    *_derived(_PER_ROW),
+    *_derived(_ARRIVALS),
     *_device_direction("read", "lower"),
     *_device_direction("write", "lower"),
     *_device_direction("discard", "lower"),
@@ -279,9 +312,25 @@ if len(RAW) != len(_RAW_LIST) or len(DERIVED) != len(_DERIVED_LIST) or RAW.keys(
     raise AssertionError("a metric is declared twice")
 
 
+def qualified(phase: str, name: str) -> str:
+    """The name of a derived figure in a phase of its own, after the measured window: "range_scan.rows_per_s"."""
+    return f"{phase}.{name}"
+
+
+def phase_of(name: str) -> tuple[str, str]:
+    """The phase and the bare name of a figure; no phase for those of the measured window.
+
+    >>> phase_of("range_scan.rows_per_s"), phase_of("rows_per_s")
+    (('range_scan', 'rows_per_s'), ('', 'rows_per_s'))
+    """
+    phase, _, bare = name.rpartition(".")
+    return phase, bare
+
+
 def get(name: str) -> Metric:
-    """The declaration of one metric, raw or derived."""
-    metric = RAW.get(name) or DERIVED.get(name)
+    """The declaration of one metric, raw or derived; a phase's figure is declared as any other."""
+    _, bare = phase_of(name)
+    metric = RAW.get(bare) or DERIVED.get(bare)
     if metric is None:
         raise KeyError(f"no metric is called {name!r}")
     return metric

@@ -20,7 +20,9 @@ _SCALED = {
     "ms": ("s", 1e-3),
     "KiB": ("byte", 1024.0),
 }
-_PLURALS = ("bytes", "pages", "gets", "reads", "writes", "requests", "transactions", "syncs", "faults")
+_PLURALS = frozenset(
+    ("bytes", "pages", "gets", "reads", "writes", "requests", "transactions", "syncs", "faults", "rows", "arrivals")
+)
 
 
 class UnitMismatchError(AssertionError):

@@ -1,4 +1,4 @@
-"""The measured window of one run: what every counter did between the two edge samples.
+"""A window of one run, the measured one or a phase's: what every counter did between its two edge samples.
 
 Counters go by difference, end minus start; one that went backwards gives a reason, not a number. Gauges are
 read at the end edge. Nothing here knows what a figure means.
@@ -25,21 +25,23 @@ class Reading:
 
 
 Edge = dict[str, dict[str, Reading]]
+#: The phase of the samples that bound the main window.
+MEASURE = "measure"
 
 
 @dataclass(frozen=True)
 class Window:
-    """Both edges of a measured window: metric -> subject -> reading."""
+    """Both edges of a window: metric -> subject -> reading."""
 
     start: Edge
     end: Edge
     seconds: float | None
 
     @classmethod
-    def of(cls, samples: pl.DataFrame) -> Window:
-        """The window in the samples of a run; without its two edges every figure is null with that reason."""
-        start, start_s = _edge(samples, "start")
-        end, end_s = _edge(samples, "end")
+    def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
+        """The window of a phase in the samples of a run; without its edges every figure is null with that reason."""
+        start, start_s = _edge(samples, phase, "start")
+        end, end_s = _edge(samples, phase, "end")
         seconds = end_s - start_s if start_s is not None and end_s is not None else None
         return cls(start, end, seconds)
 
@@ -81,15 +83,31 @@ class Window:
         return Figure(after.number - before.number)
 
 
-def _edge(samples: pl.DataFrame, edge: str) -> tuple[Edge, float | None]:
+def _edge(samples: pl.DataFrame, phase: str, edge: str) -> tuple[Edge, float | None]:
     import polars as pl
 
-    rows = samples.filter(pl.col("edge") == edge)
+    rows = samples.filter((pl.col("edge") == edge) & (pl.col("phase") == phase))
     readings: Edge = {}
     for row in rows.iter_rows(named=True):
+        subject = _subject_in(phase, row["metric"], row["subject"])
+        if subject is None:
+            continue
         number = row["count"] if row["count"] is not None else row["value"]
-        readings.setdefault(row["metric"], {})[row["subject"]] = Reading(number, row["reason"])
+        readings.setdefault(row["metric"], {})[subject] = Reading(number, row["reason"])
     return readings, (float(rows["t_s"][0]) if rows.height else None)
+
+
+def _subject_in(phase: str, metric: str, subject: str) -> str | None:
+    """A transaction type as its own phase calls it; None for the types of other phases, whose work is not this one's.
+
+    >>> _subject_in("scan", "rows_returned", "scan.read"), _subject_in("measure", "rows_returned", "scan.read")
+    ('read', None)
+    """
+    declared = metrics.RAW.get(metric)
+    if declared is None or declared.probe != "workload" or not subject:
+        return subject
+    owner, _, name = subject.rpartition(".")
+    return name if owner == ("" if phase == MEASURE else phase) else None
 
 
 def counted(metric: str, subject: str | None = None) -> Quantity:
