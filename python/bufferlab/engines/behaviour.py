@@ -49,11 +49,18 @@ class Behaviour(Protocol):
         ...
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything that decides the bytes of the loaded database; its hash is `data_key`."""
+        """Everything that decides the bytes of the loaded database; its hash is `data_key`.
+
+        `workload` is the load job's, with its version: of a script's text only the setup decides.
+        """
         ...
 
     def allocated_bytes(self, database: Path) -> int:
         """Bytes of data and indexes the closed database has allocated."""
+        ...
+
+    def shape(self, database: Path) -> dict[str, Any] | None:
+        """The trees of the closed database as run.json's `database.shape` has them; None where none can be told."""
         ...
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:

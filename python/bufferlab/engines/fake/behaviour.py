@@ -20,9 +20,7 @@ from typing import Any
 from bufferlab import __version__
 from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.fake.script import Script
-
-_HEADER_BYTES = 4096
-_BYTES_PER_WAREHOUSE = 400 * 1024
+from bufferlab.engines.fake.workloads import HEADER_BYTES, file_bytes, setup_text, shape_of
 
 
 class FakeBehaviour:
@@ -40,54 +38,71 @@ class FakeBehaviour:
         return [HostCheck("direct_io", True, "the fake engine does no I/O")]
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """What decides the bytes of the file."""
+        """What decides the bytes of the file: of a script only its setup."""
         deciding = {name: knobs[name] for name in ("page_size_bytes", "load_behave")}
-        return {"engine": "fake", "version": 1, "knobs": deciding, "workload": dict(workload)}
+        parameters = {name: value for name, value in workload.items() if name not in ("source", "text")}
+        setup = {"setup": setup_text(workload["text"])} if "text" in workload else {}
+        return {"engine": "fake", "version": 1, "knobs": deciding, "workload": parameters, **setup}
 
     def allocated_bytes(self, database: Path) -> int:
         """The whole file."""
         return database.stat().st_size
 
+    def shape(self, database: Path) -> dict[str, Any] | None:
+        """Trees of the size the workload would have, in pages that are not there."""
+        header = json.loads(database.read_bytes()[:HEADER_BYTES])
+        return shape_of(header["workload"], header["page_size_bytes"])
+
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Write a header and bytes drawn from the seed."""
         knobs, workload = job["knobs"], job["workload"]
-        size_bytes = _HEADER_BYTES + workload["warehouses"] * _BYTES_PER_WAREHOUSE
-        behave = knobs.get("load_behave", "ok")
-        header = {"load_behave": behave, "warehouses": workload["warehouses"]}
+        size_bytes, behave = file_bytes(workload), knobs.get("load_behave", "ok")
+        parameters = {name: value for name, value in workload.items() if name not in ("source", "text")}
+        header = {"load_behave": behave, "page_size_bytes": knobs["page_size_bytes"], "workload": parameters}
+        seed = json.dumps([parameters, setup_text(workload.get("text", ""))], sort_keys=True)
         on_event(json.dumps({"event": "progress", "phase": "load", "done": 0, "total": size_bytes, "t_s": 0.0}))
         with Path(job["database"]).open("wb") as file:
-            file.write(json.dumps(header).encode().ljust(_HEADER_BYTES))
+            file.write(json.dumps(header).encode().ljust(HEADER_BYTES))
             self._misbehave(behave)
-            file.write(random.Random(workload["load_seed"]).randbytes(size_bytes - _HEADER_BYTES))
+            file.write(random.Random(seed).randbytes(size_bytes - HEADER_BYTES))
         on_event(
             json.dumps({"event": "progress", "phase": "load", "done": size_bytes, "total": size_bytes, "t_s": 1.0})
         )
-        rows = workload["warehouses"] * 1000
+        rows = size_bytes // 400
         return {"rows": rows, "seconds": 1.0, "rows_per_s": rows / 1.0, "bytes": size_bytes, "tables": {"rows": rows}}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Warm up and measure by formula; the virtual clock starts at zero."""
+        """Warm up, measure by formula, and do the phases; the virtual clock starts at zero."""
         self._stop.clear()
         database, behave = Path(job["database"]), job["knobs"]["behave"]
         script = Script.of(job, self.allocated_bytes(database))
         _phase(on_event, "warm_up", script.t_s)
         script.warm_up()
         on_event(json.dumps({"event": "progress", "phase": "warm_up", "done": 1, "total": 1, "t_s": script.t_s}))
-        _phase(on_event, "measure", script.t_s)
+        for place, window in enumerate(script.windows):
+            if place and self._stopped(behave):
+                break
+            script.begin(place)
+            _phase(on_event, window.name, script.t_s)
+            self._measure(script, job, behave, database, on_event)
+        _phase(on_event, "closing", script.t_s)
+        _dirty(database, behave, job["workload"]["seed"])
+        return script.result("interrupted" if self._stop.is_set() else "ok")
+
+    def _measure(self, script: Script, job: Mapping[str, Any], behave: str, database: Path, on_event: OnEvent) -> None:
+        """One window, from edge to edge."""
         on_event(json.dumps(script.sample("start")))
         while not script.done() and not self._stopped(behave):
             script.second()
             on_event(json.dumps(script.sample(None)))
             self._misbehave(behave, database)
             self._stop.wait(job["knobs"]["pace_ms"] / 1000) if behave != "stubborn" else time.sleep(0.05)
+        script.end()
         on_event(json.dumps(script.sample("end")))
-        _phase(on_event, "closing", script.t_s)
-        _dirty(database, behave, job["workload"]["seed"])
-        return script.result("interrupted" if self._stop.is_set() else "ok")
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """One scripted condition: violated when the load or the run was told to corrupt."""
-        header = json.loads(Path(job["database"]).read_bytes()[:_HEADER_BYTES])
+        header = json.loads(Path(job["database"]).read_bytes()[:HEADER_BYTES])
         bad = header.get("load_behave") == "corrupt" or header.get("behave") == "corrupt"
         condition = {"condition": 1, "name": "scripted", "passed": not bad, "violations": int(bad)}
         return {"seconds": 0.0, "conditions": [condition]}
@@ -122,12 +137,12 @@ def _phase(on_event: OnEvent, phase: str, t_s: float) -> None:
 
 def _dirty(database: Path, behave: str, seed: int) -> None:
     """A run leaves its marks in the file, so that a run which inherits another's dirt is noticed."""
-    header = json.loads(database.read_bytes()[:_HEADER_BYTES])
+    header = json.loads(database.read_bytes()[:HEADER_BYTES])
     if "runs" in header:
         raise EngineFailure("data", "the database was used by another run", str(database), None)
     header |= {"behave": behave, "runs": hashlib.sha256(str(seed).encode()).hexdigest()}
     with database.open("r+b") as file:
-        file.write(json.dumps(header).encode().ljust(_HEADER_BYTES))
+        file.write(json.dumps(header).encode().ljust(HEADER_BYTES))
 
 
 BEHAVIOUR = FakeBehaviour()

@@ -1,22 +1,59 @@
 """The fake engine's arithmetic: what its counters show, second by virtual second.
 
 Misses per get fall with the square of the share of the database that is not in the pool; a seed adds
-a little noise, shared by all points of a block as the real runs' is.
+a little noise, shared by all points of a block as the real runs' is. In an open loop the engine serves a thousand
+transactions a second, drops what arrives beyond that, and lets the rest wait as a queue of random arrivals does.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bufferlab.engines.fake.workloads import Work, work_of
 from bufferlab.results import metrics
 
-_TYPES = {"new_order": 10, "payment": 10, "order_status": 1, "delivery": 1, "stock_level": 1}
-_GETS_PER_TRANSACTION = 60
 _TRANSACTIONS_PER_SECOND = 1000
+_SERVICE_US = 1000.0
 _NO_PROBE = "the fake engine has no such probe"
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch that is measured: the main window, or a phase after it."""
+
+    name: str
+    work: Work
+    prefix: str
+    """Before the names of its types: nothing, or "<phase>."."""
+    transactions: int
+    max_seconds: float
+    rate_per_s: float | None
+    random_arrivals: bool = False
+
+    def subject(self, name: str) -> str:
+        """A type as the samples name it."""
+        return self.prefix + name
+
+    @property
+    def per_second(self) -> int:
+        """Arrivals in a second, or in a closed loop what the engine does."""
+        return _TRANSACTIONS_PER_SECOND if self.rate_per_s is None else max(1, round(self.rate_per_s))
+
+    @property
+    def busy(self) -> float:
+        """The share of the time in which the engine has something to do."""
+        return 1.0 if self.rate_per_s is None else min(1.0, self.rate_per_s / _TRANSACTIONS_PER_SECOND)
+
+    @property
+    def queue_us(self) -> float:
+        """The mean wait of a queue with equal service times (Pollaczek and Khinchine); none for equal distances."""
+        if self.rate_per_s is None or not self.random_arrivals:
+            return 0.0
+        return _SERVICE_US * self.busy / (2 * (1.001 - self.busy))
 
 
 @dataclass
@@ -26,97 +63,153 @@ class Script:
     job: Mapping[str, Any]
     page_bytes: int
     frames: int
-    misses_per_get: float
+    windows: list[Window]
     noise: random.Random
+    at: int = 0
+    """Which window is being measured."""
     t_s: float = 0.0
     measured: int = 0
     measured_from_s: float = 0.0
+    warm_seconds: float = 0.0
     warm_transactions: int = 0
     counters: dict[str, int] = field(default_factory=dict)
-    committed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TYPES, 0))
-    rolled_back: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TYPES, 0))
-    before_window: dict[str, int] = field(default_factory=dict)
-    """Transactions completed, by type, when measuring began: the histograms hold those after it."""
+    by_type: dict[str, Counter[str]] = field(default_factory=dict)
+    """Metric -> subject -> count."""
+    before_window: Counter[str] = field(default_factory=Counter)
+    """Transactions completed, by subject, when the window began: the histograms hold those after it."""
+    latency: list[dict[str, Any]] = field(default_factory=list)
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    """Name, transactions and seconds of every window that has ended."""
 
     @classmethod
     def of(cls, job: Mapping[str, Any], database_bytes: int) -> Script:
         """The script of a run job on a database of that size."""
-        knobs = job["knobs"]
-        absent = max(0.0, 1 - knobs["pool_size_bytes"] / database_bytes)
+        knobs, load = job["knobs"], job.get("load", {"mode": "closed"})
+        pool_bytes, page_bytes = knobs["pool_size_bytes"], knobs["page_size_bytes"]
+
+        def work(workload: Mapping[str, Any]) -> Work:
+            return work_of(workload, pool_bytes, page_bytes, database_bytes)
+
+        measure = job["measure"]
+        rate = load["rate_per_s"] if load["mode"] == "open" else None
+        main = Window(
+            "measure", work(job["workload"]), "", measure["transactions"], measure["max_seconds"], rate,
+            load.get("arrivals") == "poisson",
+        )  # fmt: skip
+        phases = [
+            Window(phase["name"], work({**phase, "name": "script"}), f"{phase['name']}.", phase["transactions"],
+                   phase["max_seconds"], None)
+            for phase in job.get("phases", [])
+        ]  # fmt: skip
         return cls(
             job=job,
-            page_bytes=knobs["page_size_bytes"],
-            frames=knobs["pool_size_bytes"] // knobs["page_size_bytes"],
-            misses_per_get=0.002 + 0.15 * absent**2,
+            page_bytes=page_bytes,
+            frames=pool_bytes // page_bytes,
+            windows=[main, *phases],
             noise=random.Random(job["workload"]["seed"]),
             counters=dict.fromkeys(_engine_counters(), 0),
         )
 
+    @property
+    def window(self) -> Window:
+        """The window now."""
+        return self.windows[self.at]
+
     def warm_up(self) -> None:
-        """One turnover of the pool, or the cap."""
+        """One turnover of the pool, or the cap; always in a closed loop."""
         limit = self.job["warm_up"]["max_transactions"]
-        per_transaction = self.misses_per_get * _GETS_PER_TRANSACTION
-        self.warm_transactions = min(limit, int(self.frames / per_transaction) + 1)
-        self._advance(self.warm_transactions)
-        self.measured_from_s = self.t_s
+        per_transaction = self.window.work.misses_per_get * self.window.work.gets_per_transaction
+        turnover = int(self.frames / per_transaction) + 1 if per_transaction else 1
+        self.warm_transactions = min(limit, turnover)
+        self._advance(self.warm_transactions, self.window, arriving=False)
+        self.warm_seconds = self.t_s
+
+    def begin(self, at: int) -> None:
+        """From now on this window is measured."""
+        self.at, self.measured, self.measured_from_s = at, 0, self.t_s
         self.before_window = self._completed()
 
     def second(self) -> None:
         """One virtual second of measuring."""
-        left = self.job["measure"]["transactions"] - self.measured
-        done = min(left, _TRANSACTIONS_PER_SECOND)
-        self._advance(done)
-        self.measured += done
+        left = self.window.transactions - self.measured
+        arrived = min(left, self.window.per_second)
+        self._advance(arrived, self.window, arriving=self.window.rate_per_s is not None)
+        self.measured += arrived
 
     def done(self) -> bool:
         """Has the window its transactions, or its time?"""
-        measure = self.job["measure"]
         spent_s = self.t_s - self.measured_from_s
-        return bool(self.measured >= measure["transactions"] or spent_s >= measure["max_seconds"])
+        return bool(self.measured >= self.window.transactions or spent_s >= self.window.max_seconds)
+
+    def end(self) -> None:
+        """The window is over: what it was, and its histograms."""
+        completed = self._completed()
+        done = {name: completed[name] - self.before_window[name] for name in self._subjects(self.window)}
+        self.latency += [row for name, count in done.items() for row in self._histograms(name, count)]
+        counted = self.measured if self.window.rate_per_s is None else sum(done.values())
+        self.parts.append(
+            {"name": self.window.name, "transactions": counted, "seconds": self.t_s - self.measured_from_s}
+        )
 
     def sample(self, edge: str | None) -> dict[str, Any]:
         """A sample event with every raw metric: a number, or the reason why there is none."""
         values: list[dict[str, Any]] = []
         for metric in metrics.RAW.values():
             values += self._values(metric)
-        return {"event": "sample", "t_s": self.t_s, "phase": "measure", "edge": edge, "values": values}
+        return {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": edge, "values": values}
 
     def result(self, status: str) -> dict[str, Any]:
         """The result object of the run."""
-        knobs = dict(self.job["knobs"])
+        knobs, workload = dict(self.job["knobs"]), self.job["workload"]
         if knobs["behave"] == "other_setting":
             knobs["page_size_bytes"] //= 2
         capped = knobs["behave"] == "capped"
+        main, *phases = self.parts
+        hot = {"hot_rows": workload["hot_rows"], "distinct_leaf_pages": None} if "hot_rows" in workload else None
         return {
             "status": status,
             "actual": knobs,
             "warm_up": {
                 "gate": "cap" if capped else "pool_turnover",
-                "seconds": self.measured_from_s,
+                "seconds": self.warm_seconds,
                 "transactions": self.warm_transactions,
                 "reason": "scripted",
             },
-            "measured": {"seconds": self.t_s - self.measured_from_s, "transactions": self.measured},
-            "latency": [
-                {
-                    "transaction_type": name,
-                    "time": "service",
-                    "buckets": [[900.0, 1100.0, count - self.before_window[name]]],
-                    "max_us": 1000.0,
-                }
-                for name, count in self._completed().items()
-            ],
+            "measured": {name: main[name] for name in ("seconds", "transactions")},
+            "phases": phases,
+            "latency": self.latency,
             "delivered_orders": [],
+            "drawn": hot,
             "engine_version": "1.0",
             "clock": {"wall_start": "2000-01-01T00:00:00Z", "monotonic_start_ns": 0},
         }
 
-    def _completed(self) -> dict[str, int]:
-        return {name: self.committed[name] + self.rolled_back[name] for name in _TYPES}
+    def _histograms(self, subject: str, count: int) -> list[dict[str, Any]]:
+        window = self.window
+        times = {"service": _SERVICE_US}
+        if window.rate_per_s is not None:
+            times |= {"queue": window.queue_us, "response": window.queue_us + _SERVICE_US}
+        return [
+            {"transaction_type": subject, "time": time, "buckets": [[0.9 * us, 1.1 * us, count]], "max_us": 1.1 * us}
+            for time, us in times.items()
+        ]
 
-    def _advance(self, transactions: int) -> None:
-        gets = int(transactions * _GETS_PER_TRANSACTION * self.noise.uniform(0.995, 1.005))
-        misses = int(gets * self.misses_per_get * self.noise.uniform(0.99, 1.01))
+    def _subjects(self, window: Window) -> list[str]:
+        return [window.subject(name) for name in window.work.types]
+
+    def _completed(self) -> Counter[str]:
+        return self._of("transactions_committed") + self._of("transactions_rolled_back")
+
+    def _of(self, metric: str) -> Counter[str]:
+        return self.by_type.setdefault(metric, Counter())
+
+    def _advance(self, arrived: int, window: Window, *, arriving: bool) -> None:
+        """So many transactions come; without arrivals they come when the engine is ready for them."""
+        work = window.work
+        capacity = _TRANSACTIONS_PER_SECOND * arrived // window.per_second if arriving else arrived
+        done = min(arrived, capacity)
+        gets = int(done * work.gets_per_transaction * self.noise.uniform(0.995, 1.005))
+        misses = int(gets * work.misses_per_get * self.noise.uniform(0.99, 1.01))
         writes = misses // 2
         added = {
             "page_gets": gets,
@@ -133,28 +226,48 @@ class Script:
         }
         for name, more in added.items():
             self.counters[name] += more
-        for name, cards in _TYPES.items():
-            share = transactions * cards // sum(_TYPES.values())
-            rolled_back = share // 100 if name == "new_order" else 0
-            self.committed[name] += share - rolled_back
-            self.rolled_back[name] += rolled_back
-        self.t_s += transactions / _TRANSACTIONS_PER_SECOND
+        shares = _shared(done, work.types)
+        dropped = _shared(arrived - done, work.types)
+        for name, share in shares.items():
+            subject = window.subject(name)
+            rolled_back = share // 100 if name == work.rolls_back else 0
+            self._of("transactions_committed")[subject] += share - rolled_back
+            self._of("transactions_rolled_back")[subject] += rolled_back
+            self._of("rows_returned")[subject] += share * work.rows_per_transaction
+            if arriving:
+                self._of("arrivals")[subject] += share + dropped[name]
+                self._of("arrivals_dropped")[subject] += dropped[name]
+                self._of("arrivals_late")[subject] += int(share * window.busy**2) if window.queue_us else 0
+        self.t_s += arrived / window.per_second if arriving else arrived / _TRANSACTIONS_PER_SECOND
 
     def _values(self, metric: metrics.Metric) -> list[dict[str, Any]]:
         one: dict[str, Any] = {"metric": metric.name, "subject": "", "count": None, "value": None, "reason": None,
                                "probe": metric.probe}  # fmt: skip
         if metric.name in self.counters:
             return [{**one, "count": self.counters[metric.name]}]
-        if metric.name == "transactions_committed":
-            return [{**one, "subject": name, "count": count} for name, count in self.committed.items()]
-        if metric.name == "transactions_rolled_back":
-            return [{**one, "subject": name, "count": count} for name, count in self.rolled_back.items()]
+        if metric.name == "arrival_lag_us":
+            return [{**one, "value": self.window.queue_us}] if self.window.rate_per_s is not None else []
+        if metric.probe == "workload" and metric.kind == "counter":
+            counts = self._of(metric.name)
+            begun = [name for window in self.windows[: self.at + 1] for name in self._subjects(window)]
+            return [{**one, "count": counts[name], "subject": name} for name in begun]
         if metric.probe == "workload":
-            number = {"count": 0} if metric.kind == "counter" else {"value": 1000.0}
-            return [{**one, **number, "subject": name} for name in _TYPES]
+            word = metric.name.split("_")[0]
+            if word == "response" and self.window.rate_per_s is None:
+                return []
+            us = _SERVICE_US + (self.window.queue_us if word == "response" else 0.0)
+            return [{**one, "value": us, "subject": name} for name in self._subjects(self.window)]
         if metric.name in ("pool_frames", "pool_frames_used"):
             return [{**one, "value": float(self.frames)}]
         return [{**one, "reason": _NO_PROBE}]
+
+
+def _shared(transactions: int, types: Mapping[str, int]) -> dict[str, int]:
+    """Transactions shared among types by weight; the first type has what is left over."""
+    total = sum(types.values())
+    shares = {name: transactions * weight // total for name, weight in types.items()}
+    shares[next(iter(types))] += transactions - sum(shares.values())
+    return shares
 
 
 def _engine_counters() -> list[str]:
