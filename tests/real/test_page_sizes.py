@@ -1,0 +1,69 @@
+"""Every page size SQLite has, 512 B to 64 KiB: it loads, is measured in whole pages, stays consistent."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import struct
+from pathlib import Path
+
+import pytest
+
+from bufferlab.execute.consistency import check
+from support import core
+
+pytestmark = pytest.mark.real
+
+PAGE_SIZES = [512 << shift for shift in range(8)]
+POOL_BYTES = 8 << 20
+
+
+@pytest.mark.parametrize("page_size_bytes", PAGE_SIZES)
+def test_a_database_of_any_page_size_is_measured_in_whole_pages_and_stays_consistent(
+    disk: Path, page_size_bytes: int
+) -> None:
+    directory = disk / f"pages-{page_size_bytes}"
+    directory.mkdir()
+    try:
+        database = directory / "run.db"
+        core.load(database, page_size_bytes=page_size_bytes)
+        # The file says its page size itself: bytes 16 and 17, where 1 stands for 65,536 (fileformat2.html, 1.3.2).
+        (stored,) = struct.unpack(">H", database.read_bytes()[16:18])
+        assert stored == (1 if page_size_bytes == 65536 else page_size_bytes)
+
+        run = core.run(database, pool_size_bytes=POOL_BYTES, page_size_bytes=page_size_bytes, transactions=1000)
+
+        assert run.answer["actual"]["page_size_bytes"] == page_size_bytes
+        assert run.answer["actual"]["pool_frames"] == POOL_BYTES // page_size_bytes
+        assert run.answer["measured"]["transactions"] == 1000
+        reads = run.delta("pages_read")
+        assert reads > 500, "the pool holds everything: nothing was measured"
+        # Nothing passes the pool by: SQLite would read overflow pages from the file itself if it were let.
+        assert run.delta("db_other_reads") == 0
+        assert run.delta("db_read_bytes") == reads * page_size_bytes
+        assert run.delta("demand_misses") == pytest.approx(reads, rel=0.01)
+        assert run.delta("bounce_reads") == 0
+        assert run.delta("process_read_bytes") == pytest.approx(run.delta("db_read_bytes"), rel=0.02)
+        answer = check(database, {"name": "tpcc", "warehouses": 1}, run.answer["delivered_orders"])
+        assert [c["condition"] for c in answer["conditions"] if not c["passed"]] == []
+        with sqlite3.connect(database) as connection:
+            assert connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    finally:
+        shutil.rmtree(directory)
+
+
+def test_smaller_pages_read_more_pages_and_fewer_bytes(disk: Path) -> None:
+    """Random row access: a page four times as large brings in more than is asked for."""
+    pages, read_bytes = {}, {}
+    for page_size_bytes in (4096, 16384, 65536):
+        directory = disk / f"compared-{page_size_bytes}"
+        directory.mkdir()
+        database = directory / "run.db"
+        core.load(database, page_size_bytes=page_size_bytes)
+        run = core.run(database, pool_size_bytes=POOL_BYTES, page_size_bytes=page_size_bytes, transactions=1000)
+        pages[page_size_bytes] = run.delta("pages_read") / run.new_orders()
+        read_bytes[page_size_bytes] = run.delta("db_read_bytes") / run.new_orders()
+        shutil.rmtree(directory)
+    assert read_bytes[4096] < 0.7 * read_bytes[16384] < 0.7 * 0.7 * read_bytes[65536]
+    # Bytes grow with the page, but by less than the page does: neighbours are wanted too.
+    assert pages[16384] < 1.5 * pages[4096]
