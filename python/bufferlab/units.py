@@ -135,6 +135,45 @@ def parse_duration(text: str | int | float) -> float:
     return float(number * factor)
 
 
+def parse_number(text: str | int | float) -> Decimal:
+    """A decimal number from 0.9, "0.9", "1_000" or 3; exact, so that equal settings have equal texts.
+
+    >>> parse_number("1_000"), parse_number(0.5)
+    (Decimal('1000'), Decimal('0.5'))
+    """
+    hint = "write a number such as 0.9 or 1000"
+    if isinstance(text, bool):
+        raise UnitError(f"{str(text).lower()} is not a number", hint)
+    if isinstance(text, int | float):
+        number = Decimal(repr(text))
+        if not number.is_finite():
+            raise UnitError(f"{text} is not a number", hint)
+        return number
+    number, unit = _split(text, "number", hint)
+    if unit:
+        raise UnitError(f'"{text}": a number has no unit, this one has "{unit}"', hint)
+    return number
+
+
+def canonical_number(number: Decimal) -> str:
+    """The shortest exact text of a number: equal numbers give equal texts.
+
+    >>> canonical_number(Decimal("0.90")), canonical_number(Decimal("1E+3"))
+    ('0.9', '1000')
+    """
+    text = _plain(number)
+    return "0" if text in ("-0", "") else text
+
+
+def canonical_duration(seconds: float) -> str:
+    """The exact text of a duration, in seconds.
+
+    >>> canonical_duration(90.0), canonical_duration(0.25)
+    ('90s', '0.25s')
+    """
+    return f"{canonical_number(Decimal(repr(seconds)))}s"
+
+
 def canonical_bytes(size_bytes: int) -> str:
     """The shortest exact text of a size: equal sizes give equal texts.
 

@@ -117,7 +117,7 @@ def test_lists_read_as_they_should(bench: Bench) -> None:
 
 def test_lists_are_also_objects(bench: Bench) -> None:
     document = bench.bufferlab("list", "--json").json
-    assert set(document) == {"format_version", "experiments", "engines", "workloads", "metrics"}
+    assert set(document) == {"format_version", "experiments", "engines", "workloads", "load", "metrics"}
     assert {row["name"] for row in document["experiments"]} >= {"buffer-size"}
     assert all(row["unit"] and row["meaning"] for row in document["metrics"])
 

@@ -8,21 +8,26 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.engines import registry as engines
-from bufferlab.engines.declaration import Knob, KnobKind
 from bufferlab.errors import SpecError
-from bufferlab.plan import make
-from bufferlab.plan.estimate import estimated_database_bytes
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.plan import estimated_facts, make
+from bufferlab.results import metrics
 from bufferlab.spec import Overrides
 from bufferlab.spec.overrides import PROFILES
 from bufferlab.units import UnitError
 from bufferlab.workloads import registry as workloads
 
 ENGINES = engines.names(hidden=True)
-KNOBS = [pytest.param(engine, knob, id=f"{engine}-{knob.name}") for engine in ENGINES
-         for knob in engines.declaration(engine).knobs]  # fmt: skip
+OWNERS: dict[str, tuple[Knob, ...]] = {
+    **{f"engine {name}": engines.declaration(name).knobs for name in ENGINES},
+    **{f"workload {name}": workloads.declaration(name).parameters for name in workloads.names()},
+    "load": LOAD_KNOBS,
+}
+SETTINGS = [pytest.param(knob, id=f"{owner}-{knob.name}") for owner, knobs in OWNERS.items() for knob in knobs]
 EXPERIMENTS = list(spec.builtin_experiments())
 WORD = re.compile(r"[a-z][a-z0-9_]*")
-UNITS = {"bytes", "count", "ms", "us", "s", "pages", ""}
+UNITS = {"bytes", "count", "ms", "us", "s", "per_s", "percent", "pages", "rows", "warehouses", ""}
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -79,30 +84,47 @@ def test_a_data_recipe_depends_on_page_size_scale_and_seed(name: str) -> None:
     assert all(recipes[0] != other for other in recipes[1:])
 
 
-@pytest.mark.parametrize(("engine", "knob"), KNOBS)
-def test_a_knob_is_completely_described(engine: str, knob: Knob) -> None:
+@pytest.mark.parametrize("knob", SETTINGS)
+def test_a_setting_is_completely_described(knob: Knob) -> None:
     assert WORD.fullmatch(knob.name)
     assert knob.meaning
     assert knob.range_text()
     assert knob.unit in UNITS
     if knob.unit:
-        assert knob.native_name.endswith(f"_{knob.unit}"), "the unit is the last word of a native name"
-    assert bool(knob.choices) == (knob.kind is KnobKind.CHOICE)
+        last = f"_{knob.native_name}".endswith(f"_{knob.unit}")
+        assert last, "the unit is the last word of a native name"
+    assert bool(knob.choices) == (knob.kind is KnobKind.CHOICE) or knob.kind is KnobKind.NUMBER
 
 
-@pytest.mark.parametrize(("engine", "knob"), KNOBS)
-def test_a_knobs_default_is_valid_and_canonical_after_one_reading(engine: str, knob: Knob) -> None:
+@pytest.mark.parametrize("knob", SETTINGS)
+def test_a_settings_default_is_valid_and_canonical_after_one_reading(knob: Knob) -> None:
+    if knob.kind is KnobKind.FILE:
+        assert knob.default == "", "a file has no default"
+        return
     canonical = knob.parse(knob.default)
     assert knob.parse(canonical) == canonical
     assert knob.native(canonical, 1 << 30) != ""
 
 
-@pytest.mark.parametrize(("engine", "knob"), KNOBS)
-@pytest.mark.parametrize("value", ["", "-1", "nonsense", True, None, 1.5, [], {}])
-def test_a_knob_refuses_nonsense_with_a_hint(engine: str, knob: Knob, value: object) -> None:
+@pytest.mark.parametrize("knob", SETTINGS)
+@pytest.mark.parametrize("value", ["", "-1", "nonsense", True, None, float("nan"), -1.5, [], {}])
+def test_a_setting_refuses_nonsense_with_a_hint(knob: Knob, value: object) -> None:
+    if knob.kind is KnobKind.FILE and value in ("-1", "nonsense"):
+        return  # Names a file could have.
     with pytest.raises(UnitError) as refused:
         knob.parse(value)
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("workload", workloads.names())
+def test_no_two_owners_have_a_setting_of_the_same_name(engine: str, workload: str) -> None:
+    for data in (name for name in workloads.names() if not workloads.declaration(name).data_parameter):
+        declaration = workloads.on_data(workloads.declaration(workload), data)
+        together = [*engines.declaration(engine).knobs, *declaration.parameters, *LOAD_KNOBS]
+        for names in ([knob.name for knob in together], [knob.native_name for knob in together]):
+            assert sorted(set(names)) == sorted(names)
+        assert not {knob.name for knob in together} & {"name", "connections", "version", "seed"}, "names jobs use"
 
 
 @pytest.mark.parametrize("name", workloads.names())
@@ -110,17 +132,16 @@ def test_a_workload_declares_itself_completely(name: str) -> None:
     declaration = workloads.declaration(name)
     assert declaration.name == name
     assert declaration.version >= 1
-    assert declaration.counted_type in declaration.transaction_types
-    assert 0 < declaration.counted_share <= 1
     assert declaration.meaning
     assert declaration.caveat
-    for parameter in declaration.parameters:
-        assert WORD.fullmatch(parameter.name)
-        assert parameter.minimum <= parameter.default <= parameter.maximum
-        assert parameter.meaning
-    small = declaration.estimate_bytes(declaration.defaults(), 4096)
-    large = declaration.estimate_bytes({**declaration.defaults(), "warehouses": 100}, 4096)
-    assert 0 < small < large
+    assert declaration.compared[0] == declaration.headline
+    assert set(declaration.compared) <= {metric.name for metric in metrics.everything()}
+    assert declaration.relative_cost > 0
+    names = [knob.name for knob in declaration.parameters]
+    assert len(set(names)) == len(names)
+    assert len({knob.native_name for knob in declaration.parameters}) == len(names)
+    for knob in declaration.parameters:
+        assert knob.kind is not KnobKind.COUNT_OR_SHARE or declaration.resolve_share
 
 
 @pytest.mark.parametrize("profile", [None, *PROFILES])
@@ -129,7 +150,7 @@ def test_a_built_in_experiment_is_valid_and_can_be_planned_in_every_size(name: s
     experiment = spec.load(name, Overrides(profile=profile))  # type: ignore[arg-type]
     assert experiment.name == name
     assert experiment.question.endswith("?")
-    plan = make(experiment, estimated_database_bytes(experiment))
+    plan = make(experiment, estimated_facts(experiment))
     assert len(plan.points) > 1
     assert spec.loads(spec.to_toml(experiment), name) == experiment
 

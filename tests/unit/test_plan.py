@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 from bufferlab import spec
 from bufferlab.engines.declaration import Rates
 from bufferlab.errors import SpecError
-from bufferlab.plan import block_order, estimate, make, run_seed
+from bufferlab.plan import DataFacts, Plan, block_order, estimate, run_seed
+from bufferlab.plan import make as make_plan
 from bufferlab.spec import Experiment, Overrides
 
 
 def experiment(**overrides: object) -> Experiment:
     return spec.load("buffer-size", Overrides(**overrides))  # type: ignore[arg-type]
+
+
+def make(experiment: Experiment, database_bytes: int) -> Plan:
+    """The plan on databases that are all of one size."""
+    return make_plan(experiment, lambda setting: DataFacts(database_bytes))
 
 
 def test_each_block_holds_every_point_once_with_one_seed() -> None:
@@ -74,7 +80,7 @@ def test_a_grid_is_every_combination_in_the_order_written() -> None:
 def test_a_share_too_small_for_the_engine_names_the_point() -> None:
     with pytest.raises(SpecError, match=r"pool_size = 0\.01%.* is 4 frames of 4 KiB; sqlite needs 64") as refused:
         make(experiment(sweep=(("pool_size", ("0.01%",)),)), 165_000_000)
-    assert "--warehouses" in str(refused.value) or "warehouses" in str(refused.value)
+    assert "ask for 256 KiB or more, or for more data" in str(refused.value)
 
 
 def test_point_keys_depend_on_what_is_asked_and_not_on_how_it_is_written() -> None:

@@ -120,7 +120,7 @@ def _engines(directory: Path) -> Iterable[Finding]:
         found = _try(subject, "found", partial(_version_of, behaviour))
         yield found
         if found.ok and directory.is_dir():
-            knobs = {knob.native_name: knob.native(knob.parse(knob.default), 1 << 30) for knob in declaration.knobs}
+            knobs = declaration.native(declaration.defaults(), 1 << 30)
             for check in _checks(behaviour, directory, knobs):
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint)
 

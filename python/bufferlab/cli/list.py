@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,11 +11,13 @@ from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.knob import Knob
+from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.results import metrics
 from bufferlab.spec import builtin_experiments, load
 from bufferlab.workloads import registry as workloads
 
-KINDS = ("experiments", "engines", "workloads", "metrics")
+KINDS = ("experiments", "engines", "workloads", "load", "metrics")
 
 
 @click.command("list")
@@ -22,7 +25,7 @@ KINDS = ("experiments", "engines", "workloads", "metrics")
 @click.option("--all", "everything", is_flag=True, help="Also what exists for tests.")
 @common
 def command(kind: str | None, everything: bool, as_json: bool, debug: bool) -> int:
-    """What there is: experiments, engines with their knobs, workloads, metrics."""
+    """What there is: experiments, engines with their knobs, workloads, load settings, metrics."""
     if as_json:
         print_json({name: _DATA[name](everything) for name in ([kind] if kind else KINDS)})
     elif kind:
@@ -57,17 +60,7 @@ def _engines(everything: bool) -> list[dict[str, Any]]:
             "meaning": engine.meaning,
             "connections_max": engine.max_connections,
             "notes": list(engine.notes),
-            "knobs": [
-                {
-                    "name": knob.name,
-                    "native_name": knob.native_name,
-                    "unit": knob.unit,
-                    "default": knob.default,
-                    "values": knob.range_text(),
-                    "meaning": knob.meaning,
-                }
-                for knob in engine.knobs
-            ],
+            "knobs": _settings(engine.knobs),
         }
         for engine in map(engines.declaration, engines.names(hidden=everything))
     ]
@@ -81,19 +74,28 @@ def _workloads(everything: bool) -> list[dict[str, Any]]:
             "meaning": workload.meaning,
             "caveat": workload.caveat,
             "transaction_types": list(workload.transaction_types),
-            "parameters": [
-                {
-                    "name": parameter.name,
-                    "unit": parameter.unit,
-                    "default": parameter.default,
-                    "minimum": parameter.minimum,
-                    "maximum": parameter.maximum,
-                    "meaning": parameter.meaning,
-                }
-                for parameter in workload.parameters
-            ],
+            "parameters": _settings(workload.parameters),
         }
         for workload in map(workloads.declaration, workloads.names())
+    ]
+
+
+def _load(everything: bool) -> list[dict[str, Any]]:
+    return _settings(LOAD_KNOBS)
+
+
+def _settings(knobs: Sequence[Knob]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": knob.name,
+            "native_name": knob.native_name,
+            "unit": knob.unit,
+            "default": knob.default,
+            "values": knob.range_text(),
+            "meaning": knob.meaning,
+            "decides_data": knob.decides_file,
+        }
+        for knob in knobs
     ]
 
 
@@ -125,17 +127,24 @@ def _engines_text(everything: bool) -> str:
 
 
 def _engine_text(engine: EngineDeclaration) -> str:
-    rows = [[f"  {knob.name}", knob.default, f"{knob.meaning} ({knob.range_text()})"] for knob in engine.knobs]
-    return f"engine {engine.name}: {engine.meaning}\n" + columns(("  knob", "default", "meaning (values)"), rows)
+    return f"engine {engine.name}: {engine.meaning}\n{_settings_text('knob', engine.knobs)}"
 
 
 def _workloads_text(everything: bool) -> str:
     parts = []
     for workload in map(workloads.declaration, workloads.names()):
-        rows = [[f"  {parameter.name}", str(parameter.default), parameter.meaning] for parameter in workload.parameters]
         head = f"workload {workload.name}: {workload.meaning}"
-        parts.append(f"{head}\n{columns(('  parameter', 'default', 'meaning'), rows)}\n  {workload.caveat}")
+        parts.append(f"{head}\n{_settings_text('parameter', workload.parameters)}\n  {workload.caveat}")
     return "\n\n".join(parts)
+
+
+def _load_text(everything: bool) -> str:
+    return f"load, of every workload: how transactions arrive\n{_settings_text('setting', LOAD_KNOBS)}"
+
+
+def _settings_text(what: str, knobs: Sequence[Knob]) -> str:
+    rows = [[f"  {knob.name}", knob.default or "none", f"{knob.meaning} ({knob.range_text()})"] for knob in knobs]
+    return columns((f"  {what}", "default", "meaning (values)"), rows)
 
 
 def _metrics_text(everything: bool) -> str:
@@ -143,10 +152,11 @@ def _metrics_text(everything: bool) -> str:
     return columns(("metric", "unit", "kind", "meaning"), rows)
 
 
-_DATA = {"experiments": _experiments, "engines": _engines, "workloads": _workloads, "metrics": _metrics}
+_DATA = {"experiments": _experiments, "engines": _engines, "workloads": _workloads, "load": _load, "metrics": _metrics}
 _TEXT = {
     "experiments": _experiments_text,
     "engines": _engines_text,
     "workloads": _workloads_text,
+    "load": _load_text,
     "metrics": _metrics_text,
 }

@@ -6,16 +6,19 @@ A figure for a person deciding whether to wait, not a measurement.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import Rates
+from bufferlab.plan.facts import workload_of
+from bufferlab.plan.grid import Point, needed_data
 from bufferlab.plan.make import Plan
 from bufferlab.spec import Experiment
-from bufferlab.workloads import registry as workloads
 
 _START_SECONDS = 0.5
 """A worker process: interpreter, imports, opening the database."""
+_PHASE_COST = 5.0
+"""Transactions of the workload that one of a phase is taken to cost: phases scan and insert many rows."""
 
 
 @dataclass(frozen=True)
@@ -48,45 +51,66 @@ class Estimate:
 def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Estimate:
     """Cost of a plan, when `loaded` of its databases are in the cache already."""
     experiment = plan.experiment
-    rates = rates or engines.declaration(experiment.engine).rates
-    workload = workloads.declaration(experiment.workload.name)
-    measure, warm_up = experiment.measure, experiment.warm_up
-    measure_seconds = min(measure.max_seconds, (measure.transactions or float("inf")) / rates.transactions_per_s)
-    warm_up_seconds = min(
-        warm_up.max_duration,
-        warm_up.max_transactions / rates.transactions_per_s,
-        plan.database_bytes / rates.warm_up_bytes_per_s,
-    )
-    transactions = (measure_seconds + warm_up_seconds) * rates.transactions_per_s
-    grown_bytes = int(transactions * workload.grows_bytes_per_transaction)
-    databases = count_databases(plan)
-    runs, size = len(plan.runs), plan.database_bytes
-    checked_bytes = runs * (size + grown_bytes) + (databases - loaded) * size
+    rates = rates or declared_rates(experiment)
+    workload = workload_of(experiment)
+    warm_up = experiment.warm_up
+    repetitions = experiment.design.repetitions
+    restore_seconds = warm_up_seconds = measure_seconds = checked_bytes = 0.0
+    largest_bytes = results_bytes = 0
+    for point in plan.points:
+        size = point.database_bytes
+        measuring = _measure_seconds(experiment, point, rates) + _phases_seconds(experiment, rates)
+        warming = min(
+            warm_up.max_duration,
+            warm_up.max_transactions / rates.transactions_per_s,
+            size / rates.warm_up_bytes_per_s,
+        )
+        grown_bytes = int((measuring + warming) * rates.transactions_per_s * workload.grows_bytes_per_transaction)
+        restore_seconds += repetitions * (size / rates.restore_bytes_per_s + _START_SECONDS)
+        warm_up_seconds += repetitions * warming
+        measure_seconds += repetitions * measuring
+        checked_bytes += repetitions * (size + grown_bytes)
+        largest_bytes = max(largest_bytes, size + grown_bytes)
+        results_bytes += repetitions * int(200_000 + 20_000 * measuring)
+    sizes = _database_sizes(plan)
+    # Which of them are loaded already is not told; all but a swept scale are of one size.
+    missing_bytes = sum(sizes) * max(0, len(sizes) - loaded) // max(1, len(sizes))
     return Estimate(
-        load_seconds=(databases - loaded) * size / rates.load_bytes_per_s,
-        restore_seconds=runs * (size / rates.restore_bytes_per_s + _START_SECONDS),
-        warm_up_seconds=runs * warm_up_seconds,
-        measure_seconds=runs * measure_seconds,
-        check_seconds=checked_bytes / rates.check_bytes_per_s,
-        cache_bytes=(databases - loaded) * size,
-        data_bytes=size + grown_bytes,
-        results_bytes=runs * int(200_000 + 20_000 * measure_seconds),
+        load_seconds=missing_bytes / rates.load_bytes_per_s,
+        restore_seconds=restore_seconds,
+        warm_up_seconds=warm_up_seconds,
+        measure_seconds=measure_seconds,
+        check_seconds=(checked_bytes + missing_bytes) / rates.check_bytes_per_s,
+        cache_bytes=missing_bytes,
+        data_bytes=largest_bytes,
+        results_bytes=results_bytes,
     )
 
 
-def estimated_database_bytes(experiment: Experiment) -> int:
-    """Bytes of the loaded database at the reference page size, before it was ever loaded."""
-    workload = workloads.declaration(experiment.workload.name)
-    size = workload.estimate_bytes(experiment.workload.parameters, experiment.reference.page_size)
-    return int(size * engines.declaration(experiment.engine).size_factor)
+def declared_rates(experiment: Experiment) -> Rates:
+    """The engine's declared rates for this workload, until runs here have told better ones."""
+    rates = engines.declaration(experiment.engine).rates
+    return replace(rates, transactions_per_s=rates.transactions_per_s / workload_of(experiment).relative_cost)
 
 
 def count_databases(plan: Plan) -> int:
-    """Different databases the plan needs: one per setting of the knobs that decide the file, and the reference."""
-    engine = engines.declaration(plan.experiment.engine)
-    deciding = [knob.native_name for knob in engine.knobs if knob.decides_file]
-    files = {tuple(point.native_knobs[name] for name in deciding) for point in plan.points}
-    page = engine.by_name()[engine.page_knob].native_name
-    reference = plan.experiment.reference.page_size
-    has_reference = any(point.native_knobs[page] == reference for point in plan.points)
-    return len(files) + (0 if has_reference else 1)
+    """Different databases the plan needs: its points', and those that shares are reckoned from."""
+    return len(_database_sizes(plan))
+
+
+def _database_sizes(plan: Plan) -> list[int]:
+    """Bytes of every different database, by the points that need it."""
+    own = {point.data: point.database_bytes for point in plan.points}
+    return list((dict.fromkeys(needed_data(plan.experiment), plan.database_bytes) | own).values())
+
+
+def _measure_seconds(experiment: Experiment, point: Point, rates: Rates) -> float:
+    """The window: a rate that is asked for can only slow the transactions down."""
+    measure = experiment.measure
+    per_s = min(rates.transactions_per_s, float(point.load.get("rate_per_s", "inf")))
+    return min(measure.max_seconds, (measure.transactions or float("inf")) / per_s)
+
+
+def _phases_seconds(experiment: Experiment, rates: Rates) -> float:
+    per_s = rates.transactions_per_s / _PHASE_COST
+    return sum(min(phase.max_duration, phase.transactions / per_s) for phase in experiment.phases)

@@ -1,10 +1,11 @@
-"""The points of a sweep: every combination of the swept knobs, in the order written.
+"""The points of a sweep: every combination of the swept settings, in the order written.
 
-Resolves shares of the database into bytes of whole frames; does not order or repeat anything.
+Resolves shares into bytes of whole frames and into counts; does not order or repeat anything.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -12,24 +13,41 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError
+from bufferlab.knob import Knob, Native
+from bufferlab.load_knobs import LOAD_KNOBS, native_load
+from bufferlab.plan.facts import DataSetting, Facts, data_setting, reference_setting, workload_of
 from bufferlab.results.keys import point_key
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes, parse_size
-from bufferlab.workloads import registry as workloads
+from bufferlab.workloads.declaration import Impossible, PoolAndData, WorkloadDeclaration
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting of every knob."""
+    """One setting of everything."""
 
     index: int
     label: str
     swept: dict[str, str]
+    """Canonical text of every swept setting."""
     knobs_asked: dict[str, str]
-    """Canonical text of every knob, as asked: "10%"."""
+    """Canonical text, as asked ("10%"), of every engine knob, and of what else is swept or not at its default."""
     native_knobs: dict[str, int | str] = field(hash=False)
-    """As the core takes them: bytes, a pool in whole frames."""
+    """The engine's, as the core takes them: bytes, a pool in whole frames."""
+    workload: dict[str, Native] = field(hash=False)
+    """The workload's parameters as the core takes them, shares resolved."""
+    load: dict[str, Any] = field(hash=False)
+    """The load as the core takes it."""
+    data: DataSetting
+    """The loaded database it runs on."""
+    database_bytes: int
+    """The whole of which a share of the database is a share here."""
     point_key: str
+
+    @property
+    def variables(self) -> dict[str, int | float]:
+        """The numeric parameters, which scripts may use."""
+        return {name: value for name, value in self.workload.items() if not isinstance(value, str)}
 
     def as_dict(self) -> dict[str, Any]:
         """The point as plan.json holds it."""
@@ -40,58 +58,151 @@ class Point:
             "swept": self.swept,
             "knobs_asked": self.knobs_asked,
             "native_knobs": self.native_knobs,
+            "workload": self.workload,
+            "load": self.load,
+            "database_bytes": self.database_bytes,
         }
 
 
 def workload_identity(experiment: Experiment) -> dict[str, Any]:
-    """The workload as keys and run.json name it."""
-    return {
-        "name": experiment.workload.name,
-        "version": workloads.declaration(experiment.workload.name).version,
-        "connections": experiment.workload.connections,
-        **experiment.workload.parameters,
+    """The workload as keys name it: what is the same at all points, as asked."""
+    workload, declared = experiment.workload, workload_of(experiment)
+    knobs = {knob.name: knob for knob in declared.parameters}
+    identity: dict[str, Any] = {
+        "name": workload.name,
+        "version": declared.version,
+        "connections": workload.connections,
+        **{name: _as_asked(knobs[name], text) for name, text in workload.parameters.items()},
     }
+    if workload.script:
+        identity["script_sha256"] = workload.script.sha256
+    if experiment.phases:
+        identity["phases"] = {phase.name: [phase.script.sha256, phase.transactions] for phase in experiment.phases}
+    return identity
 
 
-def points_of(experiment: Experiment, database_bytes: int) -> list[Point]:
-    """Every point; `database_bytes` is the whole of which a share is a share."""
-    engine = engines.declaration(experiment.engine)
-    names = list(experiment.sweep)
-    points = []
-    for index, values in enumerate(product(*experiment.sweep.values())):
-        swept = dict(zip(names, values, strict=True))
+def points_of(experiment: Experiment, facts: Facts) -> list[Point]:
+    """Every point; `facts` tell the size and the trees of the databases that shares are reckoned from."""
+    engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
+    identity = workload_identity(experiment)
+    return [
+        _point(experiment, engine, workload, identity, index, swept, facts)
+        for index, swept in enumerate(_combinations(experiment))
+    ]
+
+
+def needed_data(experiment: Experiment) -> list[DataSetting]:
+    """The databases that must be loaded before the plan can be made: those whose size or trees a share is of."""
+    engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
+    needed: dict[DataSetting, None] = {}
+    for swept in _combinations(experiment):
         asked = {**experiment.knobs, **swept}
-        ordered = {knob.name: asked[knob.name] for knob in engine.knobs}
-        points.append(
-            Point(
-                index=index,
-                label=_label(swept),
-                swept=swept,
-                knobs_asked=ordered,
-                native_knobs=_native(engine, ordered, database_bytes),
-                point_key=point_key(
-                    experiment=experiment.name,
-                    engine=experiment.engine,
-                    workload=workload_identity(experiment),
-                    knobs_asked=ordered,
-                ),
-            )
-        )
-    return points
+        parameters = {**experiment.workload.parameters, **swept}
+        own = _own_data(engine, workload, asked, parameters)
+        if any(knob.share(asked[knob.name]) is not None for knob in engine.knobs):
+            needed[reference_setting(experiment, engine, own)] = None
+        if any(_is_share(knob, parameters) for knob in workload.parameters):
+            needed[own] = None
+    return list(needed)
 
 
-def needs_database_bytes(experiment: Experiment) -> bool:
-    """Is any knob asked as a share of the database?"""
-    values = [*experiment.knobs.values(), *(value for values in experiment.sweep.values() for value in values)]
-    return any(value.endswith("%") for value in values)
+def _combinations(experiment: Experiment) -> Iterator[dict[str, str]]:
+    names = list(experiment.sweep)
+    for values in product(*experiment.sweep.values()):
+        yield dict(zip(names, values, strict=True))
+
+
+def _point(
+    experiment: Experiment,
+    engine: EngineDeclaration,
+    workload: WorkloadDeclaration,
+    identity: dict[str, Any],
+    index: int,
+    swept: dict[str, str],
+    facts: Facts,
+) -> Point:
+    asked = {**experiment.knobs, **swept}
+    parameters = {**experiment.workload.parameters, **swept}
+    data = _own_data(engine, workload, asked, parameters)
+    database_bytes = facts(reference_setting(experiment, engine, data)).allocated_bytes
+    native = _native_knobs(engine, asked, database_bytes)
+    shown = {
+        **{knob.name: asked[knob.name] for knob in engine.knobs},
+        **{
+            knob.name: asked[knob.name]
+            for knob in LOAD_KNOBS
+            if knob.name in swept or asked[knob.name] != knob.parse(knob.default)
+        },
+        **{knob.name: swept[knob.name] for knob in workload.parameters if knob.name in swept},
+    }
+    return Point(
+        index=index,
+        label=_label(swept),
+        swept=swept,
+        knobs_asked=shown,
+        native_knobs=native,
+        workload=_native_parameters(engine, workload, parameters, native, data, facts, _label(swept)),
+        load=native_load(asked),
+        data=data,
+        database_bytes=database_bytes,
+        point_key=point_key(experiment=experiment.name, engine=experiment.engine, workload=identity, knobs_asked=shown),
+    )
 
 
 def _label(swept: dict[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in swept.items()) or "as set"
 
 
-def _native(engine: EngineDeclaration, asked: dict[str, str], database_bytes: int) -> dict[str, int | str]:
-    native = {knob.native_name: knob.native(asked[knob.name], database_bytes) for knob in engine.knobs}
+def _as_asked(knob: Knob, text: str) -> Native:
+    """The native value where the text alone decides it; the text of a share."""
+    return text if knob.share(text) is not None else knob.native(text, None)
+
+
+def _is_share(knob: Knob, parameters: Mapping[str, str]) -> bool:
+    return knob.name in parameters and knob.share(parameters[knob.name]) is not None
+
+
+def _own_data(
+    engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, str], parameters: Mapping[str, str]
+) -> DataSetting:
+    """The database of a point. What decides a file is never a share of one, so that any size will do here."""
+    deciding = {
+        knob.native_name: knob.native(parameters[knob.name], None)
+        for knob in workload.parameters
+        if knob.decides_file and knob.name in parameters
+    }
+    return data_setting(engine, workload, engine.native(asked, 0), deciding)
+
+
+def _native_parameters(
+    engine: EngineDeclaration,
+    workload: WorkloadDeclaration,
+    texts: Mapping[str, str],
+    native_knobs: Mapping[str, int | str],
+    data: DataSetting,
+    facts: Facts,
+    label: str,
+) -> dict[str, Native]:
+    known = [knob for knob in workload.parameters if knob.name in texts]
+    native = {knob.native_name: _as_asked(knob, texts[knob.name]) for knob in known}
+    for knob in known:
+        ratio = knob.share(texts[knob.name])
+        if ratio is not None and workload.resolve_share:
+            page, frames = (engine.by_name()[name].native_name for name in (engine.page_knob, engine.frame_knob))
+            page_size_bytes = int(native_knobs[page])
+            at = PoolAndData(int(native_knobs[frames]) // page_size_bytes, page_size_bytes, facts(data).shape)
+            count = workload.resolve_share(knob.name, ratio, native, at)
+            if isinstance(count, Impossible):
+                raise SpecError(count.what, f"point {label}", count.hint)
+            native[knob.native_name] = count
+    impossible = workload.impossible(native) if workload.impossible else None
+    if impossible:
+        raise SpecError(impossible.what, f"point {label}", impossible.hint)
+    return native
+
+
+def _native_knobs(engine: EngineDeclaration, asked: Mapping[str, str], database_bytes: int) -> dict[str, int | str]:
+    native = engine.native(asked, database_bytes)
     page, frames = (engine.by_name()[name] for name in (engine.page_knob, engine.frame_knob))
     page_bytes, pool_bytes = int(native[page.native_name]), int(native[frames.native_name])
     whole_frames = pool_bytes // page_bytes
@@ -102,7 +213,7 @@ def _native(engine: EngineDeclaration, asked: dict[str, str], database_bytes: in
             f"{frames.name} = {text}{share} is {whole_frames} frames of {format_bytes(page_bytes)}; "
             f"{engine.name} needs {engine.min_frames}",
             f"point {frames.name} = {text}",
-            f"ask for {format_bytes(engine.min_frames * page_bytes)} or more, or for more warehouses",
+            f"ask for {format_bytes(engine.min_frames * page_bytes)} or more, or for more data",
         )
     native[frames.native_name] = whole_frames * page_bytes
     return native

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bufferlab.plan.facts import Facts
 from bufferlab.plan.grid import Point, points_of
 from bufferlab.plan.order import block_order, run_seed
 from bufferlab.spec import Experiment
@@ -35,6 +36,7 @@ class Plan:
 
     experiment: Experiment
     database_bytes: int
+    """The largest whole of which a point's share is a share."""
     points: tuple[Point, ...]
     runs: tuple[PlannedRun, ...]
 
@@ -61,9 +63,9 @@ class Plan:
         }
 
 
-def make(experiment: Experiment, database_bytes: int) -> Plan:
-    """The plan of an experiment on a database of that many allocated bytes (at the reference page size)."""
-    points = points_of(experiment, database_bytes)
+def make(experiment: Experiment, facts: Facts) -> Plan:
+    """The plan of an experiment on databases of which these are the facts."""
+    points = points_of(experiment, facts)
     seed = experiment.design.seed
     runs: list[PlannedRun] = []
     for block in range(experiment.design.repetitions):
@@ -71,4 +73,4 @@ def make(experiment: Experiment, database_bytes: int) -> Plan:
             runs.append(
                 PlannedRun(point=point, block=block, repetition=block, order=len(runs), seed=run_seed(seed, block))
             )
-    return Plan(experiment, database_bytes, tuple(points), tuple(runs))
+    return Plan(experiment, max(point.database_bytes for point in points), tuple(points), tuple(runs))

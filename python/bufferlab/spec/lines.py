@@ -95,11 +95,13 @@ def _end_of_value(text: str, start: int) -> int:
 
 def _end_of_string(text: str, start: int) -> int:
     quote = text[start]
-    triple = quote * 3
-    if text.startswith(triple, start):
-        end = text.find(triple, start + 3)
-        return len(text) if end < 0 else end + 3
-    position = start + 1
-    while position < len(text) and text[position] != quote:
+    long = text.startswith(quote * 3, start)
+    close = quote * 3 if long else quote
+    position = start + len(close)
+    while position < len(text) and not text.startswith(close, position):
         position += 2 if text[position] == "\\" and quote == '"' else 1
-    return position + 1
+    position += len(close)
+    # Up to two quotes may stand before the closing three.
+    while long and text.startswith(quote, position):
+        position += 1
+    return position

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,41 +14,56 @@ from pydantic_core import ErrorDetails
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
+from bufferlab.knob import KnobKind
 from bufferlab.spec.catalog import find_experiment
-from bufferlab.spec.knobs import judge_knobs, judge_workload
 from bufferlab.spec.lines import key_lines
-from bufferlab.spec.merge import Merged, merge
-from bufferlab.spec.model import Experiment
+from bufferlab.spec.merge import NOT_PARAMETERS, Merged, merge
+from bufferlab.spec.model import Experiment, Phase
 from bufferlab.spec.overrides import PROFILES, Overrides
+from bufferlab.spec.phases import gather_phases
+from bufferlab.spec.scripts import check_script, read_script
+from bufferlab.spec.settings import Judged, judge_connections, judge_settings, on_its_data
 from bufferlab.workloads import registry as workloads
+from bufferlab.workloads.declaration import WorkloadDeclaration
+
+SCRIPT_SUFFIX = ".sql"
+SCRIPT_EXPERIMENT = "script"
+"""The built-in experiment that runs a script given in place of an experiment."""
 
 _NO_OVERRIDES = Overrides()
 
 
 def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Experiment:
-    """The experiment of a built-in name or a path, with the flags applied. SpecError lists every problem."""
+    """The experiment of a built-in name or a path, with the flags applied. SpecError lists every problem.
+
+    The path of a script (`.sql`) is the built-in experiment `script` with that file.
+    """
+    if str(path_or_name).endswith(SCRIPT_SUFFIX):
+        overrides = replace(overrides, set_knobs=(("script", str(path_or_name)), *overrides.set_knobs))
+        path_or_name = SCRIPT_EXPERIMENT
     path = find_experiment(str(path_or_name))
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"cannot read the experiment: {error}", str(path), "give a readable UTF-8 TOML file") from error
-    return loads(text, _shown(path), overrides)
+    return loads(text, _shown(path), overrides, path.parent)
 
 
-def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES) -> Experiment:
-    """The same from a text; `file` is what errors name."""
+def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Path = Path()) -> Experiment:
+    """The same from a text; `file` is what errors name, and scripts are looked for in `folder`."""
     tables = _parse(text, file)
-    merged = merge(tables, file, key_lines(text), overrides)
-    problems = _missing_profile(merged, tables)
+    merged = merge(tables, file, key_lines(text), overrides, folder)
+    problems = [*_missing_profile(merged, tables), *_given_twice(overrides)]
     engine_name = _known(merged, ("engine",), engines.names(hidden=True), "engine", problems)
     workload_name = _known(merged, ("workload", "name"), workloads.names(), "workload", problems)
     if engine_name:
-        judged = judge_knobs(merged, engines.declaration(engine_name))
+        engine = engines.declaration(engine_name)
+        workload = on_its_data(merged, workloads.declaration(workload_name)) if workload_name else None
+        judged = judge_settings(merged, engine, workload)
         problems += judged.problems
-        merged.document["knobs"] = judged.knobs
-        merged.document["sweep"] = judged.sweep
-        if workload_name:
-            problems += judge_workload(merged, workloads.declaration(workload_name), engines.declaration(engine_name))
+        if workload:
+            problems += judge_connections(merged, engine)
+        _keep(merged, judged, workload, problems)
     merged.document.setdefault("profile", overrides.profile or "default")
     if overrides.profile:
         merged.document["profile"] = overrides.profile
@@ -55,6 +71,73 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES) -> Experim
     if problems or experiment is None:
         raise SpecError.of(problems)
     return experiment
+
+
+def _keep(merged: Merged, judged: Judged, workload: WorkloadDeclaration | None, problems: list[Problem]) -> None:
+    """Put what was judged in the place of what was written; read the scripts, and look through them."""
+    script = _script(merged, workload, problems) if workload else None
+    phases = gather_phases(merged, problems)
+    merged.document |= {"knobs": judged.knobs, "sweep": judged.sweep, "phases": phases}
+    table = merged.document.get("workload")
+    if isinstance(table, dict):
+        own = {key: table[key] for key in NOT_PARAMETERS if key in table}
+        merged.document["workload"] = {**own, "parameters": judged.parameters, "script": script}
+    if workload and not judged.problems:
+        variables = _variables(workload, judged)
+        for each in (script, *(phase.get("script") for phase in phases)):
+            if each is not None:
+                check_script(each, variables, problems)
+
+
+def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Problem]) -> dict[str, str] | None:
+    """The workload's script, if it has one. A flag puts it among the knobs; a TOML writes it under [workload]."""
+    knob = next((known for known in workload.parameters if known.kind is KnobKind.FILE), None)
+    if knob is None:
+        return None
+    for table in ("knobs", "workload"):
+        values = merged.document.get(table)
+        if isinstance(values, dict) and knob.name in values:
+            return read_script(merged, (table, knob.name), values[knob.name], problems)
+    problems.append(
+        Problem(
+            f"workload {workload.name} needs a {knob.name}",
+            merged.where(("workload",)),
+            f'write {knob.name} = "my.sql", or run `bufferlab run my.sql`',
+        )
+    )
+    return None
+
+
+def _variables(workload: WorkloadDeclaration, judged: Judged) -> dict[str, float]:
+    """What a script may use, with the value at one of the points; a share's count is not known yet, and 1 here."""
+    variables: dict[str, float] = {}
+    for knob in workload.parameters:
+        text = judged.parameters.get(knob.name) or next(iter(judged.sweep.get(knob.name, ())), None)
+        if text is not None:
+            native = 1 if knob.share(text) is not None else knob.native(text, None)
+            if not isinstance(native, str):
+                variables[knob.native_name] = native
+    return variables
+
+
+def _given_twice(overrides: Overrides) -> list[Problem]:
+    """Two flags for one setting: neither is the last word."""
+    flags = [
+        *((name, f"--set {name}={value}") for name, value in overrides.set_knobs),
+        *((name, f"--sweep {name}={','.join(values)}") for name, values in overrides.sweep),
+    ]
+    if overrides.warehouses is not None:
+        flags.append(("warehouses", f"--warehouses {overrides.warehouses}"))
+    names = [name for name, _ in flags]
+    return [
+        Problem(
+            f"{name} is given twice",
+            " and ".join(flag for known, flag in flags if known == name),
+            f"give {name} once",
+        )
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
 
 
 def _parse(text: str, file: str) -> dict[str, Any]:
@@ -94,23 +177,25 @@ def _known(merged: Merged, path: tuple[str, ...], names: list[str], kind: str, p
 
 
 def _validate(merged: Merged, problems: list[Problem]) -> Experiment | None:
-    """The model's own judgement; what knobs.py and the registries already said is not repeated."""
+    """The model's own judgement; what settings.py and the registries already said is not repeated."""
     document = dict(merged.document)
     if problems:
-        # Unjudged knobs are not texts yet; the model would complain of them a second time.
-        document["knobs"], document["sweep"] = {}, {}
+        # Unjudged settings are not texts yet; the model would complain of them a second time.
+        document |= {"knobs": {}, "sweep": {}}
+        if isinstance(table := document.get("workload"), dict):
+            document["workload"] = {key: table[key] for key in NOT_PARAMETERS if key in table}
     try:
         return Experiment.model_validate(document, strict=None)
     except ValidationError as error:
         for detail in error.errors():
-            problem = _problem(merged, detail)
+            problem = _problem(merged, document, detail)
             if not any(known.where == problem.where for known in problems):
                 problems.append(problem)
         return None
 
 
-def _problem(merged: Merged, detail: ErrorDetails) -> Problem:
-    path = tuple(str(part) for part in detail["loc"] if part != "parameters" and not isinstance(part, int))
+def _problem(merged: Merged, document: dict[str, Any], detail: ErrorDetails) -> Problem:
+    path = _path(document, detail["loc"])
     key = ".".join(path)
     where = merged.where(path)
     match detail["type"]:
@@ -131,6 +216,13 @@ def _problem(merged: Merged, detail: ErrorDetails) -> Problem:
     return Problem(what if key in what else f"{key}: {what}", where, hint or "see experiments/*/experiment.toml")
 
 
+def _path(document: dict[str, Any], place: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The model's place as the TOML has it: phases stand under their names there."""
+    if len(place) > 1 and place[0] == "phases" and isinstance(place[1], int):
+        return ("phases", document["phases"][place[1]]["name"], *map(str, place[2:]))
+    return tuple(str(part) for part in place if part != "parameters" and not isinstance(part, int))
+
+
 def _limit(detail: ErrorDetails) -> str | None:
     """What may be written where a number was beyond its limits, or was no number."""
     context = detail.get("ctx", {})
@@ -148,11 +240,12 @@ def _limit(detail: ErrorDetails) -> str | None:
 
 def _similar_key(path: tuple[str, ...]) -> str:
     model: Any = Experiment
+    if path[0] == "phases" and len(path) > 2:
+        model, path = Phase, path[2:]
     for part in path[:-1]:
         model = model.model_fields[part].annotation
-    known = [*model.model_fields, *(PROFILES if len(path) == 1 else ())]
-    if len(path) == 1:
-        known.remove("profile")
+    known = [*model.model_fields, *(PROFILES if model is Experiment else ())]
+    known = [name for name in known if (model, name) not in ((Experiment, "profile"), (Phase, "name"))]
     close = get_close_matches(path[-1], known, n=1)
     return f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
 

@@ -1,15 +1,20 @@
 """Base tables, then a profile ([quick], [full], [smoke]), then flags: one document, and where each value came from.
 
-Does not judge any value: model.py and knobs.py do, and ask here for the origin of what they refuse.
+Does not judge any value: model.py and settings.py do, and ask here for the origin of what they refuse.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bufferlab.spec.lines import KeyPath, line_of
 from bufferlab.spec.overrides import PROFILES, Overrides
+
+NOT_PARAMETERS = ("name", "connections")
+"""Keys of [workload] that are no settings of a point."""
+_SETTINGS = ("knobs", "workload", "sweep")
 
 
 @dataclass
@@ -19,6 +24,8 @@ class Merged:
     document: dict[str, Any]
     file: str
     lines: dict[KeyPath, int]
+    folder: Path = Path()
+    """Where relative paths of the file begin."""
     flags: dict[KeyPath, str] = field(default_factory=dict)
     profile_keys: dict[KeyPath, KeyPath] = field(default_factory=dict)
 
@@ -36,10 +43,12 @@ class Merged:
         return f"{place} ({'.'.join(path)})" if path else place
 
 
-def merge(tables: dict[str, Any], file: str, lines: dict[KeyPath, int], overrides: Overrides) -> Merged:
+def merge(
+    tables: dict[str, Any], file: str, lines: dict[KeyPath, int], overrides: Overrides, folder: Path = Path()
+) -> Merged:
     """Apply the profile and the flags to the tables of the TOML."""
     base = {key: value for key, value in tables.items() if key not in PROFILES}
-    merged = Merged(_copy(base), file, lines)
+    merged = Merged(_copy(base), file, lines, folder)
     if overrides.profile is not None:
         _apply_profile(merged, tables.get(overrides.profile), overrides.profile)
     _apply_flags(merged, overrides)
@@ -61,7 +70,7 @@ def _overlay(merged: Merged, onto: dict[str, Any], table: dict[str, Any], path: 
         if isinstance(value, dict) and isinstance(onto.get(key), dict):
             _overlay(merged, onto[key], value, here, there)
             continue
-        _drop_rivals(onto, here)
+        _drop_rivals(merged.document, here)
         onto[key] = _copy(value)
         merged.profile_keys[here] = there
 
@@ -79,11 +88,10 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
     for path, value, flag in simple:
         if value is not None:
             _set(merged, path, value, f"{flag} {value}")
+    # A flag does not say whose a setting is; settings.py finds its owner.
     for name, value in overrides.set_knobs:
-        merged.document.get("sweep", {}).pop(name, None)
         _set(merged, ("knobs", name), value, f"--set {name}={value}")
     for name, values in overrides.sweep:
-        merged.document.get("knobs", {}).pop(name, None)
         _set(merged, ("sweep", name), list(values), f"--sweep {name}={','.join(values)}")
 
 
@@ -94,18 +102,29 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
         if not isinstance(inner, dict):
             return  # The TOML has a value where a table belongs; the model says so.
         table = inner
-    _drop_rivals(table, path)
+    _drop_rivals(merged.document, path)
     table[path[-1]] = value
     merged.flags[path] = flag
 
 
-def _drop_rivals(table: dict[str, Any], path: KeyPath) -> None:
-    """A later word on how long to measure replaces the earlier one; a duration becomes the cap of a count."""
-    if path == ("measure", "duration"):
-        table.pop("transactions", None)
-        table.pop("max_duration", None)
-    elif path == ("measure", "transactions") and "duration" in table:
-        table["max_duration"] = table.pop("duration")
+def _drop_rivals(document: dict[str, Any], path: KeyPath) -> None:
+    """A later word on the same thing replaces the earlier one, also where that stands in another table."""
+    if len(path) != 2:
+        return
+    table, name = path
+    measure = document.get("measure")
+    if table == "measure" and isinstance(measure, dict):
+        if name == "duration":
+            measure.pop("transactions", None)
+            measure.pop("max_duration", None)
+        elif name == "transactions" and "duration" in measure:
+            # A duration becomes the cap of a count.
+            measure["max_duration"] = measure.pop("duration")
+    elif table in _SETTINGS and name not in NOT_PARAMETERS:
+        for other in _SETTINGS:
+            rival = document.get(other)
+            if other != table and isinstance(rival, dict):
+                rival.pop(name, None)
 
 
 def _copy(value: Any) -> Any:

@@ -1,10 +1,11 @@
-"""The typed Experiment: shapes and limits of everything a TOML may say, save the knobs (knobs.py).
+"""The typed Experiment: shapes and limits of everything a TOML may say, save the settings (settings.py).
 
 Frozen: what was validated is what runs. Does not read files and knows no lines: load.py adds those.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -34,8 +35,16 @@ def _bytes(value: Any) -> int:
         raise ValueError(f"{error.what}; {error.hint}") from error
 
 
+def _reference_page(value: Any) -> int | str:
+    return value if value == OWN else _bytes(value)
+
+
+OWN: Literal["own"] = "own"
+"""As a reference page size: each point's own."""
+
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=7 * 86400)]
 PageBytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
+ReferencePage = Annotated[int | Literal["own"], BeforeValidator(_reference_page)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)]
 
 
@@ -45,28 +54,35 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class Script(Table):
+    """A script with its text, so that what runs does not depend on a file that may change."""
+
+    source: str = Field(min_length=1, max_length=255)
+    """The file's name, for messages."""
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """The identity of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
 class Workload(Table):
-    """Which workload, and its parameters (checked against its declaration)."""
+    """Which workload, and those of its parameters that are not swept, as canonical text."""
 
     name: str
-    parameters: dict[str, int]
+    parameters: dict[str, str] = {}
     connections: int = Field(default=1, ge=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gather_parameters(cls, value: Any) -> Any:
-        """In the TOML the parameters stand beside the name."""
-        if not isinstance(value, dict) or "parameters" in value:
-            return value
-        own = {key: value[key] for key in ("name", "connections") if key in value}
-        rest = {key: inner for key, inner in value.items() if key not in own}
-        return {**own, "parameters": rest}
+    script: Script | None = None
 
 
 class Reference(Table):
-    """The page size at which a share of the database is reckoned, so that bytes stay equal across page sizes."""
+    """The page size at which a share of the database is reckoned: one for all points, or each point's own.
 
-    page_size: PageBytes = 4096
+    One for all keeps the bytes of a share equal across page sizes; "own" keeps the share itself.
+    """
+
+    page_size: ReferencePage = 4096
 
 
 class WarmUp(Table):
@@ -102,6 +118,15 @@ class Measure(Table):
         return self.duration or self.max_duration or 0.0
 
 
+class Phase(Table):
+    """A script run on the warm database after the main window, measured for itself."""
+
+    name: str
+    script: Script
+    transactions: int = Field(ge=1)
+    max_duration: Seconds
+
+
 class Design(Table):
     """Repetitions in randomised blocks, from one seed."""
 
@@ -126,11 +151,13 @@ class Experiment(Table):
     workload: Workload
     reference: Reference = Reference()
     knobs: dict[str, str]
-    """Every knob that is not swept, as canonical text, defaults filled in."""
+    """Every knob of the engine and the load that is not swept, as canonical text, defaults filled in."""
     sweep: dict[str, tuple[str, ...]]
-    """The swept knobs, in the order written."""
+    """The swept settings, of whichever owner, in the order written."""
     warm_up: WarmUp
     measure: Measure
+    phases: tuple[Phase, ...] = ()
+    """Run in this order after each window."""
     design: Design = Design()
     limits: Limits = Limits()
     profile: Literal["default", "quick", "full", "smoke"] = "default"

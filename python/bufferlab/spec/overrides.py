@@ -11,7 +11,7 @@ PROFILES: tuple[Profile, ...] = ("quick", "full", "smoke")
 
 @dataclass(frozen=True)
 class Overrides:
-    """Values from flags; None or empty means the flag was not given."""
+    """Values from flags; None or empty means the flag was not given. Settings of any owner are set and swept."""
 
     profile: Profile | None = None
     engine: str | None = None

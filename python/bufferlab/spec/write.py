@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bufferlab.spec.model import Experiment
+from bufferlab.spec.model import Experiment, Script
 from bufferlab.units import canonical_bytes
 
 
@@ -21,21 +21,32 @@ def to_toml(experiment: Experiment) -> str:
         "engine": experiment.engine,
         "profile": experiment.profile,
     }
-    workload = experiment.workload
+    workload, reference = experiment.workload, experiment.reference.page_size
     tables: dict[str, dict[str, Any]] = {
         "workload": {"name": workload.name, "connections": workload.connections, **workload.parameters},
-        "reference": {"page_size": canonical_bytes(experiment.reference.page_size)},
+        **({"workload.script": _script(workload.script)} if workload.script else {}),
+        "reference": {"page_size": reference if isinstance(reference, str) else canonical_bytes(reference)},
         "knobs": dict(experiment.knobs),
         "sweep": {name: list(values) for name, values in experiment.sweep.items()},
         "warm_up": experiment.warm_up.model_dump(),
         "measure": experiment.measure.model_dump(exclude_none=True),
-        "design": experiment.design.model_dump(),
-        "limits": experiment.limits.model_dump(),
     }
+    for phase in experiment.phases:
+        tables[f"phases.{phase.name}"] = {"transactions": phase.transactions, "max_duration": phase.max_duration}
+        tables[f"phases.{phase.name}.script"] = _script(phase.script)
+    tables |= {"design": experiment.design.model_dump(), "limits": experiment.limits.model_dump()}
     lines = ["# The experiment as it was run: profile and flags applied, defaults spelt out.", *_pairs(top)]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_pairs(table)]
     return "\n".join(lines) + "\n"
+
+
+def _script(script: Script) -> dict[str, Any]:
+    return {"source": script.source, "text": _LongText(script.text)}
+
+
+class _LongText(str):
+    """A text of many lines, shown as such."""
 
 
 def _pairs(table: dict[str, Any]) -> list[str]:
@@ -45,5 +56,19 @@ def _pairs(table: dict[str, Any]) -> list[str]:
 def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, _LongText):
+        return _long_text(value)
     # JSON strings, numbers and booleans are TOML strings, numbers and booleans.
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _long_text(text: str) -> str:
+    """A multi-line basic string; only line feeds stand as themselves among the control characters."""
+    lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
+    # Quotes need no escape but where three meet or the last would end the string: read better without.
+    body = "\n".join(line.replace('\\"', '"') if _may_bare(line) else line for line in lines)
+    return f'"""\n{body}"""'
+
+
+def _may_bare(line: str) -> bool:
+    return "\\\\" not in line and '\\"\\"' not in line and not line.endswith('\\"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import cast
 
@@ -9,6 +10,8 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 WORKLOADS: dict[str, str] = {
     "tpcc": "bufferlab.workloads.tpcc",
+    "hot_rows": "bufferlab.workloads.hot_rows",
+    "script": "bufferlab.workloads.script",
 }
 
 
@@ -20,3 +23,20 @@ def names() -> list[str]:
 def declaration(name: str) -> WorkloadDeclaration:
     """What the workload says about itself. KeyError for an unknown name."""
     return cast(WorkloadDeclaration, import_module(f"{WORKLOADS[name]}.declaration").DECLARATION)
+
+
+def on_data(workload: WorkloadDeclaration, data: str) -> WorkloadDeclaration:
+    """The workload on the data of another one, with the parameters that decide those data, and their sizes.
+
+    The workload itself when `data` is not the name of a workload: it then brings its own data.
+    """
+    if data not in WORKLOADS or not workload.data_parameter:
+        return workload
+    other = declaration(data)
+    added = tuple(knob for knob in other.parameters if knob.decides_file)
+    return replace(
+        workload,
+        parameters=(*workload.parameters, *added),
+        estimate_bytes=other.estimate_bytes,
+        estimate_shape=other.estimate_shape,
+    )

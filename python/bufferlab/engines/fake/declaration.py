@@ -5,7 +5,8 @@ Its runs say source = predicted, inputs = given and clock = virtual: nothing of 
 
 from __future__ import annotations
 
-from bufferlab.engines.declaration import EngineDeclaration, Knob, KnobKind, Rates
+from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import KIB, MIB
 
 DECLARATION = EngineDeclaration(

@@ -5,7 +5,8 @@ Follows sqlite.org/pragma.html and the core's own VFS and page cache.
 
 from __future__ import annotations
 
-from bufferlab.engines.declaration import EngineDeclaration, Knob, KnobKind, Rates
+from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import KIB, MIB
 
 DECLARATION = EngineDeclaration(

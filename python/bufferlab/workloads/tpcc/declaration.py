@@ -5,9 +5,8 @@ Follows the TPC-C specification, revision 5.11, clauses 1.2-1.4 (cardinalities) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from bufferlab.workloads.declaration import Parameter, WorkloadDeclaration
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.workloads.declaration import Parameters, WorkloadDeclaration
 
 # Measured on SQLite files of 4 KiB pages loaded with 1 and 2 warehouses, indexes included:
 # a warehouse's own rows, and the items all share.
@@ -15,10 +14,10 @@ _BYTES_PER_WAREHOUSE = 73_800_000
 _BYTES_OF_ITEMS = 7_400_000
 
 
-def _estimate_bytes(parameters: Mapping[str, int], page_size_bytes: int) -> int:
+def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
     """Bytes of the loaded database; pages below 4 KiB waste more of themselves."""
     waste = 1.15 if page_size_bytes < 4096 else 1.0
-    return int(waste * (_BYTES_OF_ITEMS + parameters["warehouses"] * _BYTES_PER_WAREHOUSE))
+    return int(waste * (_BYTES_OF_ITEMS + int(parameters["warehouses"]) * _BYTES_PER_WAREHOUSE))
 
 
 DECLARATION = WorkloadDeclaration(
@@ -26,12 +25,41 @@ DECLARATION = WorkloadDeclaration(
     version=1,
     meaning="an order-entry company: five transactions over nine tables, skewed, 92 % of them writing",
     parameters=(
-        Parameter("warehouses", 2, 1, 10_000, "count", "scale: about 75 MB of data each"),
-        Parameter("load_seed", 20_260_101, 0, 2**53 - 1, "", "seed of the loaded data; the same in all runs"),
+        Knob(
+            name="warehouses",
+            native_name="warehouses",
+            kind=KnobKind.COUNT,
+            unit="warehouses",
+            default="2",
+            minimum=1,
+            maximum=10_000,
+            decides_file=True,
+            meaning="scale: about 75 MB of data each",
+        ),
+        Knob(
+            name="load_seed",
+            native_name="load_seed",
+            kind=KnobKind.COUNT,
+            unit="",
+            default="20260101",
+            maximum=2**53 - 1,
+            decides_file=True,
+            meaning="seed of the loaded data; the same in all runs",
+        ),
     ),
     transaction_types=("new_order", "payment", "order_status", "delivery", "stock_level"),
-    counted_type="new_order",
-    counted_share=10 / 23,
+    headline="reads_per_new_order",
+    compared=(
+        "reads_per_new_order",
+        "misses_per_new_order",
+        "page_gets_per_new_order",
+        "writes_per_new_order",
+        "read_bytes_per_new_order",
+        "write_bytes_per_new_order",
+        "wal_write_bytes_per_new_order",
+        "cpu_us_per_transaction",
+        "transactions_per_s",
+    ),
     estimate_bytes=_estimate_bytes,
     grows_bytes_per_transaction=450.0,
     caveat="TPC-C-derived: no think times, no keying times, not audited; not comparable with published TPC-C results",

@@ -1,0 +1,220 @@
+"""A setting that a point may vary: its name, limits, units, and how its text becomes a value.
+
+Engines declare knobs, workloads parameters, the load its own; all three are this one type. Pure: it reads
+no file and knows no engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+
+from bufferlab.units import (
+    UnitError,
+    canonical_bytes,
+    canonical_duration,
+    canonical_number,
+    parse_bytes,
+    parse_duration,
+    parse_number,
+    parse_percent,
+    parse_size,
+)
+
+Native = int | float | str
+"""A value as the core takes it."""
+
+_MAX_FRACTION_DIGITS = 12
+"""More digits of a number or share than this are a slip of the hand, and floats could not tell them apart."""
+
+
+class KnobKind(Enum):
+    """How a knob's value is written."""
+
+    SIZE = "size"
+    """Bytes: "64MiB"."""
+    SIZE_OR_SHARE = "size or share"
+    """Bytes, or a share of the loaded database: "10%"."""
+    CHOICE = "choice"
+    """One of a few words."""
+    COUNT = "count"
+    """A whole number."""
+    COUNT_OR_SHARE = "count or share"
+    """A whole number, or a share of a whole that the workload knows: "80%"."""
+    NUMBER = "number"
+    """A decimal number: 0.9; or a word that stands for one."""
+    DURATION = "duration"
+    """A time: "10s"."""
+    FILE = "file"
+    """The path of a text file, read before anything starts."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One setting, with its limits. Sizes, counts, numbers and seconds are limited by `minimum` and `maximum`."""
+
+    name: str
+    """As people write it: `pool_size`."""
+    native_name: str
+    """As the core takes it, the unit last: `pool_size_bytes`."""
+    kind: KnobKind
+    unit: str
+    """The unit of the native value: "bytes", "rows", or "" for a word and a bare number."""
+    default: str
+    """What holds when nothing is said; "" for what must be said (a file)."""
+    meaning: str
+    choices: tuple[str, ...] = ()
+    """The words that may be written: all there are of a CHOICE, beside the numbers of a NUMBER."""
+    minimum: int | Decimal = 0
+    maximum: int | None = None
+    power_of_two: bool = False
+    share_of: str = "the database"
+    """The whole of which a share is a share."""
+    decides_file: bool = False
+    """Changing it needs other loaded data; it is part of `data_key`."""
+    sweepable: bool = True
+
+    def parse(self, value: object) -> str:
+        """The canonical text of a value asked for. Raises UnitError when it cannot be."""
+        match self.kind:
+            case KnobKind.CHOICE:
+                return self._choice(value)
+            case KnobKind.COUNT:
+                return str(self._within(self._whole(value), value))
+            case KnobKind.COUNT_OR_SHARE:
+                return self._count_or_share(value)
+            case KnobKind.NUMBER:
+                return self._number(value)
+            case KnobKind.DURATION:
+                return self._duration(value)
+            case KnobKind.SIZE:
+                return canonical_bytes(int(self._within(parse_bytes(self._text_or_whole(value, "size")), value)))
+            case KnobKind.SIZE_OR_SHARE:
+                return self._size_or_share(value)
+            case KnobKind.FILE:
+                if isinstance(value, str) and value.strip():
+                    return value
+                raise UnitError(f"{self.name} = {value} is not the path of a file", f"write {self.range_text()}")
+
+    def native(self, canonical: str, whole: int | None) -> Native:
+        """The value the core takes. A share needs the whole of which it is one."""
+        ratio = self.share(canonical)
+        if ratio is not None:
+            if whole is None:
+                raise ValueError(f"{self.name} = {canonical} needs {self.share_of}")
+            return int(ratio * whole)
+        match self.kind:
+            case KnobKind.CHOICE | KnobKind.FILE:
+                return canonical
+            case KnobKind.COUNT | KnobKind.COUNT_OR_SHARE:
+                return int(canonical)
+            case KnobKind.NUMBER:
+                return canonical if canonical in self.choices else float(canonical)
+            case KnobKind.DURATION:
+                return parse_duration(canonical)
+            case KnobKind.SIZE | KnobKind.SIZE_OR_SHARE:
+                return parse_bytes(canonical)
+
+    def share(self, canonical: str) -> Decimal | None:
+        """The ratio, when the canonical text is a share."""
+        is_share = self.kind in (KnobKind.SIZE_OR_SHARE, KnobKind.COUNT_OR_SHARE) and canonical.endswith("%")
+        return parse_percent(canonical) if is_share else None
+
+    def range_text(self) -> str:
+        """What may be written, for hints and for `bufferlab list`."""
+        if self.kind is KnobKind.CHOICE:
+            return " | ".join(self.choices)
+        if self.kind is KnobKind.FILE:
+            return "the path of a text file"
+        text = f"{self._show(self.minimum)} "
+        text += "or more" if self.maximum is None else f"to {self._show(self.maximum)}"
+        if self.power_of_two:
+            text += ", a power of two"
+        if self.kind in (KnobKind.SIZE_OR_SHARE, KnobKind.COUNT_OR_SHARE):
+            text += f', or a share of {self.share_of} such as "10%"'
+        return " | ".join([text, *self.choices])
+
+    def _show(self, limit: int | Decimal) -> str:
+        match self.kind:
+            case KnobKind.SIZE | KnobKind.SIZE_OR_SHARE:
+                return canonical_bytes(int(limit))
+            case KnobKind.DURATION:
+                return canonical_duration(float(limit))
+        return f"{limit:,}"
+
+    def _choice(self, value: object) -> str:
+        if isinstance(value, str) and value in self.choices:
+            return value
+        raise UnitError(f"{self.name} = {value} is not one of its values", f"choose {' | '.join(self.choices)}")
+
+    def _whole(self, value: object) -> int:
+        if isinstance(value, str) and value.strip().lstrip("-").replace("_", "").isdecimal() and value.isascii():
+            value = int(value.replace("_", ""))
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UnitError(f"{self.name} = {value} is not a whole number", f"write {self.range_text()}")
+        return value
+
+    def _number(self, value: object) -> str:
+        if isinstance(value, str) and value in self.choices:
+            return value
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UnitError(f"{self.name} = {value} is not a number", f"write {self.range_text()}")
+        number = parse_number(value)
+        self._within(number, value)
+        return canonical_number(self._fraction(number, value))
+
+    def _duration(self, value: object) -> str:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UnitError(f"{self.name} = {value} is not a duration", f"write {self.range_text()}")
+        seconds = parse_duration(value)
+        if seconds != seconds:
+            raise UnitError(f"{self.name} = {value} is not a duration", f"write {self.range_text()}")
+        self._within(seconds, value)
+        return canonical_duration(seconds)
+
+    def _size_or_share(self, value: object) -> str:
+        size = parse_size(self._text_or_whole(value, "size"))
+        if size.ratio is None:
+            self._within(size.size_bytes or 0, value)
+        else:
+            self._share(size.ratio, value)
+        return str(size)
+
+    def _count_or_share(self, value: object) -> str:
+        if isinstance(value, str) and value.strip().endswith("%"):
+            ratio = parse_percent(value)
+            self._share(ratio, value)
+            return f"{canonical_number(ratio * 100)}%"
+        return str(self._within(self._whole(value), value))
+
+    def _share(self, ratio: Decimal, written: object) -> None:
+        if ratio <= 0:
+            raise UnitError(f"{self.name} = {written} is not more than nothing", "write a share above 0 %")
+        self._fraction(ratio, written)
+
+    def _fraction(self, number: Decimal, written: object) -> Decimal:
+        exponent = number.normalize().as_tuple().exponent
+        if isinstance(exponent, int) and exponent < -_MAX_FRACTION_DIGITS:
+            raise UnitError(
+                f"{self.name} = {written} has more than {_MAX_FRACTION_DIGITS} digits after the point",
+                "write fewer digits",
+            )
+        return number
+
+    def _within(self, value: int | float | Decimal, written: object) -> int | float | Decimal:
+        hint = f"write {self.range_text()}"
+        if value < 0:
+            raise UnitError(f"{self.name} = {written} is negative", hint)
+        if value < self.minimum:
+            raise UnitError(f"{self.name} = {written} is below the minimum", hint)
+        if self.maximum is not None and value > self.maximum:
+            raise UnitError(f"{self.name} = {written} is above the maximum", hint)
+        if self.power_of_two and int(value) & (int(value) - 1):
+            raise UnitError(f"{self.name} = {written} is not a power of two", hint)
+        return value
+
+    def _text_or_whole(self, value: object, quantity: str) -> str | int:
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise UnitError(f"{self.name} = {value} is not a {quantity}", f"write {self.range_text()}")
+        return value

@@ -1,0 +1,74 @@
+"""How work arrives, for every engine and workload: the load's own settings.
+
+Closed loop by default: the next transaction begins when the last has ended. With a rate the loop is open:
+transactions arrive whether or not the engine keeps up, as with users who do not know of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from bufferlab.knob import Knob, KnobKind
+
+UNLIMITED = "unlimited"
+
+LOAD_KNOBS: tuple[Knob, ...] = (
+    Knob(
+        name="rate",
+        native_name="rate_per_s",
+        kind=KnobKind.NUMBER,
+        unit="per_s",
+        default=UNLIMITED,
+        choices=(UNLIMITED,),
+        minimum=Decimal("0.001"),
+        maximum=10_000_000,
+        meaning="transactions that arrive each second (open loop); unlimited: the next begins when the last ended",
+    ),
+    Knob(
+        name="arrivals",
+        native_name="arrivals",
+        kind=KnobKind.CHOICE,
+        unit="",
+        default="poisson",
+        choices=("poisson", "constant"),
+        meaning="with a rate: the times between arrivals are random and independent, or all equal",
+    ),
+    Knob(
+        name="patience",
+        native_name="patience_s",
+        kind=KnobKind.DURATION,
+        unit="s",
+        default="10s",
+        minimum=Decimal("0.001"),
+        maximum=86_400,
+        meaning="with a rate: an arrival that has waited longer is dropped, and counted",
+    ),
+    Knob(
+        name="arm",
+        native_name="arm",
+        kind=KnobKind.CHOICE,
+        unit="",
+        default="a",
+        choices=tuple("abcdefgh"),
+        meaning="a label that changes nothing: points that differ in it alone show the noise of this host",
+    ),
+)
+
+
+def by_name() -> Mapping[str, Knob]:
+    """The load's settings, keyed by the name people write."""
+    return {knob.name: knob for knob in LOAD_KNOBS}
+
+
+def native_load(asked: Mapping[str, str]) -> dict[str, Any]:
+    """The "load" of a run's job, from the canonical text of every load setting.
+
+    >>> native_load({"rate": "unlimited", "arrivals": "poisson", "patience": "10s", "arm": "b"})
+    {'mode': 'closed'}
+    """
+    if asked["rate"] == UNLIMITED:
+        return {"mode": "closed"}
+    native = {knob.native_name: knob.native(asked[knob.name], None) for knob in LOAD_KNOBS if knob.name != "arm"}
+    return {"mode": "open", **native}

@@ -1,0 +1,225 @@
+"""All settings of an experiment, judged by what engine, workload and load declare.
+
+Turns what was written into canonical text (equal settings, equal text) and collects every problem. Reads no
+file: scripts are scripts.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.errors import Problem
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.spec.merge import NOT_PARAMETERS, Merged
+from bufferlab.units import UnitError, format_bytes, parse_bytes, parse_size
+from bufferlab.workloads import registry as workloads
+from bufferlab.workloads.declaration import WorkloadDeclaration
+
+
+@dataclass
+class Judged:
+    """Settings in canonical text, and what was wrong with the rest."""
+
+    knobs: dict[str, str] = field(default_factory=dict)
+    """Of the engine and the load."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    """Of the workload; files excepted."""
+    sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The settings there are, by their owner."""
+
+    engine: EngineDeclaration
+    workload: WorkloadDeclaration | None
+    """None when the experiment names no known workload: names that nobody else has may be its."""
+
+    def table_of(self, name: str) -> str | None:
+        """The table of the TOML a setting belongs in."""
+        if self.workload and self.workload.parameter(name):
+            return "workload"
+        return "knobs" if name in self.knobs() else None
+
+    def knob(self, name: str) -> Knob | None:
+        return self.knobs().get(name) or (self.workload.parameter(name) if self.workload else None)
+
+    def knobs(self) -> dict[str, Knob]:
+        """Of the engine and the load: what stands in [knobs]."""
+        return {knob.name: knob for knob in (*self.engine.knobs, *LOAD_KNOBS)}
+
+    def all(self) -> Iterator[Knob]:
+        yield from self.knobs().values()
+        if self.workload:
+            yield from self.workload.parameters
+
+
+def judge_settings(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None) -> Judged:
+    """Check [knobs], [workload] and [sweep]; fill in the defaults of what none of them names."""
+    judged, known = Judged(), _Known(engine, workload)
+    lists = _table(merged, "sweep", judged)
+    for name, values in lists.items():
+        _judge_sweep(merged, known, name, values, judged)
+    given: dict[str, str | None] = {}
+    for table in ("knobs", "workload"):
+        for name, value in _table(merged, table, judged).items():
+            if table == "workload" and (name in NOT_PARAMETERS or workload is None):
+                continue
+            path = (table, name)
+            if name in lists:
+                hint = f"leave it out of [{table}], or of [sweep]"
+                judged.problems.append(Problem(f"{name} is set and swept at once", merged.where(path), hint))
+            elif name in given:
+                hint = f"leave it out of [{table}]"
+                judged.problems.append(Problem(f"{name} is set twice", merged.where(path), hint))
+            elif _belongs(merged, known, path, judged):
+                given[name] = _judge_value(merged, known, path, value, judged)
+    for knob in known.all():
+        if knob.name in lists or knob.kind is KnobKind.FILE:
+            continue
+        text = given[knob.name] if knob.name in given else knob.parse(knob.default)
+        if text is not None:
+            (judged.parameters if known.table_of(knob.name) == "workload" else judged.knobs)[knob.name] = text
+    if not judged.problems:
+        _judge_frames(merged, engine, judged)
+    return judged
+
+
+def judge_connections(merged: Merged, engine: EngineDeclaration) -> list[Problem]:
+    """More connections than the engine takes are refused with its reason."""
+    connections = merged.document["workload"].get("connections", 1)
+    if not isinstance(connections, int) or connections <= engine.max_connections:
+        return []
+    return [
+        Problem(
+            f"{connections} connections: {engine.name} takes {engine.max_connections}",
+            merged.where(("workload", "connections")),
+            engine.connections_reason,
+        )
+    ]
+
+
+def on_its_data(merged: Merged, workload: WorkloadDeclaration) -> WorkloadDeclaration:
+    """The workload with the parameters of the data it works on, where it can choose those."""
+    if not workload.data_parameter:
+        return workload
+    name = workload.data_parameter
+    for table in ("knobs", "workload"):
+        value = merged.document.get(table, {})
+        chosen = value.get(name) if isinstance(value, dict) else None
+        if isinstance(chosen, str):
+            return workloads.on_data(workload, chosen)
+    return workload
+
+
+def _table(merged: Merged, name: str, judged: Judged) -> Mapping[str, Any]:
+    table = merged.document.get(name, {})
+    if isinstance(table, dict):
+        return table
+    judged.problems.append(Problem(f"{name} is not a table", merged.where((name,)), f"write [{name}]"))
+    return {}
+
+
+def _belongs(merged: Merged, known: _Known, path: tuple[str, str], judged: Judged) -> bool:
+    """Is it a setting, and does it stand in its owner's table? A flag need not know whose a setting is."""
+    table, name = path
+    home = known.table_of(name)
+    if home is None:
+        if known.workload is not None or table == "sweep":
+            _unknown(merged, known, path, judged)
+        return False
+    if home != table and path not in merged.flags:
+        owner = f"workload {known.workload.name}" if known.workload and home == "workload" else "the engine or the load"
+        judged.problems.append(
+            Problem(f"{name} is a setting of {owner}", merged.where(path), f"write it under [{home}]")
+        )
+        return False
+    return True
+
+
+def _unknown(merged: Merged, known: _Known, path: tuple[str, str], judged: Judged) -> None:
+    name = path[1]
+    workload = f", workload {known.workload.name}" if known.workload else ""
+    what = f'there is no setting "{name}" of engine {known.engine.name}{workload} or the load'
+    problem = Problem(what, merged.where(path), _hint_for_unknown(name, known))
+    if problem not in judged.problems:
+        judged.problems.append(problem)
+
+
+def _hint_for_unknown(name: str, known: _Known) -> str:
+    elsewhere = [
+        other
+        for other in workloads.names()
+        if workloads.declaration(other).parameter(name) and (known.workload is None or other != known.workload.name)
+    ]
+    if elsewhere:
+        return f"{name} is a setting of workload {' and '.join(elsewhere)}"
+    names = [knob.name for knob in known.all()]
+    close = get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
+
+
+def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: Judged) -> None:
+    path = ("sweep", name)
+    knob = known.knob(name)
+    if knob is None:
+        _unknown(merged, known, path, judged)
+        return
+    if not knob.sweepable:
+        judged.problems.append(
+            Problem(f"{name} cannot be swept", merged.where(path), "run one sweep for each value, then compare them")
+        )
+        return
+    if not isinstance(values, list) or not values:
+        judged.problems.append(
+            Problem(f"sweep of {name} is not a list of values", merged.where(path), f'write {name} = ["…", "…"]')
+        )
+        return
+    texts = [_judge_value(merged, known, path, value, judged) for value in values]
+    right = [text for text in texts if text is not None]
+    twice = sorted({text for text in right if right.count(text) > 1})
+    if twice:
+        judged.problems.append(
+            Problem(f"sweep of {name} holds {', '.join(twice)} twice", merged.where(path), "use repetitions to repeat")
+        )
+    judged.sweep[name] = tuple(right)
+
+
+def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: Any, judged: Judged) -> str | None:
+    name = path[1]
+    knob = known.knob(name)
+    if knob is None or knob.kind is KnobKind.FILE:
+        return None
+    try:
+        return knob.parse(value)
+    except UnitError as error:
+        what = error.what if error.what.startswith(name) else f"{name} = {error.what}"
+        judged.problems.append(Problem(what, merged.where(path), error.hint))
+        return None
+
+
+def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
+    """A pool in bytes must hold the engine's minimum of frames at every page size it meets."""
+    page_knob, frame_knob = engine.page_knob, engine.frame_knob
+    pages = judged.sweep.get(page_knob) or (judged.knobs[page_knob],)
+    pools = judged.sweep.get(frame_knob) or (judged.knobs[frame_knob],)
+    largest_page_bytes = max(parse_bytes(page) for page in pages)
+    need_bytes = largest_page_bytes * engine.min_frames
+    path = ("sweep" if frame_knob in judged.sweep else "knobs", frame_knob)
+    for pool in pools:
+        size = parse_size(pool)
+        if size.size_bytes is not None and size.size_bytes < need_bytes:
+            judged.problems.append(
+                Problem(
+                    f"{frame_knob} = {pool} is {size.size_bytes // largest_page_bytes} frames of "
+                    f"{format_bytes(largest_page_bytes)}; {engine.name} needs {engine.min_frames}",
+                    merged.where(path),
+                    f"write {format_bytes(need_bytes)} or more",
+                )
+            )

@@ -1,0 +1,153 @@
+"""The hot-row workload's parameters and sizes. Pure data; the selects are in the core.
+
+The table is that of sysbench's OLTP scripts (oltp_common.lua). What a share of the knee is, models/hot_rows.py says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, cast
+
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.workloads.declaration import Impossible, Parameters, PoolAndData, WorkloadDeclaration
+
+_TABLE = "sbtest1"
+
+# Entries of the index on k: a record of k and the row's key, and its cell pointer; pages filled by a sorted load.
+_INDEX_BYTES_PER_ROW = 12
+
+
+def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
+    """Pages of the estimated table, and the index on k."""
+    from bufferlab.models.hot_rows import estimated_tree
+
+    rows = int(parameters["rows"])
+    pages = sum(estimated_tree(rows, page_size_bytes)["level_pages"])
+    return int(pages * page_size_bytes + rows * _INDEX_BYTES_PER_ROW)
+
+
+def _estimate_shape(parameters: Parameters, page_size_bytes: int) -> Mapping[str, Any]:
+    """The table's tree as it is expected to be loaded."""
+    from bufferlab.models.hot_rows import estimated_tree
+
+    tree = estimated_tree(int(parameters["rows"]), page_size_bytes)
+    return {"page_size_bytes": page_size_bytes, "trees": [{"name": _TABLE, "table": _TABLE, "kind": "table", **tree}]}
+
+
+def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAndData) -> int | Impossible:
+    """That share of the hot rows whose pages just fill the pool, by the analytic model."""
+    from bufferlab.models.hot_rows import Layout, predicted_knee
+
+    rows, layout = int(parameters["rows"]), cast(Layout, parameters["layout"])
+    shape = at.shape or _estimate_shape(parameters, at.page_size_bytes)
+    tree = next(tree for tree in shape["trees"] if tree["name"] == _TABLE)
+    knee = predicted_knee(tree, rows, at.frames, layout)
+    share = f"{name} = {ratio * 100:f}%"
+    if knee is None:
+        return Impossible(
+            f"{share} is a share of no knee: all {rows:,} rows fit into the pool's {at.frames:,} frames",
+            "ask for more rows, a smaller pool_size, or a number of hot_rows",
+        )
+    if knee < 1:
+        return Impossible(
+            f"{share} is a share of no rows: a pool of {at.frames:,} frames does not hold one row's pages",
+            "ask for a larger pool_size, or a number of hot_rows",
+        )
+    return max(1, int(ratio * knee))
+
+
+def _impossible(parameters: Parameters) -> Impossible | None:
+    hot_rows, rows = int(parameters["hot_rows"]), int(parameters["rows"])
+    if hot_rows <= rows:
+        return None
+    return Impossible(
+        f"hot_rows = {hot_rows:,} is more than the table's {rows:,} rows",
+        "ask for fewer hot_rows or more rows, or for a smaller pool_size where hot_rows is a share",
+    )
+
+
+DECLARATION = WorkloadDeclaration(
+    name="hot_rows",
+    version=1,
+    meaning="random selects by key from a fixed set of hot rows in sysbench's table",
+    parameters=(
+        Knob(
+            name="rows",
+            native_name="rows",
+            kind=KnobKind.COUNT,
+            unit="rows",
+            default="400000",
+            minimum=1,
+            maximum=100_000_000,
+            decides_file=True,
+            meaning="rows of the table: about 200 bytes each",
+        ),
+        Knob(
+            name="load_seed",
+            native_name="load_seed",
+            kind=KnobKind.COUNT,
+            unit="",
+            default="20260101",
+            maximum=2**53 - 1,
+            decides_file=True,
+            meaning="seed of the loaded data; the same in all runs",
+        ),
+        Knob(
+            name="hot_rows",
+            native_name="hot_rows",
+            kind=KnobKind.COUNT_OR_SHARE,
+            unit="rows",
+            default="100%",
+            minimum=1,
+            maximum=100_000_000,
+            share_of="the predicted knee",
+            meaning="rows that are read; the predicted knee is as many as have their pages just fill the pool",
+        ),
+        Knob(
+            name="layout",
+            native_name="layout",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="scattered",
+            choices=("scattered", "clustered"),
+            meaning="scattered: hot rows anywhere in the table; clustered: neighbours, as if keys were re-assigned",
+        ),
+        Knob(
+            name="zipf",
+            native_name="zipf",
+            kind=KnobKind.NUMBER,
+            unit="",
+            default="0",
+            maximum=3,
+            meaning="exponent of Zipf's law over the hot rows' ranks; 0: each is read as often",
+        ),
+        Knob(
+            name="update_percent",
+            native_name="update_percent",
+            kind=KnobKind.COUNT,
+            unit="percent",
+            default="0",
+            maximum=100,
+            meaning="of 100 transactions, those that update a row's c (not indexed) in place of reading it",
+        ),
+    ),
+    transaction_types=("select", "update"),
+    headline="reads_per_transaction",
+    compared=(
+        "reads_per_transaction",
+        "misses_per_transaction",
+        "page_gets_per_transaction",
+        "read_bytes_per_transaction",
+        "writes_per_transaction",
+        "cpu_us_per_transaction",
+        "transactions_per_s",
+    ),
+    estimate_bytes=_estimate_bytes,
+    grows_bytes_per_transaction=0.0,
+    caveat="one statement a transaction on one table: what a pool saves here is an upper limit for mixed work",
+    relative_cost=0.1,
+    estimate_shape=_estimate_shape,
+    resolve_share=_resolve_share,
+    impossible=_impossible,
+)

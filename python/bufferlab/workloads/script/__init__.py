@@ -1,0 +1,1 @@
+"""A user's own SQL script as a workload."""

@@ -1,0 +1,64 @@
+"""The parameters of a user's own SQL script. Pure data; docs/scripts.md says how a script is written.
+
+The script's transactions are not known here: the core reads them from its text.
+"""
+
+from __future__ import annotations
+
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.units import MIB
+from bufferlab.workloads.declaration import Parameters, WorkloadDeclaration
+
+_GUESS_BYTES = 64 * MIB
+
+
+def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
+    """A guess: what a script's setup makes is known only after it has run once."""
+    return _GUESS_BYTES
+
+
+DECLARATION = WorkloadDeclaration(
+    name="script",
+    version=1,
+    meaning="your own SQL script: weighted transactions with random variables (docs/scripts.md)",
+    parameters=(
+        Knob(
+            name="script",
+            native_name="script",
+            kind=KnobKind.FILE,
+            unit="",
+            default="",
+            decides_file=True,
+            sweepable=False,
+            meaning="the script; its text is kept with the results",
+        ),
+        Knob(
+            name="data",
+            native_name="data",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="setup",
+            choices=("setup", "tpcc", "hot_rows"),
+            decides_file=True,
+            sweepable=False,
+            meaning="what is loaded before the script's setup: nothing (setup alone), or another workload's tables",
+        ),
+    ),
+    transaction_types=(),
+    headline="reads_per_transaction",
+    compared=(
+        "reads_per_transaction",
+        "misses_per_transaction",
+        "page_gets_per_transaction",
+        "writes_per_transaction",
+        "read_bytes_per_transaction",
+        "write_bytes_per_transaction",
+        "cpu_us_per_transaction",
+        "transactions_per_s",
+    ),
+    estimate_bytes=_estimate_bytes,
+    grows_bytes_per_transaction=500.0,
+    caveat="a script of the user's: nothing but what the script itself checks is checked of its answers",
+    relative_cost=0.2,
+    data_parameter="data",
+)
