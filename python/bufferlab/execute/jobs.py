@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bufferlab.plan import Point
+from bufferlab.plan import Point, estimated_facts, points_of
 from bufferlab.spec import Experiment
 
 NO_LIMIT = 2**53 - 1
@@ -21,7 +21,7 @@ def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> 
     return {
         "database": str(database),
         "knobs": point.native_knobs,
-        "workload": {**workload_job(experiment), "seed": seed},
+        "workload": {"name": experiment.workload.name, **point.workload, "seed": seed},
         "warm_up": {"max_transactions": warm_up.max_transactions, "max_seconds": warm_up.max_duration},
         "measure": {"transactions": measure.transactions or NO_LIMIT, "max_seconds": measure.max_seconds},
         "sample_interval_ms": max(1, round(measure.sample_interval * 1000)),
@@ -30,7 +30,7 @@ def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> 
 
 def workload_job(experiment: Experiment) -> dict[str, Any]:
     """The workload as the core's jobs name it."""
-    return {"name": experiment.workload.name, **experiment.workload.parameters}
+    return {"name": experiment.workload.name, **points_of(experiment, estimated_facts(experiment))[0].workload}
 
 
 def load_job(workload: Mapping[str, Any], knobs: Mapping[str, int | str], database: Path) -> dict[str, Any]:

@@ -25,9 +25,18 @@ from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method
 from bufferlab.execute.stop import StopRequest
-from bufferlab.plan import Estimate, Plan, PlannedRun, estimate, make
-from bufferlab.plan.estimate import estimated_database_bytes
-from bufferlab.plan.grid import needs_database_bytes
+from bufferlab.plan import (
+    DataFacts,
+    Estimate,
+    Plan,
+    PlannedRun,
+    estimate,
+    estimated_facts,
+    known_facts,
+    make,
+    needed_data,
+)
+from bufferlab.plan.estimate import declared_rates
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 from bufferlab.workloads import registry as workloads
@@ -105,7 +114,7 @@ def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
     """The plan and what it will cost, on a database of the estimated size. Touches nothing."""
     cache = storage.cache_root()
     rates = _known_rates(experiment, cache)
-    plan = make(experiment, estimated_database_bytes(experiment))
+    plan = make(experiment, estimated_facts(experiment))
     loaded = 0
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
         loaded = _cached(experiment, plan, cache)
@@ -121,7 +130,7 @@ def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path
     storage.require_directory(cache, "loaded databases", "$BUFFERLAB_CACHE")
     if declaration.needs_disk:
         storage.require_disk(data_dir, "--data-dir or $BUFFERLAB_DATA")
-    points = make(experiment, estimated_database_bytes(experiment)).points
+    points = make(experiment, estimated_facts(experiment)).points
     lacking = {
         Problem(check.detail, f"{experiment.engine}: {check.name}", check.hint)
         for point in points
@@ -135,7 +144,7 @@ def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path
 
 def _known_rates(experiment: Experiment, cache: Path) -> KnownRates:
     key = f"{experiment.engine}/{experiment.workload.name}"
-    return KnownRates(cache, key, engines.declaration(experiment.engine).rates)
+    return KnownRates(cache, key, declared_rates(experiment))
 
 
 def _begin(
@@ -171,7 +180,7 @@ def _cached(experiment: Experiment, plan: Plan, cache: Path) -> int:
 def _plan(sweep: _Sweep, data_dir: Path, cache: Path) -> Plan:
     """Room checked, the reference database loaded if a share needs it, then the plan on its real size."""
     experiment, progress = sweep.experiment, sweep.progress
-    guess = make(experiment, estimated_database_bytes(experiment))
+    guess = make(experiment, estimated_facts(experiment))
     cost = estimate(guess, sweep.rates.now, loaded=_cached(experiment, guess, cache))
     storage.require_space(data_dir, cost.data_bytes, "a run's copy of the database", "--data-dir")
     storage.require_space(sweep.out, cost.results_bytes, "the results", "--out")
@@ -184,18 +193,15 @@ def _plan(sweep: _Sweep, data_dir: Path, cache: Path) -> Plan:
         progress.show(Status("loading the database", 0, runs, "", done, left))
 
     sweep.datasets.on_load = on_load
-    if not needs_database_bytes(experiment):
+    needed = needed_data(experiment)
+    if not needed:
         return guess
     progress.show(Status("verifying the database", 0, runs, "", 0.0, cost.seconds))
-    reference = sweep.datasets.get(_reference_knobs(guess), guess.database_bytes)
-    return make(experiment, reference.allocated_bytes)
-
-
-def _reference_knobs(plan: Plan) -> dict[str, int | str]:
-    """The first point's knobs at the reference page size: the database a share is a share of."""
-    declaration = engines.declaration(plan.experiment.engine)
-    page = declaration.by_name()[declaration.page_knob].native_name
-    return {**plan.points[0].native_knobs, page: plan.experiment.reference.page_size}
+    known = {
+        setting: DataFacts(sweep.datasets.get(dict(setting.knobs), guess.database_bytes).allocated_bytes)
+        for setting in needed
+    }
+    return make(experiment, known_facts(experiment, known))
 
 
 def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Path, data_dir: Path) -> Setting:
