@@ -1,17 +1,27 @@
-//! One driver thread: steps its terminals through transactions in a closed loop and keeps the tallies.
+//! One driver thread: steps its terminals through transactions, in a closed or an open loop, and keeps the tallies.
 //!
 //! With one connection for all terminals a transaction waits for its turn and is then served; both times are kept
-//! apart. Nothing here is shared with another thread and nothing allocates per transaction.
+//! apart. In an open loop both, and the response, count from the moment the transaction was meant to begin, so that a
+//! stall shows in every transaction it delays. Nothing here is shared with another thread and nothing allocates per
+//! transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use bufferlab_probe::{Reading, clock};
+use bufferlab_probe::Reading;
 use bufferlab_workload::client::{Client, ClientError, Outcome, Workload};
 
+use crate::arrivals::{Arrivals, LATE_AFTER_NS};
+use crate::pacing::{Clock, Monotonic};
 use crate::recorder::Latency;
 
 /// How often a deadlock's victim is tried again before the run fails.
 const MAX_RETRIES: u32 = 1000;
+
+/// Longest time the driver waits at a stretch: the sampler and a request to stop are looked at in between.
+const LONGEST_WAIT_NS: u64 = 5_000_000;
+/// A wait cut short leaves the driver this much for waking up exactly on time.
+const CUT_WAIT_NS: u64 = 4_000_000;
 
 /// Counts and latencies of one transaction type.
 #[derive(Clone, Default)]
@@ -24,12 +34,23 @@ pub struct Tally {
     pub retries: u64,
     /// Rows returned, those of repeated executions included.
     pub rows_returned: u64,
+    /// Open loop: arrivals taken off the schedule, executed or dropped.
+    pub arrivals: u64,
+    /// Open loop: arrivals executed, but begun more than a millisecond after their intended start.
+    pub late: u64,
+    /// Open loop: arrivals whose patience had ended before they could be begun; they were not executed.
+    pub dropped: u64,
     /// From the moment a transaction is begun until it has ended, retries included.
     pub service: Latency,
-    /// From the end of the terminal's previous transaction until this one is begun.
+    /// Until this one is begun: from the end of the terminal's previous transaction, in an open loop from the intended
+    /// start.
     pub queue: Latency,
+    /// Open loop: from the intended start until the transaction has ended.
+    pub response: Latency,
     /// Service times since the last sample.
-    interval: Latency,
+    service_interval: Latency,
+    /// Response times since the last sample.
+    response_interval: Latency,
 }
 
 impl Tally {
@@ -38,28 +59,63 @@ impl Tally {
     }
 }
 
+/// The schedule of an open loop, and when it began; none until then.
+struct OpenLoop {
+    arrivals: Arrivals,
+    start_ns: Option<u64>,
+}
+
 /// A workload, its client, and what they have done.
-pub struct Driver<C: Client, W: Workload> {
+pub struct Driver<C: Client, W: Workload, K: Clock = Monotonic> {
     client: C,
     workload: W,
+    clock: K,
+    open: Option<OpenLoop>,
     tallies: Vec<Tally>,
     subjects: Vec<Arc<str>>,
+    no_subject: Arc<str>,
     /// When each terminal ended its last transaction; zero before its first in this window.
     ended_ns: Vec<u64>,
 }
 
 impl<C: Client, W: Workload> Driver<C, W> {
-    /// A driver that has done nothing yet.
+    /// A driver in a closed loop that has done nothing yet.
     pub fn new(client: C, workload: W) -> Self {
+        Driver::with_clock(client, workload, Monotonic)
+    }
+}
+
+impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
+    /// The same on any clock.
+    pub fn with_clock(client: C, workload: W, clock: K) -> Self {
         let types = workload.transaction_types();
         let terminals = workload.terminals();
         Driver {
             client,
+            clock,
+            open: None,
             tallies: vec![Tally::default(); types.len()],
             subjects: types.iter().map(|name| Arc::from(name.as_str())).collect(),
+            no_subject: Arc::from(""),
             ended_ns: vec![0; terminals],
             workload,
         }
+    }
+
+    /// Puts a phase's name before the names of the transaction types, as `phase.type`.
+    #[must_use]
+    pub fn in_phase(mut self, phase: &str) -> Self {
+        for subject in &mut self.subjects {
+            *subject = Arc::from(format!("{phase}.{subject}"));
+        }
+        self
+    }
+
+    /// Lets transactions arrive on a schedule from [`Driver::start_arrivals`] on.
+    #[must_use]
+    pub fn open_loop(mut self, arrivals: Arrivals) -> Self {
+        self.open = Some(OpenLoop { arrivals, start_ns: None });
+        self
     }
 
     /// The workload, with whatever it has counted itself.
@@ -77,6 +133,11 @@ impl<C: Client, W: Workload> Driver<C, W> {
         self.tallies.iter().map(Tally::transactions).sum()
     }
 
+    /// Steps taken: transactions ended, and arrivals dropped.
+    pub fn steps(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.transactions() + tally.dropped).sum()
+    }
+
     /// One piece of the workload's own reading before the warm-up; true while there is more.
     ///
     /// # Errors
@@ -85,7 +146,38 @@ impl<C: Client, W: Workload> Driver<C, W> {
         self.workload.prefill_step(&mut self.client)
     }
 
-    /// Plans and executes one transaction.
+    /// Starts the schedule's clock, if this driver has one: until now it was a closed loop.
+    pub fn start_arrivals(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.start_ns = Some(self.clock.now_ns());
+        }
+    }
+
+    /// The intended start of the next transaction, on the driver's clock; none in a closed loop.
+    fn next_arrival_ns(&self) -> Option<u64> {
+        let open = self.open.as_ref()?;
+        open.start_ns.map(|start_ns| start_ns.saturating_add(open.arrivals.next_ns()))
+    }
+
+    /// How long there is nothing to do; none when the next transaction is to be begun now.
+    pub fn due_in(&self) -> Option<Duration> {
+        let left_ns = self.next_arrival_ns()?.saturating_sub(self.clock.now_ns());
+        (left_ns > 0).then(|| Duration::from_nanos(left_ns))
+    }
+
+    /// Waits for the next arrival, but not longer than 5 ms: the caller then looks whether it is due.
+    pub fn wait(&self) {
+        let Some(next_ns) = self.next_arrival_ns() else { return };
+        let now_ns = self.clock.now_ns();
+        if next_ns.saturating_sub(now_ns) > LONGEST_WAIT_NS {
+            self.clock.sleep_until(now_ns + CUT_WAIT_NS);
+        } else {
+            self.clock.wait_until(next_ns);
+        }
+    }
+
+    /// Plans and executes one transaction. In an open loop it is the next arrival's, which is dropped when it has waited
+    /// longer than its patience.
     ///
     /// # Errors
     /// The client's error, when it is not one that a retry cures.
@@ -93,7 +185,19 @@ impl<C: Client, W: Workload> Driver<C, W> {
         let planned = self.workload.plan();
         let tally = &mut self.tallies[planned.transaction_type];
         let rows_before = self.client.rows_returned();
-        let begun_ns = clock::monotonic_ns();
+        let begun_ns = self.clock.now_ns();
+        let mut intended_ns = None;
+        if let Some(OpenLoop { arrivals, start_ns: Some(start_ns) }) = &mut self.open {
+            let start_ns = start_ns.saturating_add(arrivals.take());
+            let waited_ns = begun_ns.saturating_sub(start_ns);
+            intended_ns = Some(start_ns);
+            tally.arrivals += 1;
+            if waited_ns > arrivals.patience_ns() {
+                tally.dropped += 1;
+                return Ok(());
+            }
+            tally.late += u64::from(waited_ns > LATE_AFTER_NS);
+        }
         let mut attempts = 0;
         let outcome = loop {
             match self.workload.execute(&mut self.client) {
@@ -106,15 +210,18 @@ impl<C: Client, W: Workload> Driver<C, W> {
                 Err(error) => return Err(error),
             }
         };
-        let ended_ns = clock::monotonic_ns();
+        let ended_ns = self.clock.now_ns();
         match outcome {
             Outcome::Committed => tally.committed += 1,
             Outcome::RolledBack => tally.rolled_back += 1,
         }
         tally.rows_returned += self.client.rows_returned() - rows_before;
-        tally.interval.record(ended_ns - begun_ns);
+        tally.service_interval.record(ended_ns - begun_ns);
         let previous_ns = std::mem::replace(&mut self.ended_ns[planned.terminal], ended_ns);
-        if previous_ns != 0 {
+        if let Some(intended_ns) = intended_ns {
+            tally.queue.record(begun_ns.saturating_sub(intended_ns));
+            tally.response_interval.record(ended_ns.saturating_sub(intended_ns));
+        } else if previous_ns != 0 {
             tally.queue.record(begun_ns - previous_ns);
         }
         Ok(())
@@ -122,39 +229,39 @@ impl<C: Client, W: Workload> Driver<C, W> {
 
     /// Forgets latencies and restarts the queue clocks: what was recorded so far belongs to the warm-up.
     pub fn restart_latencies(&mut self) {
-        let now_ns = clock::monotonic_ns();
+        let now_ns = self.clock.now_ns();
         self.ended_ns.fill(now_ns);
         for tally in &mut self.tallies {
             tally.service.clear();
             tally.queue.clear();
-            tally.interval.clear();
+            tally.response.clear();
+            tally.service_interval.clear();
+            tally.response_interval.clear();
         }
     }
 
-    /// Counters of every type, and service times since the previous call.
+    /// Counters of every type, and service and response times since the previous call.
     pub fn sample(&mut self, out: &mut Vec<Reading>) {
+        let is_open = self.open.is_some();
         for (tally, subject) in self.tallies.iter_mut().zip(&self.subjects) {
             let counts = [
                 ("transactions_committed", tally.committed),
                 ("transactions_rolled_back", tally.rolled_back),
                 ("transaction_retries", tally.retries),
+                ("rows_returned", tally.rows_returned),
+                ("arrivals", tally.arrivals),
+                ("arrivals_late", tally.late),
+                ("arrivals_dropped", tally.dropped),
             ];
-            out.extend(counts.map(|(metric, count)| Reading::counter(PROBE, metric, subject, count as i64)));
-            let times = [
-                ("service_mean_us", tally.interval.mean_ns()),
-                ("service_p50_us", tally.interval.quantile_ns(0.50).map(|ns| ns as f64)),
-                ("service_p95_us", tally.interval.quantile_ns(0.95).map(|ns| ns as f64)),
-                ("service_p99_us", tally.interval.quantile_ns(0.99).map(|ns| ns as f64)),
-                ("service_max_us", tally.interval.max_ns().map(|ns| ns as f64)),
-            ];
-            for (metric, ns) in times {
-                // A type without a transaction in this second has no latency; the row is left out, not made up.
-                if let Some(ns) = ns {
-                    out.push(Reading::gauge(PROBE, metric, subject, ns / 1000.0));
-                }
-            }
-            tally.service.merge(&tally.interval);
-            tally.interval.clear();
+            // A closed loop has no arrivals: the last three are left out, not zero.
+            let counts = &counts[..if is_open { 7 } else { 4 }];
+            out.extend(counts.iter().map(|&(metric, count)| Reading::counter(PROBE, metric, subject, count as i64)));
+            sample_times(SERVICE_TIMES, &mut tally.service_interval, &mut tally.service, subject, out);
+            sample_times(RESPONSE_TIMES, &mut tally.response_interval, &mut tally.response, subject, out);
+        }
+        if let Some(next_ns) = self.next_arrival_ns() {
+            let lag_ns = self.clock.now_ns().saturating_sub(next_ns);
+            out.push(Reading::gauge(PROBE, "arrival_lag_us", &self.no_subject, lag_ns as f64 / 1000.0));
         }
     }
 
@@ -165,3 +272,279 @@ impl<C: Client, W: Workload> Driver<C, W> {
 }
 
 const PROBE: &str = "workload";
+
+/// Names of the mean, three quantiles and the maximum of a kind of time.
+type TimeNames = [&'static str; 5];
+const SERVICE_TIMES: TimeNames =
+    ["service_mean_us", "service_p50_us", "service_p95_us", "service_p99_us", "service_max_us"];
+const RESPONSE_TIMES: TimeNames =
+    ["response_mean_us", "response_p50_us", "response_p95_us", "response_p99_us", "response_max_us"];
+
+/// Reports the times of an interval and moves them to those of the window.
+fn sample_times(
+    names: TimeNames,
+    interval: &mut Latency,
+    window: &mut Latency,
+    subject: &Arc<str>,
+    out: &mut Vec<Reading>,
+) {
+    // A type without a transaction in this interval has no latency; the rows are left out, not made up.
+    if interval.count() == 0 {
+        return;
+    }
+    let quantile = |share| interval.quantile_ns(share).map(|ns| ns as f64);
+    let values =
+        [interval.mean_ns(), quantile(0.50), quantile(0.95), quantile(0.99), interval.max_ns().map(|ns| ns as f64)];
+    for (metric, ns) in names.into_iter().zip(values) {
+        if let Some(ns) = ns {
+            out.push(Reading::gauge(PROBE, metric, subject, ns / 1000.0));
+        }
+    }
+    window.merge(interval);
+    interval.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use bufferlab_workload::client::{Batch, Planned};
+
+    use super::*;
+    use crate::arrivals::{OpenLoop as Asked, Spacing};
+
+    const MS: u64 = 1_000_000;
+
+    /// Time that passes only when somebody serves or waits.
+    #[derive(Clone, Default)]
+    struct FakeClock(Rc<Cell<u64>>);
+
+    impl Clock for FakeClock {
+        fn now_ns(&self) -> u64 {
+            self.0.get()
+        }
+
+        fn sleep_until(&self, deadline_ns: u64) {
+            self.0.set(self.0.get().max(deadline_ns));
+        }
+
+        fn wait_until(&self, deadline_ns: u64) {
+            self.sleep_until(deadline_ns);
+        }
+    }
+
+    /// Serves a transaction by letting time pass: 100 us, and once as long as it is told to stall.
+    struct Server {
+        clock: FakeClock,
+        served: u64,
+        stall: Option<(u64, u64)>,
+        service_ns: u64,
+    }
+
+    impl Client for Server {
+        fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
+            Ok(())
+        }
+
+        fn commit(&mut self) -> Result<(), ClientError> {
+            self.served += 1;
+            let stall_ns = self.stall.filter(|stall| stall.0 == self.served).map_or(0, |stall| stall.1);
+            self.clock.sleep_until(self.clock.now_ns() + self.service_ns + stall_ns);
+            Ok(())
+        }
+
+        fn rollback(&mut self) -> Result<(), ClientError> {
+            Ok(())
+        }
+
+        fn execute(&mut self, _batch: &mut Batch) -> Result<(), ClientError> {
+            Ok(())
+        }
+
+        fn rows_returned(&self) -> u64 {
+            self.served
+        }
+    }
+
+    /// Two types in turn.
+    #[derive(Default)]
+    struct Turns(usize);
+
+    impl Workload for Turns {
+        fn transaction_types(&self) -> Vec<String> {
+            vec!["even".to_owned(), "odd".to_owned()]
+        }
+
+        fn terminals(&self) -> usize {
+            1
+        }
+
+        fn plan(&mut self) -> Planned {
+            self.0 += 1;
+            Planned { transaction_type: self.0 % 2, terminal: 0 }
+        }
+
+        fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+            client.commit()?;
+            Ok(Outcome::Committed)
+        }
+    }
+
+    type TestDriver = Driver<Server, Turns, FakeClock>;
+
+    fn closed(stall: Option<(u64, u64)>) -> TestDriver {
+        let clock = FakeClock::default();
+        clock.sleep_until(7 * MS);
+        let server = Server { clock: clock.clone(), served: 0, stall, service_ns: MS / 10 };
+        Driver::with_clock(server, Turns::default(), clock)
+    }
+
+    fn open(rate_per_s: f64, spacing: Spacing, patience_ns: u64, stall: Option<(u64, u64)>) -> TestDriver {
+        let asked = Asked { rate_per_s, spacing, patience_ns, seed: 1 };
+        closed(stall).open_loop(Arrivals::new(&asked).expect("the rate is in range"))
+    }
+
+    fn play(driver: &mut TestDriver, steps: u64) {
+        driver.restart_latencies();
+        driver.start_arrivals();
+        for _ in 0..steps {
+            while driver.due_in().is_some() {
+                driver.wait();
+            }
+            driver.step().expect("the server never fails");
+        }
+        driver.sample(&mut Vec::new());
+    }
+
+    /// All types together.
+    fn total(driver: &TestDriver) -> Tally {
+        let mut total = Tally::default();
+        for (_, tally) in driver.tallies() {
+            total.committed += tally.committed;
+            total.arrivals += tally.arrivals;
+            total.late += tally.late;
+            total.dropped += tally.dropped;
+            total.service.merge(&tally.service);
+            total.queue.merge(&tally.queue);
+            total.response.merge(&tally.response);
+        }
+        total
+    }
+
+    #[test]
+    fn arrivals_begin_when_they_are_meant_to_while_the_server_keeps_up() {
+        let mut driver = open(1000.0, Spacing::Constant, 10_000 * MS, None);
+        play(&mut driver, 5_000);
+        let total = total(&driver);
+        assert_eq!((total.arrivals, total.committed, total.late, total.dropped), (5_000, 5_000, 0, 0));
+        assert_eq!(total.queue.max_ns(), Some(0));
+        assert_eq!((total.response.max_ns(), total.service.max_ns()), (Some(MS / 10), Some(MS / 10)));
+        // The last arrival is due 5 s after the start, whatever the schedule's gaps add up to.
+        assert_eq!(driver.clock.now_ns(), 7 * MS + 5_000 * MS + MS / 10);
+    }
+
+    #[test]
+    fn a_stall_of_a_second_shows_in_every_arrival_it_delays() {
+        let stall = Some((2_000, 1_000 * MS));
+        let mut driver = open(1000.0, Spacing::Constant, 10_000 * MS, stall);
+        play(&mut driver, 10_000);
+        let open = total(&driver);
+        // Arrivals come every 1 ms and are then served every 0.1 ms: the k-th after the stall waits 1000 - 0.9 k ms.
+        let waiting_over_1_ms = (1..2_000).filter(|k| 10_000 - 9 * k > 10).count() as u64;
+        assert_eq!(open.late, waiting_over_1_ms);
+        assert_eq!((open.dropped, open.committed), (0, 10_000));
+        assert_eq!(open.response.max_ns(), Some(1_000 * MS + MS / 10));
+        let over = |ms: u64| -> u64 {
+            let buckets = open.response.buckets();
+            buckets.iter().filter(|bucket| bucket.low_ns > ms * MS).map(|bucket| bucket.count).sum()
+        };
+        // A response is a wait plus 0.1 ms of service: they fall from 1 s evenly, 1/0.9 for each ms.
+        for ms in [900, 500, 100] {
+            let expected = (1000 - ms) as f64 / 0.9;
+            assert!((over(ms) as f64 - expected).abs() <= 3.0, "{} responses above {ms} ms, not {expected}", over(ms));
+        }
+        // The service alone was slow once.
+        assert_eq!(open.service.quantile_ns(0.9999), Some(open.service.quantile_ns(0.5).expect("there are services")));
+
+        let mut driver = closed(stall);
+        play(&mut driver, 10_000);
+        let closed = total(&driver);
+        assert_eq!((closed.arrivals, closed.response.count()), (0, 0));
+        // A closed loop sends nothing while it waits, so the stall is one transaction in ten thousand: its p99 knows
+        // nothing of it, and the open loop's does.
+        assert!(closed.service.quantile_ns(0.99).expect("served") < MS);
+        assert!(open.response.quantile_ns(0.99).expect("served") > 900 * MS);
+    }
+
+    #[test]
+    fn arrivals_out_of_patience_are_dropped_counted_and_not_executed() {
+        let mut driver = open(1000.0, Spacing::Constant, 400 * MS, Some((100, 1_000 * MS)));
+        play(&mut driver, 5_000);
+        let total = total(&driver);
+        // The stall ends at 1100.1 ms; of the arrivals 101.. those due before 700.1 ms have lost their patience.
+        assert_eq!(total.dropped, 600);
+        assert_eq!((total.arrivals, total.committed), (5_000, 4_400));
+        assert_eq!(driver.client.served, 4_400);
+        assert_eq!(driver.steps(), 5_000);
+        assert_eq!(total.queue.max_ns().map(|ns| ns <= 400 * MS), Some(true));
+        let by_type: Vec<u64> = driver.tallies().map(|(_, tally)| tally.dropped).collect();
+        assert_eq!(by_type, [300, 300], "a dropped arrival has the type it would have had");
+    }
+
+    #[test]
+    fn a_saturated_server_drops_what_it_cannot_serve_and_serves_the_rest_at_full_speed() {
+        // 20,000 arrivals a second, 10,000 served: half must go once the backlog has used up the patience.
+        let mut driver = open(20_000.0, Spacing::Poisson, 50 * MS, None);
+        play(&mut driver, 200_000);
+        let total = total(&driver);
+        let dropped = total.dropped as f64 / total.arrivals as f64;
+        assert!((dropped - 0.5).abs() < 0.01, "{dropped} of the arrivals were dropped");
+        assert!(total.late as f64 > 0.98 * total.committed as f64);
+        let seconds = (driver.clock.now_ns() - 7 * MS) as f64 / 1e9;
+        assert!((total.committed as f64 / seconds / 10_000.0 - 1.0).abs() < 0.001);
+    }
+
+    #[test]
+    fn a_response_is_its_queue_and_its_service() {
+        let mut driver = open(9_000.0, Spacing::Poisson, 10_000 * MS, None);
+        play(&mut driver, 50_000);
+        let total = total(&driver);
+        let mean = |latency: &Latency| latency.mean_ns().expect("there are transactions");
+        assert!((mean(&total.response) - mean(&total.queue) - mean(&total.service)).abs() < 1.0);
+        // M/D/1 with a load of 0.9 waits rho / (2 (1 - rho)) services on average (Pollaczek and Khinchine).
+        let waits = mean(&total.queue) / (MS / 10) as f64;
+        assert!((waits / 4.5 - 1.0).abs() < 0.2, "the mean wait is {waits} services");
+    }
+
+    #[test]
+    fn samples_tell_arrivals_only_in_an_open_loop_and_how_far_it_lags_behind() {
+        let sampled = |driver: &mut TestDriver| {
+            let mut readings = Vec::new();
+            driver.sample(&mut readings);
+            readings
+        };
+        let mut closed = closed(None);
+        closed.step().expect("served");
+        let readings = sampled(&mut closed);
+        assert!(readings.iter().all(|row| !row.metric.starts_with("arrival") && !row.metric.starts_with("response")));
+        assert!(readings.iter().any(|row| row.metric == "rows_returned" && row.count == Some(1)));
+
+        let mut open = open(1000.0, Spacing::Constant, 10_000 * MS, Some((2, 30 * MS)));
+        assert!(sampled(&mut open).iter().any(|row| row.metric == "arrivals" && row.count == Some(0)));
+        play(&mut open, 2);
+        open.step().expect("served");
+        let readings = sampled(&mut open);
+        let lag = readings.iter().find(|row| row.metric == "arrival_lag_us").and_then(|row| row.value);
+        // 2 ms + 0.1 + 30 + 0.1 have passed, and the fourth arrival was due at 4 ms.
+        assert_eq!(lag, Some(28_200.0));
+        assert!(readings.iter().any(|row| row.metric == "response_max_us" && &*row.subject == "odd"));
+    }
+
+    #[test]
+    fn a_phase_puts_its_name_before_its_types() {
+        let driver = closed(None).in_phase("range_scan");
+        let names: Vec<&str> = driver.tallies().map(|(name, _)| name).collect();
+        assert_eq!(names, ["range_scan.even", "range_scan.odd"]);
+    }
+}

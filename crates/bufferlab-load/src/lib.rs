@@ -1,11 +1,13 @@
 //! Clients, loaders and the driver: what turns a workload into requests on a real engine, and times it.
 
+pub mod arrivals;
 pub mod counter;
 pub mod dialect;
 pub mod driver;
 pub mod event;
 pub mod failure;
 pub mod gate;
+pub mod pacing;
 pub mod recorder;
 pub mod sampler;
 pub mod sqlite;
