@@ -78,6 +78,13 @@ class Sweep:
     latency_scale: float = 1.0
     lost_latencies: int = 0
     data_keys: int = 1
+    first_seed: int = 1000
+    """The seed of the first block; the others follow it."""
+    load: int = 0
+    """Another number, other loaded data."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    day: int = 5
+    """Of January 2026."""
     condition_fails: int | None = None
 
 
@@ -109,7 +116,7 @@ def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
     """Write a whole sweep folder below `parent` and return it opened."""
     sweep = sweep or Sweep()
     rng = np.random.default_rng(sweep.seed)
-    start = datetime(2026, 1, 5, 10, 0, 0, tzinfo=UTC)
+    start = datetime(2026, 1, sweep.day, 10, 0, 0, tzinfo=UTC)
     points = [_point(sweep, index) for index in range(len(sweep.truths))]
     order = [(point, block) for block in range(sweep.blocks) for point in rng.permutation(len(points))]
     plan = {
@@ -119,7 +126,7 @@ def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
         "seed": sweep.seed,
         "points": points,
         "runs": [
-            {"order": place, "point": int(point), "block": block, "repetition": block, "seed": 1000 + block}
+            {"order": place, "point": int(point), "block": block, "repetition": block, "seed": sweep.first_seed + block}
             for place, (point, block) in enumerate(order)
         ],
     }
@@ -210,7 +217,9 @@ def _publish(
         "actual_key": keys.actual_key(
             engine=sweep.engine, engine_version="3.50.4", workload=_workload(sweep), knobs_actual=actual
         ),
-        "data_key": keys.data_key({"page_size_bytes": sweep.page_size_bytes, "load": block % sweep.data_keys}),
+        "data_key": keys.data_key(
+            {"page_size_bytes": sweep.page_size_bytes, "load": sweep.load + block % sweep.data_keys}
+        ),
         "engine": sweep.engine,
         "engine_version": "3.50.4",
         "workload": _workload(sweep),
@@ -220,9 +229,9 @@ def _publish(
         "repetition": block,
         "block": block,
         "order": order,
-        "seed": 1000 + block,
+        "seed": sweep.first_seed + block,
         "host": HOST["host_id"],
-        "versions": {"bufferlab": "0.1.0", "core": "0.1.0", "python": "3.11.2"},
+        "versions": {"bufferlab": "0.1.0", "core": "0.1.0", "python": "3.11.2", **sweep.versions},
         "warm_up": {"gate": sweep.gate, "seconds": float(sweep.warm_up_seconds), "transactions": 4600, "detail": None}
         if whole
         else None,

@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "list": "What there is: experiments, engines, workloads, metrics.",
     "doctor": "What this host can measure, and why not.",
     "report": "Tables and figures again, from the stored samples of a sweep.",
+    "compare": "Two sweeps, or two settings of one: the same, different, or not distinguishable.",
 }
 """One file each, of the same name; the first line of help stands here so that none is imported for it."""
 

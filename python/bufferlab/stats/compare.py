@@ -61,12 +61,10 @@ class Comparison:
     level: float
     """The level of each single interval."""
     compared: tuple[Compared, ...]
-    uneven: bool
-    """Points scatter unequally and have too few runs to stand alone: pooled intervals are too narrow somewhere."""
 
 
 def method_for(matches: Sequence[Match]) -> Method:
-    """Paired when both sides share keys at every match: at least two, and at least half of the smaller side's."""
+    """Paired when both sides share keys at every match: two (or all there is), and half of the smaller side's."""
     return "paired" if matches and all(_shares(match) for match in matches) else "welch"
 
 
@@ -85,7 +83,7 @@ def compare(
 ) -> Comparison:
     """Compare the two sides at every match; `level` is that of a single comparison (see `single_level`).
 
-    `context` holds further (point, key, value) rows of the same sweep: they tell of the noise, if all scatter alike.
+    `context` holds further (point, key, value) rows of the same sweep: in part, the noise is known from them.
     Ratios when every value is above zero, differences otherwise or when `scale` says so.
     """
     if not all(match.a and match.b for match in matches):
@@ -105,13 +103,13 @@ def compare(
             verdict = _welch(match, level, chosen)
         means = [_mean([value for _, value in side], chosen) for side in (match.a, match.b)]
         found.append(Compared(match.name, verdict, means[0], means[1], len(match.a), len(match.b)))
-    uneven = fitted is not None and fitted.uneven and fitted.pooled
-    return Comparison(method, level, tuple(found), uneven)
+    return Comparison(method, level, tuple(found))
 
 
 def _shares(match: Match) -> bool:
     of_a, of_b = {key for key, _ in match.a}, {key for key, _ in match.b}
-    return len(of_a & of_b) >= max(MIN_SHARED, min(len(of_a), len(of_b)) / 2)
+    fewest = min(len(of_a), len(of_b))
+    return len(of_a & of_b) >= max(min(MIN_SHARED, fewest), fewest / 2)
 
 
 def _identical(match: Match, method: Method) -> bool:
@@ -133,11 +131,7 @@ def _fit(matches: Sequence[Match], level: float, scale: Scale, context: Sequence
     together, how = level ** len(pairs), "linear" if scale == "linear" else "auto"
     blocks = {key for _, key, _ in cells}
     around = [cell for cell in context if cell[1] in blocks and (scale == "linear" or cell[2] > 0)]
-    if around:
-        wide = fit([*cells, *around], comparisons=pairs, scale=how, level=together)  # type: ignore[arg-type]
-        if not wide.uneven:
-            return wide
-    return fit(cells, comparisons=pairs, scale=how, level=together)  # type: ignore[arg-type]
+    return fit([*cells, *around], comparisons=pairs, scale=how, level=together)  # type: ignore[arg-type]
 
 
 def _same(match: Match, scale: Scale) -> Verdict:

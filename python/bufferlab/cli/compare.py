@@ -1,0 +1,97 @@
+"""`bufferlab compare`: two sweeps, or two settings of one: the same, different by how much, or not distinguishable."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from bufferlab.cli.options import common
+from bufferlab.cli.output import print_json, say
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.results.store import SweepFolder
+
+_WIDTH_WITHOUT_TERMINAL = 120
+
+
+@click.command("compare")
+@click.argument("a", type=click.Path(path_type=Path), metavar="A")
+@click.argument("b", type=click.Path(path_type=Path), metavar="[B]", required=False)
+@click.option(
+    "--between",
+    nargs=2,
+    metavar="X Y",
+    help="Compare two settings of the one sweep A, such as pool_size=10% pool_size=20%.",
+)
+@click.option("--force", is_flag=True, help="Compare also what is refused: other data, workloads, engines.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison as a page too.")
+@click.option("--md", type=click.Path(path_type=Path), metavar="FILE", help="Write it as Markdown too.")
+@common
+def command(
+    a: Path,
+    b: Path | None,
+    between: tuple[str, str] | None,
+    force: bool,
+    html: Path | None,
+    md: Path | None,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Compare sweep folder B with sweep folder A, or two settings of A: the same, different, or not distinguishable.
+
+    Points with the same swept settings are compared, paired by block where both sides did the same
+    transactions. Exit code 0 also when they differ; 2 when the comparison would mean nothing.
+
+    \b
+      bufferlab compare runs/before runs/after
+      bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%
+    """
+    from bufferlab.report.compare import compare_sides
+    from bufferlab.report.compare_sides import of_one_folder, of_two_folders
+
+    if (b is None) == (between is None):
+        raise SpecError(
+            "compare takes two sweep folders, or one and --between",
+            "arguments A, B and --between",
+            "see `bufferlab compare --help`",
+        )
+    first = SweepFolder.open(a)
+    if between:
+        sides = of_one_folder(first, *between)
+    else:
+        assert b is not None
+        sides = of_two_folders(first, SweepFolder.open(b))
+    compared = compare_sides(sides, force=force)
+    if html or md:
+        from bufferlab.report.compare_page import as_report
+        from bufferlab.report.html import render_html
+        from bufferlab.report.markdown import render_markdown
+
+        report = as_report(compared)
+        if html:
+            _write(html, "--html", render_html(report, " and ".join(str(path) for path in (a, b) if path)))
+        if md:
+            _write(md, "--md", render_markdown(report))
+    if as_json:
+        from bufferlab.report.compare_json import as_json as document
+
+        print_json(document(compared))
+        return 0
+    from rich.console import Console
+
+    from bufferlab.report.compare_page import terminal
+
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    Console(width=width, highlight=False).print(terminal(compared))
+    return 0
+
+
+def _write(path: Path, flag: str, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentLackingError(
+            f"the file cannot be written: {error.strerror}", str(path), f"choose another with {flag}"
+        ) from error
+    say(f"written: {path}")

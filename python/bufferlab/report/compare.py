@@ -1,0 +1,157 @@
+"""Compares two sides figure by figure: what is the same, what differs and by how much, what cannot be told apart.
+
+The headline figure is one family of claims, all other figures together another: the intervals of a family hold
+together at 95 %. Makes data; compare_words makes sentences of it, compare_page a report, compare_json an object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bufferlab.errors import Problem, SpecError
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.report.compare_guard import objections, warnings
+from bufferlab.report.compare_sides import MatchedPoint, Sides
+from bufferlab.stats.compare import Compared, Match, Method, compare, method_for, single_level
+from bufferlab.stats.model import Cell
+from bufferlab.workloads import registry as workloads
+
+LEVEL = 0.95
+#: Every workload has it; which figure a newer bufferlab's workload asks about is not known here.
+_HEADLINE_OF_UNKNOWN = "reads_per_transaction"
+
+
+@dataclass(frozen=True)
+class FigureCompared:
+    """One figure at one matched point."""
+
+    match: MatchedPoint
+    metric: str
+    found: Compared | None
+    """None when a side has no such figure."""
+    level: float
+    """The level of this single interval, such that its family holds together at LEVEL."""
+    unclaimed: str | None
+    """Why nothing may be claimed of this figure, whatever its interval."""
+
+    @property
+    def outcome(self) -> str:
+        """ "same", "different", "not_distinguishable", or "not_claimed"."""
+        if self.found is None or self.found.verdict.direction == "no_interval":
+            return "not_claimed"
+        if self.found.verdict.direction == "identical":
+            return "same"
+        if self.unclaimed:
+            return "not_claimed"
+        return "different" if self.found.verdict.resolved else "not_distinguishable"
+
+    @property
+    def reason(self) -> str | None:
+        """Why no claim is made."""
+        if self.outcome != "not_claimed":
+            return None
+        if self.found is None:
+            return "a side has no such figure"
+        return self.unclaimed or self.found.verdict.estimate.note
+
+
+@dataclass(frozen=True)
+class SidesCompared:
+    """Everything `compare` has to say, as data."""
+
+    sides: Sides
+    method: Method
+    headline: str
+    figures: tuple[FigureCompared, ...]
+    """The headline's first, then figure by figure, each in the order of the matched points."""
+    warnings: tuple[str, ...]
+    forced: tuple[Problem, ...]
+    """Objections that --force overruled."""
+
+    def of(self, metric: str) -> list[FigureCompared]:
+        """One figure at every matched point."""
+        return [figure for figure in self.figures if figure.metric == metric]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The figures compared, the headline first."""
+        return list(dict.fromkeys(figure.metric for figure in self.figures))
+
+
+def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
+    """Judge every figure that the workload compares. SpecError when the sides must not be compared, unless forced."""
+    against = objections(sides)
+    if against and not force:
+        raise SpecError.of(against)
+    metrics = _metrics(sides)
+    # Equal seeds make equal transactions only on the same data of the same workload.
+    method: Method = "welch" if against else method_for([_match(match, None) for match in sides.matched])
+    blocked = {metric: _blocked(sides, metric) for metric in metrics}
+    present = {metric: [match for match in sides.matched if _has(match, metric)] for metric in metrics}
+    others = sum(len(present[metric]) for metric in metrics[1:] if blocked[metric] is None)
+    figures: list[FigureCompared] = []
+    for metric in metrics:
+        family = len(present[metric]) if metric == metrics[0] else max(others, len(present[metric]))
+        level = single_level(LEVEL, family)
+        judged = compare(
+            [_match(match, metric) for match in present[metric]],
+            method=method,
+            level=level,
+            scale="linear" if is_share(metric) else "auto",
+            context=_context(sides, metric),
+        )
+        by_place = {found.name: found for found in judged.compared}
+        figures += [
+            FigureCompared(match, metric, by_place.get(match.place), level, blocked[metric]) for match in sides.matched
+        ]
+    return SidesCompared(sides, method, metrics[0], tuple(figures), tuple(warnings(sides)), tuple(against))
+
+
+def is_share(metric: str) -> bool:
+    """Shares are compared by difference: a ratio of two shares near one says nothing."""
+    return words.unit_of(metric) == "1"
+
+
+def _metrics(sides: Sides) -> list[str]:
+    """What the workload's declaration compares; the headline alone for a workload of a newer bufferlab."""
+    name = sides.matched[0].a.ok[0].run["workload"].get("name")
+    if name not in workloads.names():
+        return [_HEADLINE_OF_UNKNOWN]
+    declared = workloads.declaration(name)
+    return list(dict.fromkeys([declared.headline, *declared.compared]))
+
+
+def _has(match: MatchedPoint, metric: str) -> bool:
+    return all(point.values(metric) for point in match.both)
+
+
+def _match(match: MatchedPoint, metric: str | None) -> Match:
+    """The runs of both sides, keyed by seed; without a metric only the keys matter."""
+    return Match(match.place, _keyed(match.a, metric), _keyed(match.b, metric))
+
+
+def _keyed(point: PointRuns, metric: str | None) -> tuple[tuple[int, float], ...]:
+    if metric is None:
+        return tuple((run.run["seed"], 0.0) for run in point.ok)
+    return tuple((run.run["seed"], value) for run in point.ok if (value := run.figures[metric].value) is not None)
+
+
+def _context(sides: Sides, metric: str) -> list[Cell]:
+    """The other points of the one sweep: they tell of its noise."""
+    if not sides.one_sweep:
+        return []
+    taken = {point.index for match in sides.matched for point in match.both}
+    return [
+        (("other", point.index), seed, value)
+        for point in sides.a.points
+        if point.index not in taken
+        for seed, value in _keyed(point, metric)
+    ]
+
+
+def _blocked(sides: Sides, metric: str) -> str | None:
+    """The rule of a sweep's own report, for the shorter of the two windows."""
+    analyses: list[Analysis] = [sides.a, sides.b]
+    shortest = min(analyses, key=lambda analysis: analysis.shortest_window_s or 0.0)
+    return shortest.claim_blocked(metric)

@@ -1,0 +1,212 @@
+"""What speaks against a comparison: objections, which refuse it, and warnings, which a reader must know.
+
+Refused is what makes the figures mean different things: another engine, another workload, other data that the
+settings compared do not explain. Hosts, versions, days and further settings are warned of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from bufferlab.engines import registry as engines
+from bufferlab.errors import Problem
+from bufferlab.report import words
+from bufferlab.report.analysis import actual_of, is_size, spaced
+from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of
+from bufferlab.results.integrity import MeasuredRun
+from bufferlab.units import format_bytes
+from bufferlab.workloads import registry as workloads
+
+FORCE_HINT = "--force compares them all the same, and says so beside the answer"
+#: Of host.json: not about the host, or a name for what the other fields say.
+_NOT_THE_HOST = ("format", "format_version", "host_id", "noise")
+#: Windows whose lengths in transactions differ by more than this grow the database unequally.
+_WINDOW_LIMIT = 0.01
+#: A pool is rounded to whole frames: no difference to speak of.
+_ROUNDED = 0.005
+
+
+def objections(sides: Sides) -> list[Problem]:
+    """Why the sides must not be compared; nothing when they may."""
+    found = [
+        _objection("engine", "a page or a miss of one is not that of another", _each(sides, lambda run: run["engine"])),
+        _objection(
+            "workload",
+            "their transactions do not do the same work",
+            _each(sides, lambda run: f"{run['workload'].get('name')} version {run['workload'].get('version')}"),
+        ),
+    ]
+    kept = [problem for problem in found if problem]
+    return kept or [problem for problem in [_other_data(sides)] if problem]
+
+
+def warnings(sides: Sides) -> list[str]:
+    """What a reader must know before believing the comparison, each in a sentence."""
+    found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides)]
+    if not sides.one_sweep:
+        found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
+        if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
+            found.append("A and B are the same folder.")
+    return found
+
+
+def differing_settings(sides: Sides) -> dict[str, tuple[str, str]]:
+    """What was asked differently at matched points: setting -> A's value, B's value (the first pair that differs)."""
+    found: dict[str, tuple[str, str]] = {}
+    for match in sides.matched:
+        for name, pair in _differing(match).items():
+            found.setdefault(name, pair)
+    return found
+
+
+def _differing(match: MatchedPoint) -> dict[str, tuple[str, str]]:
+    a, b = asked_of(match.a), asked_of(match.b)
+    gone = "not recorded"
+    names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
+    return {name: (spaced(a.get(name, gone)), spaced(b.get(name, gone))) for name in names}
+
+
+def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Problem | None:
+    if values[0] == values[1]:
+        return None
+    a, b = (", ".join(sorted(found)) for found in values)
+    return Problem(f"the {what} differs, so {why}", f"A: {a}; B: {b}", FORCE_HINT)
+
+
+def _other_data(sides: Sides) -> Problem | None:
+    """Other loaded data, unless a setting that is compared explains it (a page size) or the engine's version does."""
+    for match in sides.matched:
+        a, b = ({run.run["data_key"] for run in point.ok} for point in match.both)
+        if a == b:
+            continue
+        deciding = _deciding(match)
+        differing = [name for name in _differing(match) if name in deciding]
+        refused = [name for name in differing if deciding[name] == "workload" and name not in sides.chosen]
+        if refused:
+            named = "; ".join(f"{name}: {' and '.join(_differing(match)[name])}" for name in refused)
+            return Problem(f"the loaded data differ in {words.listing(refused)}", named, FORCE_HINT)
+        if not differing and _versions(match.a.ok) == _versions(match.b.ok):
+            where = match.label or "the matched point"
+            return Problem(
+                "the loaded data differ, and no setting explains it", f"{where}: data_key of A and of B", FORCE_HINT
+            )
+        if not differing and not _engine_versions_differ(match):
+            return Problem(
+                "the loaded data differ: they were made by different versions of the loader",
+                _pairs_text(_versions(match.a.ok), _versions(match.b.ok)),
+                FORCE_HINT,
+            )
+    return None
+
+
+def _deciding(match: MatchedPoint) -> dict[str, str]:
+    """Settings that decide which data are loaded: name -> whose they are."""
+    run = match.a.ok[0].run
+    found: dict[str, str] = {}
+    with suppress(KeyError):  # An engine or workload of a newer bufferlab decides nothing that is known here.
+        found |= {knob.name: "engine" for knob in engines.declaration(run["engine"]).knobs if knob.decides_file}
+    with suppress(KeyError):
+        declared = workloads.declaration(run["workload"]["name"]).parameters
+        found |= {knob.name: "workload" for knob in declared if knob.decides_file}
+    return found
+
+
+def _engine_versions_differ(match: MatchedPoint) -> bool:
+    a, b = ({run.run["engine_version"] for run in point.ok} for point in match.both)
+    return a != b
+
+
+def _versions(runs: Iterable[MeasuredRun]) -> dict[str, str]:
+    """Versions of everything that made the runs; several of one thing are all named."""
+    found: dict[str, set[str]] = {}
+    for run in runs:
+        for name, version in {**run.run["versions"], run.run["engine"]: run.run["engine_version"] or "?"}.items():
+            found.setdefault(name, set()).add(str(version))
+    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}
+
+
+def _other_settings(sides: Sides) -> list[str]:
+    """Further settings that differ: with more than one, what made the difference is not known."""
+    differing = differing_settings(sides)
+    beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
+    if not beside or len(differing) == 1:
+        return []
+    named = words.listing([f"{name} ({a} and {b})" for name, (a, b) in beside.items()])
+    return [f"More than one setting differs, so which of them made a difference is not known: {named}."]
+
+
+def _other_actual(sides: Sides) -> list[str]:
+    """Settings asked alike that the engine ran differently: a share of another database, say."""
+    found: dict[str, str] = {}
+    for match in sides.matched:
+        where = f" at {match.label}" if match.label else ""
+        for name in sorted(asked_of(match.a).keys() - _differing(match).keys()):
+            a, b = (actual_of(point.actual, name) for point in match.both)
+            if a is not None and b is not None and not _alike(a, b):
+                found.setdefault(name, f"{name} was {_shown(name, a)} and {_shown(name, b)}{where}")
+    return [f"Asked alike, run differently: {words.listing(list(found.values()))}."] if found else []
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return abs(a - b) <= _ROUNDED * max(abs(a), abs(b))
+    return bool(a == b)
+
+
+def _shown(name: str, value: Any) -> str:
+    return format_bytes(value) if is_size(name) and isinstance(value, int) else str(value)
+
+
+def _other_windows(sides: Sides) -> list[str]:
+    a, b = _each(sides, lambda run: run["measured"] and run["measured"]["transactions"])
+    a, b = a - {None}, b - {None}
+    if not a or not b or max(a | b) <= (1 + _WINDOW_LIMIT) * min(a | b):
+        return []
+    shown = [f"{min(counts):,}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}" for counts in (a, b)]
+    return [f"The measured windows differ: {shown[0]} and {shown[1]} transactions, so the databases grew unequally."]
+
+
+def _other_host(sides: Sides) -> list[str]:
+    a, b = (_host(analysis.sweep.host) for analysis in (sides.a, sides.b))
+    return [f"The hosts differ: {_pairs_text(a, b)}."] if a != b else []
+
+
+def _other_versions(sides: Sides) -> list[str]:
+    a, b = _versions(sides.a.runs), _versions(sides.b.runs)
+    return [f"Versions differ: {_pairs_text(a, b)}."] if a != b else []
+
+
+def _other_day(sides: Sides) -> list[str]:
+    days = [sorted({str(run.run["started_at"])[:10] for run in analysis.runs}) for analysis in (sides.a, sides.b)]
+    if days[0] == days[1]:
+        return []
+    shown = [found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}" for found in days]
+    return [f"The sides ran on different days ({shown[0]} and {shown[1]}): what changed between them is in the result."]
+
+
+def _each(sides: Sides, of: Callable[[dict[str, Any]], Any]) -> tuple[set[Any], set[Any]]:
+    """What the run.json of the matched points say, on each side."""
+    a = {of(run.run) for match in sides.matched for run in match.a.ok}
+    b = {of(run.run) for match in sides.matched for run in match.b.ok}
+    return a, b
+
+
+def _host(host: Mapping[str, Any]) -> dict[str, str]:
+    return _flat({name: value for name, value in host.items() if name not in _NOT_THE_HOST})
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key} ")
+        else:
+            found[f"{prefix}{key}".replace("_", " ")] = str(value)
+    return found
+
+
+def _pairs_text(a: Mapping[str, str], b: Mapping[str, str]) -> str:
+    names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
+    return "; ".join(f"{name} {a.get(name, 'not recorded')} and {b.get(name, 'not recorded')}" for name in names)

@@ -1,0 +1,71 @@
+"""A comparison for programs: the one object of `compare --json`, numbers unrounded. docs/compare.md describes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.report.compare import FigureCompared, SidesCompared
+from bufferlab.report.compare_guard import differing_settings
+from bufferlab.report.compare_words import answer, limits
+
+COMPARISON_VERSION = 1
+
+
+def as_json(compared: SidesCompared) -> dict[str, Any]:
+    """The object; keys are added in later versions, never renamed."""
+    sides = compared.sides
+    return {
+        "comparison_version": COMPARISON_VERSION,
+        "status": "ok",
+        "answer": answer(compared),
+        "headline": compared.headline,
+        "method": compared.method,
+        "one_sweep": sides.one_sweep,
+        "a": _side(sides.name_a, sides.a),
+        "b": _side(sides.name_b, sides.b),
+        "differing_settings": {name: {"a": a, "b": b} for name, (a, b) in differing_settings(sides).items()},
+        "warnings": list(compared.warnings),
+        "forced": [problem.as_dict() for problem in compared.forced],
+        "limits": limits(compared),
+        "points": [
+            {
+                "settings": match.settings,
+                "a": match.a.label,
+                "b": match.b.label,
+                "figures": [_figure(figure) for figure in compared.figures if figure.match.place == match.place],
+            }
+            for match in sides.matched
+        ],
+        "unmatched": {"a": _points(sides.only_a), "b": _points(sides.only_b)},
+    }
+
+
+def _side(name: str, analysis: Analysis) -> dict[str, Any]:
+    return {"name": name, "sweep": str(analysis.sweep.path), "experiment": analysis.sweep.experiment}
+
+
+def _points(points: tuple[PointRuns, ...]) -> list[dict[str, Any]]:
+    return [{"label": point.label, "settings": point.swept, "runs": len(point.ok)} for point in points]
+
+
+def _figure(figure: FigureCompared) -> dict[str, Any]:
+    found = figure.found
+    estimate = found.verdict.estimate if found else None
+    return {
+        "metric": figure.metric,
+        "unit": words.unit_of(figure.metric),
+        "outcome": figure.outcome,
+        "reason": figure.reason,
+        "a": found.value_a if found else None,
+        "b": found.value_b if found else None,
+        "n_a": found.n_a if found else 0,
+        "n_b": found.n_b if found else 0,
+        "contrast": found.verdict.contrast if found else None,
+        "value": estimate.value if estimate else None,
+        "ci_low": estimate.ci_low if estimate else None,
+        "ci_high": estimate.ci_high if estimate else None,
+        "level": figure.level,
+        "smallest_detectable": found.verdict.detectable if found else None,
+    }

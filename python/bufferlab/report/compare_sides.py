@@ -1,0 +1,206 @@
+"""The two sides of a comparison: which points of A and B have the same settings, and which have no partner.
+
+Two sweep folders are matched by every setting that either swept; two settings of one sweep by the other swept
+settings. Judges nothing: compare_guard says what speaks against a comparison, compare what the numbers say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from bufferlab import load_knobs
+from bufferlab.engines import registry as engines
+from bufferlab.errors import SpecError
+from bufferlab.knob import Knob
+from bufferlab.report.analysis import Analysis, PointRuns, spaced
+from bufferlab.results.store import SweepFolder
+from bufferlab.units import UnitError
+from bufferlab.workloads import registry as workloads
+
+_NOT_SETTINGS = ("name", "version")
+
+
+@dataclass(frozen=True)
+class MatchedPoint:
+    """A point of A and the point of B with the same settings."""
+
+    place: int
+    settings: dict[str, str]
+    """The swept settings that both have: what the two points were matched by."""
+    a: PointRuns
+    b: PointRuns
+
+    @property
+    def both(self) -> tuple[PointRuns, PointRuns]:
+        """A's point and B's."""
+        return self.a, self.b
+
+    @property
+    def label(self) -> str:
+        """ "pool size 10 %"; "" where nothing was swept beside what is compared."""
+        return ", ".join(f"{name.replace('_', ' ')} {spaced(value)}" for name, value in self.settings.items())
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides, read and matched. For two settings of one sweep, `a` and `b` are the same analysis."""
+
+    a: Analysis
+    b: Analysis
+    name_a: str
+    name_b: str
+    matched: tuple[MatchedPoint, ...]
+    only_a: tuple[PointRuns, ...]
+    only_b: tuple[PointRuns, ...]
+    chosen: frozenset[str] = frozenset()
+    """The settings in which the two sides differ because the user asked for that."""
+
+    @property
+    def one_sweep(self) -> bool:
+        """Whether both sides ran in one sweep, in turns."""
+        return self.a is self.b
+
+
+def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
+    """Two sweeps, matched by the settings that either swept. SpecError when no point has a partner."""
+    a, b = Analysis.of(first), Analysis.of(second)
+    names = _swept_names([*a.points, *b.points])
+    matched, only_a, only_b = _match(a.points, b.points, names)
+    if not matched and len(only_a) == len(only_b) == 1 and only_a[0].ok and only_b[0].ok:
+        # One point each: nobody can mean another pair.
+        matched, only_a, only_b = (MatchedPoint(0, {}, only_a[0], only_b[0]),), (), ()
+    if not matched:
+        raise SpecError(
+            "no point of A has the settings of a point of B with runs that ended well",
+            f"{first.path} and {second.path}",
+            f"A has {_listed(only_a, names)}; B has {_listed(only_b, names)}",
+        )
+    return Sides(a, b, "A", "B", matched, only_a, only_b)
+
+
+def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
+    """Two settings of one sweep, each written as setting=value (more of them joined by commas)."""
+    analysis = Analysis.of(folder)
+    wanted = [_settings_of_text(analysis, text) for text in (first, second)]
+    if wanted[0] == wanted[1]:
+        raise SpecError("both sides are the same setting", f"--between {first} {second}", "name two that differ")
+    chosen = frozenset(name for want in wanted for name in want)
+    sides = [_having(analysis, want, text) for want, text in zip(wanted, (first, second), strict=True)]
+    rest = [name for name in _swept_names(analysis.points) if name not in chosen]
+    matched, only_a, only_b = _match(sides[0], sides[1], rest)
+    if not matched:
+        raise SpecError(
+            "the two settings have no point in common with runs that ended well",
+            f"--between {first} {second}",
+            f"the first has {_listed(only_a, rest)}; the second has {_listed(only_b, rest)}",
+        )
+    name_a, name_b = (_said(want) for want in wanted)
+    return Sides(analysis, analysis, name_a, name_b, matched, only_a, only_b, chosen)
+
+
+def asked_of(point: PointRuns) -> dict[str, str]:
+    """Every setting of a point as asked: the load's defaults, the workload's parameters, the knobs, what was swept."""
+    found = {name: knob.default for name, knob in load_knobs.by_name().items()}
+    if point.records:
+        run = point.records[0].run
+        found |= {name: str(value) for name, value in run["workload"].items() if _is_setting(name, value)}
+        found |= run["knobs_asked"]
+    return {**found, **point.swept}
+
+
+def _is_setting(name: str, value: Any) -> bool:
+    return name not in _NOT_SETTINGS and isinstance(value, str | int | float)
+
+
+def _swept_names(points: Iterable[PointRuns]) -> list[str]:
+    return list(dict.fromkeys(name for point in points for name in point.swept))
+
+
+def _match(
+    of_a: Iterable[PointRuns], of_b: Iterable[PointRuns], names: list[str]
+) -> tuple[tuple[MatchedPoint, ...], tuple[PointRuns, ...], tuple[PointRuns, ...]]:
+    """Points with the same text for every name; the rest of each side."""
+    partners = {_place(point, names): point for point in of_b}
+    matched: list[MatchedPoint] = []
+    only_a = []
+    for point in of_a:
+        partner = partners.get(_place(point, names))
+        if partner is None or not point.ok or not partner.ok:
+            only_a.append(point)
+            continue
+        asked = asked_of(point)
+        settings = {name: asked[name] for name in names if name in asked}
+        matched.append(MatchedPoint(len(matched), settings, point, partner))
+        del partners[_place(point, names)]
+    return tuple(matched), tuple(only_a), tuple(partners.values())
+
+
+def _place(point: PointRuns, names: list[str]) -> tuple[str | None, ...]:
+    asked = asked_of(point)
+    return tuple(asked.get(name) for name in names)
+
+
+def _settings_of_text(analysis: Analysis, text: str) -> dict[str, str]:
+    """setting=value[,setting=value] as canonical texts, each a setting that the sweep swept."""
+    swept = _swept_names(analysis.points)
+    found = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise SpecError(f'"{part}" is not setting=value', f"--between {text}", "such as --between pool_size=10% …")
+        if name not in swept:
+            there = ", ".join(swept) or "nothing"
+            hint = f"it swept {there}; `compare` takes two folders as well"
+            raise SpecError(f"{name} was not swept in this sweep", f"--between {text}", hint)
+        found[name] = _canonical(analysis, name, value, text)
+    return found
+
+
+def _having(analysis: Analysis, want: Mapping[str, str], text: str) -> list[PointRuns]:
+    found = [point for point in analysis.points if all(point.swept.get(name) == value for name, value in want.items())]
+    if not found:
+        there = "; ".join(
+            f"{name} = {', '.join(dict.fromkeys(point.swept[name] for point in analysis.points))}" for name in want
+        )
+        raise SpecError(f"the sweep has no point with {_said(want)}", f"--between {text}", f"it has {there}")
+    return found
+
+
+def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
+    """The text that equal values share: "4k" is "4KiB"."""
+    knob = _declared(analysis, name)
+    if knob is None:
+        return value
+    try:
+        return knob.parse(value)
+    except UnitError as error:
+        raise SpecError(error.what, f"--between {text}", error.hint) from error
+
+
+def _declared(analysis: Analysis, name: str) -> Knob | None:
+    """The declaration of a setting; none when a newer bufferlab made the folder."""
+    if name in load_knobs.by_name():
+        return load_knobs.by_name()[name]
+    for run in analysis.runs[:1]:
+        with suppress(KeyError):
+            if knob := engines.declaration(run.run["engine"]).knob(name):
+                return knob
+        with suppress(KeyError):
+            return workloads.declaration(run.run["workload"]["name"]).parameter(name)
+    return None
+
+
+def _said(want: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {spaced(value)}" for name, value in want.items())
+
+
+def _listed(points: Iterable[PointRuns], names: list[str]) -> str:
+    shown = []
+    for point in points:
+        asked = asked_of(point)
+        said = _said({name: asked[name] for name in names if name in asked}) or point.label
+        shown.append(said if point.ok else f"{said} (no run ended well)")
+    return "; ".join(shown) or "no point"

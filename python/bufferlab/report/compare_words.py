@@ -1,0 +1,225 @@
+"""A comparison in words: the answer in a sentence, and the cells of its tables. Never more than the intervals say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bufferlab.report import words
+from bufferlab.report.compare import FigureCompared, SidesCompared, is_share
+from bufferlab.report.model import Column, Row, Table
+from bufferlab.stats.verdict import Verdict
+
+_HOW = {"paired": "paired by block", "welch": "Welch's test"}
+_FOUND = {"rises": "higher", "falls": "lower"}
+
+
+def answer(compared: SidesCompared) -> str:
+    """What may be said of the headline figure; and of the others where the headline shows nothing."""
+    figures = compared.of(compared.headline)
+    outcomes = [figure.outcome for figure in compared.figures]
+    if set(outcomes) == {"same"}:
+        count = words.plural(len(compared.metrics), "figure")
+        n = figures[0].found.n_a if figures[0].found else 0
+        return f"The same: {count} compared, identical in every run ({_n_text(n, n)})."
+    said = _single(compared, figures[0]) if len(figures) == 1 else _several(compared, figures)
+    different = [
+        metric
+        for metric in compared.metrics[1:]
+        if any(figure.outcome == "different" for figure in compared.of(metric))
+    ]
+    if different and not any(figure.outcome == "different" for figure in figures):
+        return f"{said} But {words.listing([_title(metric) for metric in different])} differ."
+    return said
+
+
+def limits(compared: SidesCompared) -> list[str]:
+    """What the comparison does not tell, each in a sentence."""
+    found = []
+    if not compared.sides.one_sweep:
+        found.append(
+            "The sides ran one after the other, not in turns: what changed on the host between them counts as a "
+            "difference. Two settings of one sweep (--between) do not have this doubt."
+        )
+    if compared.method == "welch":
+        found.append("The sides do not share their seeds: what other transactions would change is in the intervals.")
+    unclaimed = {figure.reason for figure in compared.figures if figure.outcome == "not_claimed" and figure.unclaimed}
+    found += [f"Rates and writes are not claimed: {reason}." for reason in sorted(filter(None, unclaimed))]
+    found.append(
+        f"The intervals of {_title(compared.headline)} hold together at 95 % for all settings; those of the other "
+        "figures, all together, at 95 % too."
+    )
+    return found
+
+
+def table(compared: SidesCompared) -> Table:
+    """Every figure that may be claimed at every matched point: both values, the change, and what may be said."""
+    several = _names_settings(compared)
+    names = (compared.sides.name_a, compared.sides.name_b)
+    columns = (
+        Column("Figure", numeric=False),
+        *((Column("Setting", numeric=False),) if several else ()),
+        *(Column(name) for name in (*names, "n")),
+        Column("Verdict", numeric=False),
+        *(Column(head) for head in ("Change (95 %)", "Detectable")),
+    )
+    rows, last = [], ""
+    for figure in compared.figures:
+        if figure.metric in _silent(compared):
+            continue
+        # A figure's name stands once, above its settings.
+        title = "" if figure.metric == last else words.title_of(figure.metric)
+        setting = (figure.match.label,) if several else ()
+        rows.append(Row((title, *setting, *_cells(figure)), "differs" if figure.outcome == "different" else ""))
+        last = figure.metric
+    return Table("figures", "Figure by figure", columns, tuple(rows), _caption(compared))
+
+
+def _caption(compared: SidesCompared) -> str:
+    """How it was compared, and of which figures nothing is claimed, and why."""
+    how = (
+        "Paired by block: both sides did the same transactions in each block, so their effect cancels."
+        if compared.method == "paired"
+        else "Welch's test: the sides did different transactions, so each stands on its own runs."
+    )
+    reasons: dict[str, list[str]] = {}
+    for figure in compared.figures:
+        if figure.outcome == "not_claimed":
+            reasons.setdefault(str(figure.reason), []).append(_title(figure.metric))
+    left = "".join(
+        f" Not claimed ({why}): {words.listing(list(dict.fromkeys(titles)))}." for why, titles in reasons.items()
+    )
+    return f"{how} n: runs of each side. Detectable: the change found in four such comparisons of five.{left}"
+
+
+def _silent(compared: SidesCompared) -> list[str]:
+    """Figures of which nothing is claimed anywhere; never the headline."""
+    return [
+        metric
+        for metric in compared.metrics[1:]
+        if {figure.outcome for figure in compared.of(metric)} == {"not_claimed"}
+    ]
+
+
+def _names_settings(compared: SidesCompared) -> bool:
+    return any(match.label for match in compared.sides.matched)
+
+
+def unmatched(compared: SidesCompared) -> list[str]:
+    """The points without a partner, and why."""
+    sides, found = compared.sides, []
+    for name, points in ((sides.name_a, sides.only_a), (sides.name_b, sides.only_b)):
+        for point in points:
+            why = "" if point.ok else f" ({point.reason or 'no run ended well'})"
+            found.append(f"only in {name}: {point.label}{why}")
+    return found
+
+
+def _single(compared: SidesCompared, figure: FigureCompared) -> str:
+    title, unit, sides = _title(figure.metric), _unit(figure.metric), compared.sides
+    if figure.found is None or figure.outcome == "not_claimed":
+        return f"No claim: {title} of {sides.name_a} and {sides.name_b} cannot be compared ({figure.reason})."
+    verdict, basis = figure.found.verdict, _basis(compared, [figure])
+    values = f"{_number(figure.found.value_a, figure.metric)} to {_number(figure.found.value_b, figure.metric)}"
+    if figure.outcome == "same":
+        return f"The same: {title} are identical in every run ({basis})."
+    if figure.outcome == "different":
+        than = f"{_FOUND[verdict.direction]} with {sides.name_b} than with {sides.name_a}"
+        return f"Different: {title} are {words.change(verdict, unit)} {than} ({values}; {basis})."
+    shown = f"{words.signed_change(verdict, unit)} from {sides.name_a} to {sides.name_b}"
+    return f"Not distinguishable: {title} change by {shown}{words.could_find(verdict, unit)} ({basis})."
+
+
+def _several(compared: SidesCompared, figures: Sequence[FigureCompared]) -> str:
+    title, sides, count = _title(compared.headline), compared.sides, len(figures)
+    different = [figure for figure in figures if figure.outcome == "different"]
+    basis, rest = _basis(compared, figures), _rest(figures)
+    if not different:
+        return f"{rest[0].upper()}{rest[1:]}: {title} of {sides.name_a} and {sides.name_b} ({basis})."
+    steps = []
+    for figure in different:
+        assert figure.found is not None
+        verdict = figure.found.verdict
+        change = f"{words.change(verdict, _unit(figure.metric))} {_FOUND[verdict.direction]}"
+        steps.append(f"{change} at {figure.match.label}")
+    where = f"all {count}" if len(different) == count else f"{len(different)} of {count}"
+    said = f"Different at {where} settings: with {sides.name_b}, {title} are {words.listing(steps)}"
+    return f"{said}{f'; {rest}' if rest else ''} ({basis})."
+
+
+_OUTCOME_WORDS = {
+    "different": "different",
+    "same": "the same",
+    "not_distinguishable": "not distinguishable",
+    "not_claimed": "not claimed",
+}
+
+
+def _rest(figures: Sequence[FigureCompared]) -> str:
+    """The settings at which nothing differs, in words."""
+    parts = []
+    for outcome in ("not_distinguishable", "same", "not_claimed"):
+        found = [figure for figure in figures if figure.outcome == outcome]
+        if not found:
+            continue
+        where = f"all {len(found)}" if len(found) == len(figures) else str(len(found))
+        why = {"not_distinguishable": _largest(found), "not_claimed": found[0].reason}.get(outcome)
+        settings = "settings" if len(found) > 1 else "setting"
+        parts.append(f"{_OUTCOME_WORDS[outcome]} at {where} {settings}{f' ({why})' if why else ''}")
+    return "; ".join(parts)
+
+
+def _largest(figures: Sequence[FigureCompared]) -> str:
+    """The change that would have been found at every one of these points."""
+    verdicts = [figure.found.verdict for figure in figures if figure.found and figure.found.verdict.detectable]
+    if not verdicts:
+        return ""
+    worst = max(verdicts, key=lambda verdict: verdict.detectable or 0.0)
+    return words.could_find(worst, _unit(figures[0].metric)).removeprefix("; ")
+
+
+def _basis(compared: SidesCompared, figures: Sequence[FigureCompared]) -> str:
+    found = [figure.found for figure in figures if figure.found]
+    n = _n_text(min(one.n_a for one in found), min(one.n_b for one in found)) if found else "n = 0"
+    if not any(figure.outcome in ("different", "not_distinguishable") for figure in figures):
+        return n
+    together = " that hold together" if len(figures) > 1 else ""
+    return f"95 % intervals{together}, {_HOW[compared.method]}, {n}"
+
+
+def _n_text(n_a: int, n_b: int) -> str:
+    return f"n = {n_a} a side" if n_a == n_b else f"n = {n_a} and {n_b}"
+
+
+def _cells(figure: FigureCompared) -> tuple[str, ...]:
+    """Both values, n, the verdict, the change, and the smallest that would have been found."""
+    verdict = _OUTCOME_WORDS[figure.outcome]
+    if figure.found is None:
+        return (words.NOTHING, words.NOTHING, "0", verdict, words.NOTHING, words.NOTHING)
+    found, metric = figure.found, figure.metric
+    n = str(found.n_a) if found.n_a == found.n_b else f"{found.n_a}, {found.n_b}"
+    change = could = words.NOTHING
+    if figure.outcome == "different":
+        change = f"{words.change(found.verdict, _unit(metric))} {_FOUND[found.verdict.direction]}"
+    elif figure.outcome == "not_distinguishable":
+        change = words.signed_change(found.verdict, _unit(metric))
+    if figure.outcome in ("different", "not_distinguishable"):
+        could = _could(found.verdict, metric) or could
+    return (_number(found.value_a, metric), _number(found.value_b, metric), n, verdict, change, could)
+
+
+def _could(verdict: Verdict, metric: str) -> str:
+    """ "1.2 %": the change that would have been found four times in five."""
+    return words.could_find(verdict, _unit(metric)).removeprefix("; ").removesuffix(" would have been found")
+
+
+def _number(value: float, metric: str) -> str:
+    return words.share(value, 2) if is_share(metric) else words.number(value, words.unit_of(metric))
+
+
+def _unit(metric: str) -> str:
+    return words.POINTS if is_share(metric) else words.unit_of(metric)
+
+
+def _title(metric: str) -> str:
+    title = words.title_of(metric)
+    return title[0].lower() + title[1:]

@@ -1,0 +1,272 @@
+"""`compare` on sweeps with a known truth: what it claims, what it must not claim, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.errors import SpecError
+from bufferlab.report.compare import SidesCompared, compare_sides
+from bufferlab.report.compare_json import as_json
+from bufferlab.report.compare_page import as_report, terminal
+from bufferlab.report.compare_sides import of_one_folder, of_two_folders
+from bufferlab.report.compare_words import answer
+from bufferlab.report.html import render_html
+from bufferlab.report.markdown import render_markdown
+from bufferlab.results.store import SweepFolder
+from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
+
+HEADLINE = "reads_per_new_order"
+TWO = (Truth("10%", 19.5), Truth("20%", 9.7))
+ONE = Sweep(truths=TWO[:1], blocks=5, noise=0.012, block_noise=0.0)
+OTHER_SEEDS = {"seed": 2, "first_seed": 5000}
+
+
+def two(tmp_path: Path, first: Sweep, second: Sweep, *, force: bool = False) -> SidesCompared:
+    sides = of_two_folders(build(tmp_path / "a", first), build(tmp_path / "b", second))
+    return compare_sides(sides, force=force)
+
+
+def scaled(sweep: Sweep, factor: float) -> Sweep:
+    return replace(
+        sweep,
+        truths=tuple(replace(truth, reads_per_new_order=factor * truth.reads_per_new_order) for truth in sweep.truths),
+    )
+
+
+def outcomes(compared: SidesCompared, metric: str = HEADLINE) -> list[str]:
+    return [figure.outcome for figure in compared.of(metric)]
+
+
+def interval(compared: SidesCompared) -> tuple[float, float, float]:
+    found = compared.of(HEADLINE)[0].found
+    assert found is not None
+    estimate = found.verdict.estimate
+    assert estimate.ci_low is not None
+    assert estimate.ci_high is not None
+    return estimate.value, estimate.ci_low, estimate.ci_high
+
+
+def test_the_same_setting_with_other_seeds_is_not_distinguishable(tmp_path: Path) -> None:
+    compared = two(tmp_path, ONE, replace(ONE, **OTHER_SEEDS))
+    assert outcomes(compared) == ["not_distinguishable"]
+    assert compared.method == "welch"
+    assert answer(compared).startswith("Not distinguishable: reads per New-Order change by −")
+    assert "would have been found" in answer(compared)
+
+
+@pytest.mark.parametrize("change", [1.05, 1.20])
+@pytest.mark.parametrize("seeds", [{}, OTHER_SEEDS])
+def test_a_planted_change_is_claimed_and_lies_in_the_interval(
+    tmp_path: Path, change: float, seeds: dict[str, int]
+) -> None:
+    compared = two(tmp_path, ONE, replace(scaled(ONE, change), **{"seed": 2, **seeds}))
+    _, low, high = interval(compared)
+    assert outcomes(compared) == ["different"]
+    assert 1 < low < change < high
+    assert compared.method == ("welch" if seeds else "paired")
+    assert "% higher with B than with A" in answer(compared)
+
+
+def test_swapped_sides_give_the_reciprocal(tmp_path: Path) -> None:
+    a, b = build(tmp_path / "a", ONE), build(tmp_path / "b", replace(scaled(ONE, 1.2), **OTHER_SEEDS))
+    value, low, high = interval(compare_sides(of_two_folders(a, b)))
+    back = interval(compare_sides(of_two_folders(b, a)))
+    assert (1 / back[0], 1 / back[2], 1 / back[1]) == pytest.approx((value, low, high))
+
+
+def test_a_folder_compared_with_itself_is_the_same_in_every_figure(tmp_path: Path) -> None:
+    sweep = build(tmp_path, Sweep())
+    compared = compare_sides(of_two_folders(sweep, sweep))
+    assert {figure.outcome for figure in compared.figures} == {"same"}
+    assert answer(compared).startswith(f"The same: {len(compared.metrics)} figures compared, identical in every run")
+    assert "A and B are the same folder." in compared.warnings
+
+
+def test_points_are_matched_by_what_was_swept_and_the_rest_is_listed(tmp_path: Path) -> None:
+    first = Sweep(truths=BUFFER_SIZE[:3], blocks=3)
+    compared = two(tmp_path, first, replace(first, truths=BUFFER_SIZE[1:4], seed=2))
+    assert [match.settings for match in compared.sides.matched] == [{"pool_size": "10%"}, {"pool_size": "20%"}]
+    assert [point.label for point in compared.sides.only_a] == ["pool_size 5%"]
+    assert [point.label for point in compared.sides.only_b] == ["pool_size 40%"]
+    assert "only in A: pool_size 5%" in on_terminal(compared)
+
+
+def test_single_points_are_compared_though_their_settings_differ(tmp_path: Path) -> None:
+    compared = two(tmp_path, ONE, replace(ONE, truths=TWO[1:], seed=2))
+    assert outcomes(compared) == ["different"]
+    assert as_json(compared)["differing_settings"] == {"pool_size": {"a": "10 %", "b": "20 %"}}
+
+
+def test_sweeps_without_a_common_point_are_refused_with_what_each_has(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        two(tmp_path, replace(ONE, truths=BUFFER_SIZE[:2]), replace(ONE, truths=BUFFER_SIZE[2:4]))
+    assert "A has pool_size 5 %; pool_size 10 %" in (caught.value.hint or "")
+
+
+def test_two_settings_of_one_sweep_are_paired_and_use_the_noise_of_all(tmp_path: Path) -> None:
+    compared = compare_sides(of_one_folder(build(tmp_path, Sweep(blocks=3)), "pool_size=10%", "pool_size=20%"))
+    found = compared.of(HEADLINE)[0].found
+    assert found is not None
+    assert compared.method == "paired"
+    assert (found.verdict.estimate.df or 0) > 2, "three pairs alone have two degrees of freedom"
+    assert outcomes(compared) == ["different"]
+    assert "lower with pool_size 20 % than with pool_size 10 %" in answer(compared)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ("pool_size", "pool_size=20%", "is not setting=value"),
+        ("page_size=4k", "page_size=8k", "page_size was not swept"),
+        ("pool_size=11%", "pool_size=20%", "no point with pool_size 11 %"),
+        ("pool_size=64MB", "pool_size=20%", "1000s"),
+        ("pool_size=10%", "pool_size=10.0%", "both sides are the same setting"),
+    ],
+)
+def test_settings_that_are_not_there_are_refused(tmp_path: Path, first: str, second: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says) as caught:
+        of_one_folder(build(tmp_path, ONE_OF_TWO), first, second)
+    assert caught.value.hint
+
+
+ONE_OF_TWO = Sweep(truths=TWO, blocks=2)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"engine": "fake"}, "the engine differs"),
+        ({"warehouses": 3, "load": 7}, "the loaded data differ in warehouses"),
+        ({"load": 7}, "no setting explains it"),
+        ({"load": 7, "versions": {"core": "0.2.0"}}, "different versions of the loader"),
+    ],
+)
+def test_what_would_mean_nothing_is_refused_unless_forced(tmp_path: Path, other: dict[str, Any], says: str) -> None:
+    with pytest.raises(SpecError, match=says) as caught:
+        two(tmp_path, ONE, replace(ONE, seed=2, **other))
+    assert caught.value.exit_code == 2
+    assert "--force" in (caught.value.hint or "")
+    compared = two(tmp_path / "forced", ONE, replace(ONE, seed=2, **other), force=True)
+    assert says in on_terminal(compared)
+    # Equal seeds mean nothing on other data.
+    assert compared.method == "welch"
+
+
+def test_another_page_size_explains_other_data(tmp_path: Path) -> None:
+    compared = two(tmp_path, ONE, replace(ONE, page_size_bytes=16384, seed=2))
+    assert not compared.forced
+    assert as_json(compared)["differing_settings"] == {"page_size": {"a": "4 KiB", "b": "16 KiB"}}
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"host": {"kernel": "6.9.1"}}, "The hosts differ: kernel 6.1.0-18-amd64 and 6.9.1."),
+        ({"versions": {"core": "0.2.0"}}, "Versions differ: core 0.1.0 and 0.2.0."),
+        ({"day": 9}, "different days (2026-01-05 and 2026-01-09)"),
+        ({"transactions": 5000}, "11,500 and 5,000 transactions"),
+        ({"io_mode": "buffered", "page_size_bytes": 8192}, "More than one setting differs"),
+        ({"database_bytes": 340 * 1024**2}, "Asked alike, run differently: pool_size was 17 MiB and 34 MiB"),
+    ],
+)
+def test_what_a_reader_must_know_is_warned_of(tmp_path: Path, other: dict[str, Any], says: str) -> None:
+    compared = two(tmp_path, ONE, replace(ONE, seed=2, **other))
+    assert any(says in warning for warning in compared.warnings), compared.warnings
+
+
+def test_sweeps_of_one_kind_on_one_day_warn_of_nothing(tmp_path: Path) -> None:
+    assert two(tmp_path, ONE, replace(ONE, seed=2)).warnings == ()
+
+
+def test_throughput_and_writes_of_short_windows_are_not_claimed(tmp_path: Path) -> None:
+    slow = Sweep(truths=TWO[:1], blocks=5, throughput_noise=0.001)
+    compared = two(tmp_path, slow, replace(scaled(slow, 3.0), seed=2))
+    assert outcomes(compared, "transactions_per_s") == ["not_claimed"]
+    assert "needs 60 s" in (compared.of("transactions_per_s")[0].reason or "")
+
+
+def test_throughput_of_long_windows_is_claimed(tmp_path: Path) -> None:
+    slow = Sweep(truths=TWO[:1], blocks=5, throughput_noise=0.001, transactions=90_000)
+    compared = two(tmp_path, slow, replace(scaled(slow, 3.0), seed=2))
+    assert outcomes(compared, "transactions_per_s") == ["different"]
+
+
+def test_one_run_a_side_claims_nothing_and_says_why(tmp_path: Path) -> None:
+    single = replace(ONE, blocks=1)
+    compared = two(tmp_path, single, replace(scaled(single, 2.0), seed=2))
+    assert outcomes(compared) == ["not_claimed"]
+    assert answer(compared).startswith("No claim: ")
+    assert "interval" not in answer(compared)
+
+
+def test_failed_runs_are_left_out_and_a_point_without_any_has_no_partner(tmp_path: Path) -> None:
+    broken = Sweep(truths=TWO, blocks=3, statuses={(1, block): ("failed", "no space") for block in range(3)}, seed=2)
+    compared = two(tmp_path, Sweep(truths=TWO, blocks=3), broken)
+    assert len(compared.sides.matched) == 1
+    assert "only in B: pool_size 20% (no space)" in on_terminal(compared)
+
+
+def test_the_headline_is_one_family_of_claims_and_all_other_figures_another(tmp_path: Path) -> None:
+    compared = two(tmp_path, Sweep(), Sweep(seed=2))
+    assert all(figure.level == pytest.approx(0.95 ** (1 / 5)) for figure in compared.of(HEADLINE))
+    claimable = [metric for metric in compared.metrics[1:] if not compared.of(metric)[0].unclaimed]
+    assert len(claimable) > 2
+    for metric in claimable:
+        assert compared.of(metric)[0].level == pytest.approx(0.95 ** (1 / (5 * len(claimable))))
+
+
+def test_null_comparisons_of_whole_sweeps_claim_a_difference_in_at_most_one_of_twelve(tmp_path: Path) -> None:
+    sweep = Sweep(blocks=3, truths=BUFFER_SIZE[:3])
+    false = 0
+    for trial in range(12):
+        compared = two(
+            tmp_path / str(trial),
+            replace(sweep, seed=100 + trial),
+            replace(sweep, seed=200 + trial, first_seed=5000),
+        )
+        false += "different" in outcomes(compared)
+    assert false <= 1
+
+
+def test_the_object_for_programs_holds_every_figure_unrounded(tmp_path: Path) -> None:
+    compared = two(tmp_path, Sweep(truths=TWO), scaled(Sweep(truths=TWO, seed=2), 1.2))
+    document = as_json(compared)
+    assert document["comparison_version"] == 1
+    assert document["method"] == "paired"
+    assert [point["settings"] for point in document["points"]] == [{"pool_size": "10%"}, {"pool_size": "20%"}]
+    figure = document["points"][0]["figures"][0]
+    assert figure["metric"] == HEADLINE
+    assert figure["ci_low"] < 1.2 < figure["ci_high"]
+    assert figure["value"] == pytest.approx(figure["b"] / figure["a"])
+    assert figure["outcome"] == "different"
+
+
+def test_every_format_begins_with_the_answer_and_holds_no_foreign_markup(tmp_path: Path) -> None:
+    compared = two(tmp_path, replace(ONE, experiment="x<script>y"), replace(ONE, seed=2, experiment="x<script>y"))
+    report = as_report(compared)
+    page, text = render_html(report), render_markdown(report)
+    assert report.answer.split(" (")[0] in page.replace("\u00a0", " ")
+    assert report.answer.split(":")[0] in text
+    assert "<script>" not in page
+    assert on_terminal(compared).startswith(report.answer[:60])
+
+
+def on_terminal(compared: SidesCompared) -> str:
+    from rich.console import Console
+
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(terminal(compared))
+    return console.export_text()
+
+
+def test_a_folder_without_todays_optional_fields_is_read(tmp_path: Path) -> None:
+    """The first format had no `load` and no `phases`; a missing load setting is at its default."""
+    old: SweepFolder = build(tmp_path / "old", ONE)
+    assert all("rate" not in record.run["knobs_asked"] for record in old.runs())
+    compared = compare_sides(of_two_folders(old, build(tmp_path / "new", replace(ONE, seed=2))))
+    assert as_json(compared)["differing_settings"] == {}
