@@ -55,7 +55,7 @@ def snapshot(name: str, text: str) -> None:
     assert text == file.read_text(), f"{file.name} differs; UPDATE_SNAPSHOTS=1 if it was meant to"
 
 
-@pytest.mark.parametrize("command", ["", "run", "list", "doctor", "report"])
+@pytest.mark.parametrize("command", ["", "run", "list", "doctor", "report", "compare"])
 def test_help_reads_as_it_should(bench: Bench, command: str) -> None:
     ended = bench.bufferlab(*command.split(), "--help")
     assert ended.code == 0
