@@ -11,6 +11,7 @@ use bufferlab_load::sqlite::job::{Limit, Pace, PhaseJob, Run, ScriptJob, Spacing
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::Load;
 use bufferlab_model::PageSize;
+use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsPopulation, Layout};
 use bufferlab_workload::tpcc::TpccConfig;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -55,6 +56,49 @@ impl Tpcc {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct HotRows {
+    rows: u32,
+    /// Decides the loaded rows; a run takes them as they are.
+    #[serde(rename = "load_seed")]
+    _load_seed: u64,
+    seed: u64,
+    hot_rows: u32,
+    layout: String,
+    zipf: f64,
+    update_percent: u32,
+}
+
+impl HotRows {
+    fn typed(&self) -> PyResult<HotRowsConfig> {
+        let config = HotRowsConfig {
+            rows: self.rows,
+            run_seed: self.seed,
+            hot_rows: self.hot_rows,
+            layout: choice("layout", &self.layout, Layout::from_name(&self.layout))?,
+            zipf: self.zipf,
+            update_percent: self.update_percent,
+        };
+        config.check().map_err(|error| unusable(error.to_string(), "workload"))?;
+        Ok(config)
+    }
+}
+
+/// What decides the data of the hot-row workload.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HotRowsTable {
+    rows: u32,
+    load_seed: u64,
+}
+
+impl HotRowsTable {
+    fn typed(&self) -> PyResult<HotRowsPopulation> {
+        HotRowsPopulation::new(self.rows, self.load_seed).map_err(|error| unusable(error.to_string(), "workload"))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Script {
     source: String,
     text: String,
@@ -79,6 +123,7 @@ impl Script {
 #[serde(tag = "name", rename_all = "snake_case")]
 enum Workload {
     Tpcc(Tpcc),
+    HotRows(HotRows),
     Script(Script),
 }
 
@@ -86,6 +131,7 @@ impl Workload {
     fn seed(&self) -> u64 {
         match self {
             Workload::Tpcc(tpcc) => tpcc.seed,
+            Workload::HotRows(hot_rows) => hot_rows.seed,
             Workload::Script(script) => script.seed,
         }
     }
@@ -93,6 +139,7 @@ impl Workload {
     fn typed(&self) -> PyResult<WorkloadJob> {
         match self {
             Workload::Tpcc(tpcc) => Ok(WorkloadJob::Tpcc(tpcc.typed()?)),
+            Workload::HotRows(hot_rows) => Ok(WorkloadJob::HotRows(hot_rows.typed()?)),
             Workload::Script(script) => Ok(WorkloadJob::Script(script.typed())),
         }
     }
@@ -103,12 +150,14 @@ impl Workload {
 #[serde(tag = "name", rename_all = "snake_case")]
 enum LoadWorkload {
     Tpcc(Tpcc),
+    HotRows(HotRowsTable),
 }
 
 impl LoadWorkload {
     fn typed(&self) -> PyResult<Data> {
         match self {
             LoadWorkload::Tpcc(tpcc) => Ok(Data::Tpcc(tpcc.typed()?)),
+            LoadWorkload::HotRows(table) => Ok(Data::HotRows(table.typed()?)),
         }
     }
 }

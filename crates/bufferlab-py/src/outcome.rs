@@ -57,6 +57,11 @@ struct Clock {
 #[serde(untagged)]
 enum Drawn {
     Tpcc(TpccDrawn),
+    HotRows {
+        hot_rows: u32,
+        /// Not counted here: the shape of the database and the model say how many to expect.
+        distinct_leaf_pages: Option<u64>,
+    },
 }
 
 /// TPC-C's constants, and how often each choice came up.
@@ -132,6 +137,9 @@ impl From<Finished> for RunOutcome {
         };
         let (drawn, delivered_orders) = match finished.findings {
             Findings::None => (None, Vec::new()),
+            Findings::HotRows { hot_rows } => {
+                (Some(Drawn::HotRows { hot_rows, distinct_leaf_pages: None }), Vec::new())
+            }
             Findings::Tpcc { constants, inputs, delivered_orders } => {
                 (Some(Drawn::Tpcc(TpccDrawn::new(&constants, &inputs))), delivered_orders)
             }

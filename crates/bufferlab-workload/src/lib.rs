@@ -4,6 +4,8 @@
 //! and clients live with the engines; [`random`] is shared by all.
 
 pub mod client;
+pub mod hot_rows;
+pub mod permutation;
 pub mod population;
 pub mod random;
 pub mod tpcc;

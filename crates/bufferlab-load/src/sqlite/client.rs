@@ -99,6 +99,11 @@ impl Client for SqliteClient {
     }
 
     fn rollback(&mut self) -> Result<(), ClientError> {
+        // Statements of their own have nothing to roll back, and some errors have made SQLite do it already.
+        // SAFETY: the connection is open (the engine outlives the client).
+        if unsafe { ffi::sqlite3_get_autocommit(self.handle) } != 0 {
+            return Ok(());
+        }
         self.rollback.run(|_| {}).map_err(|error| client_error("rollback", error))
     }
 

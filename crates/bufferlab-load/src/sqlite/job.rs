@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bufferlab_workload::hot_rows::HotRowsConfig;
 use bufferlab_workload::tpcc::TpccConfig;
 
 use super::knobs::SqliteKnobs;
@@ -42,6 +43,8 @@ pub struct Run {
 pub enum WorkloadJob {
     /// TPC-C.
     Tpcc(TpccConfig),
+    /// Selects of hot rows.
+    HotRows(HotRowsConfig),
     /// A user's own script.
     Script(ScriptJob),
 }

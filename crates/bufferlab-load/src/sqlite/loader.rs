@@ -53,7 +53,8 @@ pub struct LoadProgress {
 
 /// Blocks a generator may be ahead of the writer.
 const BLOCKS_AHEAD: usize = 4;
-/// The load's own cache; large enough that index building sorts in memory at small scales.
+/// The load's own cache, and the memory that building an index may sort in: more than that is merged from files in
+/// the system's directory for temporary files.
 const CACHE_KIB: i64 = 256 * 1024;
 
 /// Loads a database.
@@ -109,7 +110,7 @@ fn split_schema(schema: &str) -> (String, String) {
 fn prepare_for_load(connection: &Connection, page_size: PageSize, tables_sql: &str) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "PRAGMA page_size={};PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;PRAGMA locking_mode=EXCLUSIVE;\
-         PRAGMA cache_size=-{CACHE_KIB};PRAGMA temp_store=MEMORY;PRAGMA foreign_keys=OFF;{tables_sql}",
+         PRAGMA cache_size=-{CACHE_KIB};PRAGMA temp_store=FILE;PRAGMA foreign_keys=OFF;{tables_sql}",
         page_size.bytes()
     ))
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bufferlab_probe::{CpuProbe, DeviceProbe, DriverThread, MemoryProbe, ProcessProbe, Reading, clock};
 use bufferlab_workload::client::ClientError;
+use bufferlab_workload::hot_rows::HotRowsDriver;
 use bufferlab_workload::tpcc::TpccDriver;
 
 use super::client::SqliteClient;
@@ -79,6 +80,12 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         WorkloadJob::Tpcc(config) => {
             let workload = TpccDriver::new(*config, 0, 1).map_err(|error| {
                 Failure::new(FailureKind::Usage, error.to_string(), "workload", "choose another number of warehouses")
+            })?;
+            run_workload(job, workload, sink, cancelled)
+        }
+        WorkloadJob::HotRows(config) => {
+            let workload = HotRowsDriver::new(config).map_err(|error| {
+                Failure::new(FailureKind::Usage, error.to_string(), "workload", "see `bufferlab list workloads`")
             })?;
             run_workload(job, workload, sink, cancelled)
         }

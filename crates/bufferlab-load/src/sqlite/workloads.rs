@@ -1,6 +1,7 @@
 //! How each workload runs on SQLite: its statements, what fills the pool, and what it has to tell at the end.
 
 use bufferlab_workload::client::Workload;
+use bufferlab_workload::hot_rows::{self, HotRowsDriver};
 use bufferlab_workload::tpcc::random::NuRandConstants;
 use bufferlab_workload::tpcc::statements::STATEMENTS;
 use bufferlab_workload::tpcc::{InputCounts, TpccDriver};
@@ -41,6 +42,11 @@ pub enum Findings {
         /// Orders delivered since the load: (warehouse, district, orders), for consistency condition 11.
         delivered_orders: Vec<(u32, u32, u64)>,
     },
+    /// The hot rows that were chosen.
+    HotRows {
+        /// How many.
+        hot_rows: u32,
+    },
 }
 
 impl SqliteWorkload for TpccDriver {
@@ -60,5 +66,16 @@ impl SqliteWorkload for TpccDriver {
             inputs: *self.input_counts(),
             delivered_orders: by_district.map(|(&orders, at)| (at / 10 + 1, at % 10 + 1, orders)).collect(),
         }
+    }
+}
+
+impl SqliteWorkload for HotRowsDriver {
+    fn statements(&self) -> Result<Statements, Failure> {
+        let text = include_str!("../../dialects/sqlite/hot_rows/statements.sql");
+        Statements::from_file("dialects/sqlite/hot_rows/statements.sql", text, hot_rows::STATEMENTS)
+    }
+
+    fn findings(&self) -> Findings {
+        Findings::HotRows { hot_rows: self.hot_set().len() }
     }
 }

@@ -13,6 +13,11 @@ fn add(hash: u64, bytes: &[u8]) -> u64 {
 /// Checksum of one partition's rows.
 pub fn partition(partition: &Partition, config: &TpccConfig, block: &mut RowBlock) -> u64 {
     generate(partition, config, block);
+    rows(block)
+}
+
+/// Checksum of a block's rows.
+pub fn rows(block: &RowBlock) -> u64 {
     let cells = (0..block.rows()).flat_map(|row| (0..block.columns()).map(move |column| (row, column)));
     cells.fold(FNV_OFFSET, |hash, (row, column)| match block.value(row, column) {
         Value::Null => add(hash, &[0]),

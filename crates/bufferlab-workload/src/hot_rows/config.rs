@@ -1,0 +1,100 @@
+//! Scale, seeds and shape of a hot-row run, checked once so that nothing later need check.
+
+/// Most rows accepted: 20 GB of data, and every id fits 32 bits.
+pub const MAX_ROWS: u32 = 100_000_000;
+/// Steepest exponent accepted: beyond it nearly every read is of the first three rows.
+const MAX_ZIPF: f64 = 3.0;
+
+/// Where the hot rows lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Anywhere in the table.
+    Scattered,
+    /// Neighbours in key order, as if the table had been loaded with keys re-assigned to its hot rows. Because the rows
+    /// are exchangeable (their contents are random), choosing neighbours is the same and needs no other table.
+    Clustered,
+}
+
+impl Layout {
+    /// The layout of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "scattered" => Some(Layout::Scattered),
+            "clustered" => Some(Layout::Clustered),
+            _ => None,
+        }
+    }
+}
+
+/// What one run reads of which table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HotRowsConfig {
+    /// Rows of the table; ids are 1 to this.
+    pub rows: u32,
+    /// Seed of the hot set and of every choice of the run.
+    pub run_seed: u64,
+    /// Rows that are read.
+    pub hot_rows: u32,
+    /// Where they lie.
+    pub layout: Layout,
+    /// Exponent of Zipf's law over their ranks; zero reads each as often.
+    pub zipf: f64,
+    /// Of a hundred transactions, those that update in place of reading.
+    pub update_percent: u32,
+}
+
+/// A configuration that cannot be loaded or run.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum HotRowsConfigError {
+    /// The scale is out of range.
+    #[error("rows = {rows} is not between 1 and {MAX_ROWS}")]
+    Rows {
+        /// The rows asked for.
+        rows: u32,
+    },
+    /// More hot rows than rows, or none.
+    #[error("hot_rows = {hot_rows} is not between 1 and the table's {rows} rows")]
+    HotRows {
+        /// The hot rows asked for.
+        hot_rows: u32,
+        /// The table's rows.
+        rows: u32,
+    },
+    /// The exponent is out of range.
+    #[error("zipf = {zipf} is not between 0 and {MAX_ZIPF}")]
+    Zipf {
+        /// The exponent asked for.
+        zipf: f64,
+    },
+    /// The share is no percentage.
+    #[error("update_percent = {update_percent} is not between 0 and 100")]
+    UpdatePercent {
+        /// The share asked for.
+        update_percent: u32,
+    },
+}
+
+impl HotRowsConfig {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// The first that is not kept.
+    pub fn check(&self) -> Result<(), HotRowsConfigError> {
+        let HotRowsConfig { rows, hot_rows, zipf, update_percent, .. } = *self;
+        if !(1..=MAX_ROWS).contains(&rows) {
+            return Err(HotRowsConfigError::Rows { rows });
+        }
+        if !(1..=rows).contains(&hot_rows) {
+            return Err(HotRowsConfigError::HotRows { hot_rows, rows });
+        }
+        // Not a number is in no range.
+        if !(0.0..=MAX_ZIPF).contains(&zipf) {
+            return Err(HotRowsConfigError::Zipf { zipf });
+        }
+        if update_percent > 100 {
+            return Err(HotRowsConfigError::UpdatePercent { update_percent });
+        }
+        Ok(())
+    }
+}

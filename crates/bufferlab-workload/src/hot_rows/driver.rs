@@ -1,0 +1,130 @@
+//! The stream of transactions: a select, or now and then an update, of one hot row by its id.
+//!
+//! One terminal, one statement a transaction, no BEGIN and no COMMIT, as sysbench's oltp_point_select has it.
+
+use super::config::{HotRowsConfig, HotRowsConfigError};
+use super::digits::{C_GROUPS, Digits};
+use super::hot_set::HotSet;
+use super::statements::{READ_C, UPDATE_C};
+use crate::client::{Batch, Client, ClientError, Outcome, Planned, Value, Workload};
+use crate::permutation::Permutation;
+use crate::random::Random;
+use crate::zipf::Zipf;
+
+/// The transaction types, by the indices of [`Planned::transaction_type`].
+pub const TRANSACTION_TYPES: [&str; 2] = ["select", "update"];
+const SELECT: usize = 0;
+const UPDATE: usize = 1;
+
+/// Rows read in one piece of the first pass: a few milliseconds, so that a sampler is answered meanwhile.
+const ROWS_PER_PIECE: u32 = 64;
+
+/// The hot rows for one connection.
+#[derive(Debug)]
+pub struct HotRowsDriver {
+    hot: HotSet,
+    ranks: Zipf,
+    update_percent: u32,
+    random: Random,
+    /// The order of the first pass, and how much of it is done.
+    first_pass: Permutation,
+    passed: u32,
+    planned: Option<(usize, u32)>,
+    digits: Digits,
+    batch: Batch,
+}
+
+impl HotRowsDriver {
+    /// A driver that has read nothing yet.
+    ///
+    /// # Errors
+    /// [`HotRowsConfigError`] when a bound is not kept.
+    pub fn new(config: &HotRowsConfig) -> Result<Self, HotRowsConfigError> {
+        config.check()?;
+        let mut pass = Random::stream(config.run_seed, "hot rows' first pass", &[]);
+        Ok(HotRowsDriver {
+            hot: HotSet::new(config),
+            ranks: Zipf::new(config.hot_rows.into(), config.zipf),
+            update_percent: config.update_percent,
+            random: Random::stream(config.run_seed, "hot rows driver", &[]),
+            first_pass: Permutation::new(config.hot_rows.into(), &mut pass),
+            passed: 0,
+            planned: None,
+            digits: Digits::default(),
+            batch: Batch::default(),
+        })
+    }
+
+    /// The hot rows.
+    #[must_use]
+    pub fn hot_set(&self) -> &HotSet {
+        &self.hot
+    }
+
+    /// The planned transaction: its type and the id it is for.
+    #[must_use]
+    pub fn planned(&self) -> Option<(usize, u32)> {
+        self.planned
+    }
+}
+
+impl Workload for HotRowsDriver {
+    fn transaction_types(&self) -> Vec<String> {
+        TRANSACTION_TYPES.map(str::to_owned).to_vec()
+    }
+
+    fn terminals(&self) -> usize {
+        1
+    }
+
+    fn plan(&mut self) -> Planned {
+        let transaction_type = if self.random.percent(self.update_percent) { UPDATE } else { SELECT };
+        let rank = self.ranks.draw(&mut self.random) as u32 - 1;
+        self.planned = Some((transaction_type, self.hot.id(rank)));
+        if transaction_type == UPDATE {
+            self.digits.groups(&mut self.random, C_GROUPS);
+        }
+        Planned { transaction_type, terminal: 0 }
+    }
+
+    /// # Panics
+    /// When nothing was planned.
+    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+        let (transaction_type, id) = self.planned.expect("a transaction is planned before it is executed");
+        self.batch.clear();
+        if transaction_type == UPDATE {
+            self.batch.call(UPDATE_C, &[Value::Text(self.digits.text(C_GROUPS)), id.into()]);
+            client.execute(&mut self.batch)?;
+            expect_one("updated", self.batch.affected(0), id)?;
+        } else {
+            self.batch.call(READ_C, &[id.into()]);
+            client.execute(&mut self.batch)?;
+            expect_one("read", self.batch.rows(0) as u64, id)?;
+        }
+        Ok(Outcome::Committed)
+    }
+
+    /// Reads each hot row once, in an order that has nothing to do with its rank or its place.
+    fn prefill_step<C: Client>(&mut self, client: &mut C) -> Result<bool, ClientError> {
+        let end = self.hot.len().min(self.passed + ROWS_PER_PIECE);
+        self.batch.clear();
+        for place in self.passed..end {
+            let rank = self.first_pass.at(place.into()) as u32;
+            self.batch.call(READ_C, &[self.hot.id(rank).into()]);
+        }
+        client.execute(&mut self.batch)?;
+        for (call, place) in (self.passed..end).enumerate() {
+            let rank = self.first_pass.at(place.into()) as u32;
+            expect_one("read", self.batch.rows(call) as u64, self.hot.id(rank))?;
+        }
+        self.passed = end;
+        Ok(end < self.hot.len())
+    }
+}
+
+fn expect_one(action: &str, rows: u64, id: u32) -> Result<(), ClientError> {
+    if rows == 1 {
+        return Ok(());
+    }
+    Err(ClientError::Data { message: format!("{action} {rows} rows of the id {id}, not 1") })
+}

@@ -1,0 +1,64 @@
+//! The rows of sysbench's table: id, a random k of 1 to the number of rows, and two texts of digits.
+//!
+//! Every partition has a stream of its own, named by its first row, so rows do not depend on threads or on order.
+
+use super::config::{HotRowsConfigError, MAX_ROWS};
+use super::digits::{C_GROUPS, Digits, PAD_GROUPS};
+use crate::population::{LoadedTable, Population, RowBlock};
+use crate::random::Random;
+
+/// Name of the table.
+pub const TABLE: &str = "sbtest1";
+
+const TABLES: [LoadedTable; 1] = [LoadedTable { name: TABLE, columns: 4 }];
+
+/// Rows of one partition: about a megabyte, so that any table is generated in bounded memory.
+const ROWS_PER_PARTITION: u32 = 5_000;
+
+/// The table of one scale and load seed.
+#[derive(Clone, Copy, Debug)]
+pub struct HotRowsPopulation {
+    rows: u32,
+    load_seed: u64,
+}
+
+impl HotRowsPopulation {
+    /// A table of so many rows.
+    ///
+    /// # Errors
+    /// [`HotRowsConfigError::Rows`] when there are none or too many.
+    pub fn new(rows: u32, load_seed: u64) -> Result<Self, HotRowsConfigError> {
+        if !(1..=MAX_ROWS).contains(&rows) {
+            return Err(HotRowsConfigError::Rows { rows });
+        }
+        Ok(HotRowsPopulation { rows, load_seed })
+    }
+}
+
+impl Population for HotRowsPopulation {
+    fn tables(&self) -> Vec<LoadedTable> {
+        TABLES.to_vec()
+    }
+
+    fn partitions(&self) -> usize {
+        self.rows.div_ceil(ROWS_PER_PARTITION) as usize
+    }
+
+    fn expected_rows(&self) -> u64 {
+        self.rows.into()
+    }
+
+    fn generate(&self, partition: usize, block: &mut RowBlock) {
+        let first = partition as u32 * ROWS_PER_PARTITION + 1;
+        let last = self.rows.min(first + ROWS_PER_PARTITION - 1);
+        let mut random = Random::stream(self.load_seed, TABLE, &[u64::from(first)]);
+        let mut digits = Digits::default();
+        block.reset(0, TABLES[0].columns);
+        for id in first..=last {
+            block.int(id);
+            block.int(random.between(1, self.rows));
+            block.text(digits.groups(&mut random, C_GROUPS));
+            block.text(digits.groups(&mut random, PAD_GROUPS));
+        }
+    }
+}
