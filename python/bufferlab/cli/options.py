@@ -16,25 +16,25 @@ def common(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
 
 
-class KnobValue(click.ParamType[tuple[str, str]]):
-    """knob=value."""
+class SettingValue(click.ParamType[tuple[str, str]]):
+    """setting=value."""
 
-    name = "knob=value"
+    name = "setting=value"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """Split at the first equals sign."""
         if isinstance(value, tuple):
             return value
-        knob, equals, text = str(value).partition("=")
-        if not equals or not knob.strip() or not text.strip():
-            self.fail(f'"{value}" is not knob=value, such as io_mode=buffered', param, ctx)
-        return knob.strip(), text.strip()
+        setting, equals, text = str(value).partition("=")
+        if not equals or not setting.strip() or not text.strip():
+            self.fail(f'"{value}" is not setting=value, such as io_mode=buffered', param, ctx)
+        return setting.strip(), text.strip()
 
 
-class KnobValues(click.ParamType[tuple[str, tuple[str, ...]]]):
-    """knob=a,b,c."""
+class SettingValues(click.ParamType[tuple[str, tuple[str, ...]]]):
+    """setting=a,b,c."""
 
-    name = "knob=a,b,c"
+    name = "setting=a,b,c"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -42,8 +42,8 @@ class KnobValues(click.ParamType[tuple[str, tuple[str, ...]]]):
         """Split at the first equals sign, then at commas."""
         if isinstance(value, tuple):
             return value
-        knob, text = KnobValue().convert(value, param, ctx)
+        setting, text = SettingValue().convert(value, param, ctx)
         values = tuple(part.strip() for part in text.split(",") if part.strip())
         if not values:
-            self.fail(f'"{value}" is not knob=a,b,c, such as pool_size=5%,20%', param, ctx)
-        return knob, values
+            self.fail(f'"{value}" is not setting=a,b,c, such as pool_size=5%,20%', param, ctx)
+        return setting, values

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bufferlab.cli.output import columns, print_json
 from bufferlab.execute.sweep import prepare_estimate
+from bufferlab.knob import KnobKind
 from bufferlab.plan import Estimate, Plan
+from bufferlab.plan.facts import workload_of
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes, format_duration
 
@@ -21,6 +23,8 @@ def show_plan(experiment: Experiment, as_json: bool) -> None:
 def _text(plan: Plan, cost: Estimate) -> str:
     experiment = plan.experiment
     parameters = ", ".join(f"{name} {value}" for name, value in experiment.workload.parameters.items())
+    if experiment.workload.script:
+        parameters = f"{experiment.workload.script.source}, {parameters}"
     window = (
         f"{experiment.measure.transactions:,} transactions"
         if experiment.measure.transactions
@@ -28,22 +32,39 @@ def _text(plan: Plan, cost: Estimate) -> str:
     )
     head = [
         f"{experiment.name} ({experiment.profile}): {experiment.question}",
-        f"engine {experiment.engine}, workload {experiment.workload.name} ({parameters})",
+        f"engine {experiment.engine}, workload {experiment.workload.name} ({parameters}), {_load(plan)}",
         f"{len(plan.points)} points x {experiment.design.repetitions} repetitions = {len(plan.runs)} runs, "
         f"each measuring {window}; seed {experiment.design.seed}",
+        *(
+            f"then phase {phase.name}: {phase.transactions:,} transactions of {phase.script.source}, "
+            f"at most {format_duration(phase.max_duration)}"
+            for phase in experiment.phases
+        ),
         f"the database is estimated at {format_bytes(plan.database_bytes)}; shares of it are resolved after the load",
     ]
     return "\n\n".join(["\n".join(head), _points(plan), _order(plan), _cost(cost)])
 
 
+def _load(plan: Plan) -> str:
+    """How transactions arrive, over all points."""
+    modes = {point.load["mode"] for point in plan.points}
+    if modes == {"closed"}:
+        return "closed loop"
+    knobs = plan.experiment.knobs
+    how = ", ".join(f"{name} {knobs[name]}" for name in ("rate", "arrivals", "patience") if name in knobs)
+    return f"{'open' if modes == {'open'} else 'open and closed'} loop ({how})"
+
+
 def _points(plan: Plan) -> str:
     names = list(plan.experiment.sweep)
+    shares = [knob for knob in workload_of(plan.experiment).parameters if knob.kind is KnobKind.COUNT_OR_SHARE]
     rows = []
     for point in plan.points:
         native = point.native_knobs.get("pool_size_bytes")
         pool = f"about {format_bytes(int(native))} of frames" if native is not None else ""
-        rows.append([str(point.index + 1), *(point.swept[name] for name in names), pool])
-    return columns(["point", *names, "pool"], rows)
+        counts = [f"about {point.workload[knob.native_name]:,}" for knob in shares]
+        rows.append([str(point.index + 1), *(point.swept[name] for name in names), pool, *counts])
+    return columns(["point", *names, "pool", *(f"{knob.name}, as a number" for knob in shares)], rows)
 
 
 def _order(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""`bufferlab run`: an experiment on an engine, from its TOML to the answer."""
+"""`bufferlab run`: an experiment (or a script) on an engine, from its file to the answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import KnobValue, KnobValues, common
+from bufferlab.cli.options import SettingValue, SettingValues, common
 from bufferlab.cli.output import say
 from bufferlab.errors import EXIT_INTERRUPTED_INT, EXIT_INTERRUPTED_TERM, SpecError
 from bufferlab.spec import Experiment, Overrides, load
@@ -19,12 +19,12 @@ _DEFAULT_OUT = Path("runs")
 @click.command("run")
 @click.argument("experiment", required=False)
 @click.option("--engine", help="Use another engine than the experiment's.")
-@click.option("--set", "set_knobs", type=KnobValue(), multiple=True, help="Set a knob for all points. Repeatable.")
-@click.option("--sweep", type=KnobValues(), multiple=True, help="Sweep a knob over these values. Repeatable.")
+@click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set anything for all points. Repeatable.")
+@click.option("--sweep", type=SettingValues(), multiple=True, help="Sweep anything over these values. Repeatable.")
 @click.option("--repetitions", type=int, metavar="N", help="Runs per point; more make the intervals narrower.")
 @click.option("--transactions", type=int, metavar="N", help="Measure this many transactions per run (the rule).")
 @click.option("--duration", metavar="TIME", help='Measure for a time instead, such as "60s" or "10min".')
-@click.option("--warehouses", type=int, metavar="N", help="Scale of the data: about 75 MB each.")
+@click.option("--warehouses", type=int, metavar="N", help="Scale of TPC-C's data: about 75 MB each.")
 @click.option("--connections", type=int, metavar="N", help="Connections that share the terminals (SQLite: 1).")
 @click.option("--seed", type=int, metavar="N", help="Another order of runs and other transactions; the same data.")
 @click.option("--quick", "profile", flag_value="quick", help="A look, in seconds; differences may stay unresolved.")
@@ -66,16 +66,22 @@ def command(
     as_json: bool,
     debug: bool,
 ) -> int:
-    """Measure: run EXPERIMENT (a built-in name, or the path of a TOML) and answer its question.
+    """Measure: run EXPERIMENT (a built-in name, the path of a TOML, or that of a script ending in
+    .sql) and answer its question.
 
     Results go to a new sweep folder; loaded databases are kept in $BUFFERLAB_CACHE (default:
     ~/.cache/bufferlab) for the next time. Ctrl-C ends cleanly: what was measured is kept, and
     --resume does the rest.
 
+    Every setting that `bufferlab list` shows can be set and swept: of the engine, the workload
+    and the load (how transactions arrive).
+
     \b
       bufferlab run buffer-size                      about five minutes
       bufferlab run buffer-size --quick              seconds
       bufferlab run buffer-size --set page_size=8k --sweep pool_size=16MiB,64MiB
+      bufferlab run buffer-size --set pool_size=20% --sweep rate=500,1000,2000
+      bufferlab run my.sql                           your own statements (docs/scripts.md)
       bufferlab run --resume runs/buffer-size-20260101-120000
     """
     overrides = Overrides(
