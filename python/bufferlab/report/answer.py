@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from bufferlab.report import words
-from bufferlab.report.analysis import HEADLINE, LONG_WINDOW_SECONDS, Analysis, Group, PointRuns, is_size
+from bufferlab.report.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns, is_size
 from bufferlab.report.model import Banner
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.stats.verdict import SweepVerdict
@@ -21,8 +21,9 @@ LOG_SHARE_WORTH_SAYING = 0.005
 _KNOB_WORDS = {"pool_size": "the buffer pool", "page_size": "the page"}
 
 
-def answer(analysis: Analysis, metric: str = HEADLINE) -> str:
+def answer(analysis: Analysis, metric: str | None = None) -> str:
     """What the sweep found about its headline metric, in one sentence (one per group of points)."""
+    metric = metric or analysis.headline
     told = [sentence for group in analysis.groups if (sentence := _of_group(analysis, group, metric))]
     if told:
         return " ".join(told)
@@ -30,8 +31,9 @@ def answer(analysis: Analysis, metric: str = HEADLINE) -> str:
     return f"No run gave a figure for {_title(metric)}" + (f": {reasons[0]}." if reasons else ".")
 
 
-def limits(analysis: Analysis, metric: str = HEADLINE) -> list[str]:
+def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     """What the answer does not tell, each in a sentence."""
+    metric = metric or analysis.headline
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), *_settings(analysis)]
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
     found += ["One host, one device, one engine build: ratios travel better than absolute numbers."]
@@ -182,9 +184,7 @@ def _uneven(analysis: Analysis, metric: str) -> str | None:
         return None
     point = next(point for point in analysis.points if point.index == fit.points[fit.spread.place])
     seen = f"Runs at {analysis.short_label(point)} scatter more than the rest (p = {fit.spread.p_value:.2g})"
-    if fit.pooled:
-        return f"{seen}: pooled intervals are too narrow there, too wide elsewhere; four runs a point would mend it."
-    return f"{seen}, so each interval of {_title(metric)} stands on its own point's runs alone and is wider."
+    return f"{seen}; each interval leans on its own runs, so those of {_title(metric)} are wider there."
 
 
 def _long_window(analysis: Analysis) -> str | None:
@@ -217,5 +217,5 @@ def _settings(analysis: Analysis) -> list[str]:
 
 def _served_by_log(run: MeasuredRun) -> float:
     """The share of the demand misses that no read of the database file answered (reads by checkpoints do not count)."""
-    misses, reads = run.figures["misses_per_new_order"].value, run.figures["reads_per_new_order"].value
+    misses, reads = run.figures["misses_per_transaction"].value, run.figures["reads_per_transaction"].value
     return max(0.0, 1 - reads / misses) if misses and reads is not None else 0.0

@@ -1,0 +1,101 @@
+"""Which points may be the best: a set that holds the best one with the stated confidence, not a single winner.
+
+Hsu's multiple comparisons with the best (Annals of Statistics 12, 1984; bounds after Edwards and Hsu, JASA 78, 1983):
+a point leaves the set when another is better than it, one-sided, at Sidak's level for the rival points. `equivalent`
+is Schuirmann's two one-sided tests (J. Pharmacokinetics and Biopharmaceutics 15, 1987). What is good enough, and
+what it costs, is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.model import Fit
+
+Better = Literal["less", "more"]
+
+
+@dataclass(frozen=True)
+class BestSet:
+    """The points that may be the best. With `note` there is no interval to tell any apart, and all are in."""
+
+    observed: Hashable
+    """The point with the best mean; always one of the members."""
+    members: tuple[Hashable, ...]
+    """Holds the truly best point with probability `level` or more, in the order of the points."""
+    others: tuple[Hashable, ...]
+    """Points that some member beats."""
+    behind: Mapping[Hashable, float]
+    """Member -> how far it may be behind the best at most: a factor (1.03) on the ratio scale, else a difference."""
+    beat_all_others: bool
+    """Whether every member beats every other point, each pair resolved at the level of all such pairs together."""
+    level: float
+    note: str | None = None
+
+
+def equivalence_set(
+    fit: Fit, better: Better, points: Sequence[Hashable] | None = None, level: float | None = None
+) -> BestSet:
+    """The points not distinguishable from the best, among `points` (all by default)."""
+    among = tuple(fit.points if points is None else points)
+    if not among:
+        raise ValueError("a best point needs points")
+    level = fit.level if level is None else level
+    sign = 1.0 if better == "less" else -1.0
+    observed = min(among, key=lambda point: sign * fit.mean(point).value)
+    each = level ** (1 / max(1, len(among) - 1))
+    versus = {(i, j): fit.compare(j, i, 2 * each - 1) for i in among for j in among if i != j}
+    note = next((e.note for e in versus.values() if not e.has_interval and not e.identical), None)
+    if note is not None:
+        return BestSet(observed, among, (), {}, False, level, note)
+    members = tuple(i for i in among if not any(_worse(versus[i, j], fit, better) for j in among if j != i))
+    # The one with the best mean is never beaten, unless missing runs make comparisons run in a circle.
+    members = members or (observed,)
+    others = tuple(point for point in among if point not in members)
+    still = 1.0 if fit.contrast == "ratio" else 0.0
+    behind = {i: max([still, *(_worst(versus[i, j], fit, better) for j in members if j != i)]) for i in members}
+    return BestSet(observed, members, others, behind, _all_beaten(fit, members, others, better, level), level)
+
+
+def equivalent(fit: Fit, a: Hashable, b: Hashable, within: float, level: float = 0.95) -> bool:
+    """Whether a and b are shown to differ by less than `within` (0.05: 5 %; on the linear scale a difference).
+
+    Not the same as not distinguishable: too few runs show neither a difference nor equivalence.
+    """
+    if within <= 0:
+        raise ValueError("equivalence needs a margin above zero")
+    found = fit.compare(a, b, 2 * level - 1)
+    if found.identical:
+        return True
+    if found.ci_low is None or found.ci_high is None:
+        return False
+    low, high = (1 / (1 + within), 1 + within) if fit.contrast == "ratio" else (-within, within)
+    return low < found.ci_low and found.ci_high < high
+
+
+def _worse(found: Estimate, fit: Fit, better: Better) -> bool:
+    """Whether the second of the two points compared is worse beyond doubt."""
+    still = 1.0 if fit.contrast == "ratio" else 0.0
+    if found.ci_low is None or found.ci_high is None:
+        return False
+    return found.ci_low > still if better == "less" else found.ci_high < still
+
+
+def _worst(found: Estimate, fit: Fit, better: Better) -> float:
+    """How far the second of the two points compared may be behind the first."""
+    if found.ci_low is None or found.ci_high is None:
+        return 1.0 if fit.contrast == "ratio" else 0.0
+    if better == "less":
+        return found.ci_high
+    return 1 / found.ci_low if fit.contrast == "ratio" else -found.ci_low
+
+
+def _all_beaten(
+    fit: Fit, members: Sequence[Hashable], others: Sequence[Hashable], better: Better, level: float
+) -> bool:
+    pairs = len(fit.points) * (len(fit.points) - 1) // 2
+    each = level ** (1 / max(1, pairs))
+    return all(_worse(fit.compare(m, o, each), fit, better) for m in members for o in others)

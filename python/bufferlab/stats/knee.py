@@ -1,0 +1,139 @@
+"""Where a curve bends and what each further MiB brings, with intervals from what blocks and runs differ by.
+
+`hinge_zero` finds where a line that starts at zero begins to rise; `marginal` and `knee_of_curve` read a curve whose
+steps were already compared by `model`, so they claim a benefit exactly where its verdict claims a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.model import Fit
+from bufferlab.stats.student import quantile_of_t
+
+Array = npt.NDArray[np.float64]
+
+_MIB = 1024**2
+_FLAT = "no value rises above zero: no hinge to find"
+_ONE_BLOCK = "one repetition: nothing says how much another would differ"
+_NO_NOISE = "every block gave the same hinge: no noise to reckon an interval from"
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """What one step of a curve brings per MiB: `benefit` is how much the figure falls, below zero if it rises."""
+
+    a: Hashable
+    b: Hashable
+    from_bytes: int
+    to_bytes: int
+    benefit: Estimate
+    """Its intervals hold together for all steps, as the fit's comparisons do."""
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the benefit is above zero beyond doubt."""
+        return self.benefit.ci_low is not None and self.benefit.ci_low > 0
+
+
+@dataclass(frozen=True)
+class Knee:
+    """How far along a curve each further MiB still brings something that this sweep could see."""
+
+    size_bytes: int | None
+    """The largest size whose step to it still brought a benefit; None when no step did."""
+    beyond: Marginal | None
+    """The first step after it: what a further MiB may bring at most is its upper bound. None at the curve's end."""
+    steps: tuple[Marginal, ...]
+
+
+def hinge_zero(rows: Sequence[tuple[Hashable, float, float]], level: float = 0.95) -> Estimate:
+    """x0 of y = max(0, a (x - x0)), a > 0, over (block, x, y) rows: one fit a block, then Student over the blocks."""
+    blocks = tuple(dict.fromkeys(block for block, _, _ in rows))
+    found = []
+    for block in blocks:
+        pairs = np.array(sorted((x, y) for at, x, y in rows if at == block), dtype=np.float64)
+        if not np.isfinite(pairs).all():
+            raise ValueError("a value is not a finite number: leave that run out instead")
+        hinge = _hinge(pairs[:, 0], pairs[:, 1])
+        if hinge is not None:
+            found.append(hinge)
+    if len(found) < len(blocks) or not found:
+        return Estimate(math.nan, None, None, len(found), note=_FLAT)
+    zeros = np.array(found)
+    centre, n = float(zeros.mean()), len(zeros)
+    if n < 2:
+        return Estimate(centre, None, None, n, note=_ONE_BLOCK)
+    error = float(zeros.std(ddof=1)) / n**0.5
+    if error == 0:
+        return Estimate(centre, None, None, n, note=_NO_NOISE)
+    half = quantile_of_t(1 - (1 - level) / 2, n - 1) * error
+    return Estimate(centre, centre - half, centre + half, n, n - 1)
+
+
+def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
+    """What each step brings per MiB, from the smallest size up; steps must be comparisons the fit declared."""
+    order = sorted((point for point in fit.points if point in sizes_bytes), key=lambda point: sizes_bytes[point])
+    steps = [(a, b) for a, b in pairwise(order) if sizes_bytes[a] < sizes_bytes[b]]
+    return [
+        Marginal(a, b, sizes_bytes[a], sizes_bytes[b], _per_mib(fit, a, b, (sizes_bytes[b] - sizes_bytes[a]) / _MIB))
+        for a, b in steps
+    ]
+
+
+def knee_of_curve(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> Knee:
+    """The largest size that was still worth its step, as far as this sweep can tell."""
+    steps = tuple(marginal(fit, sizes_bytes))
+    last = max((place for place, step in enumerate(steps) if step.resolved), default=None)
+    if last is None:
+        return Knee(None, steps[0] if steps else None, steps)
+    return Knee(steps[last].to_bytes, steps[last + 1] if last + 1 < len(steps) else None, steps)
+
+
+def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
+    step = fit.step(a, b)
+    if fit.contrast == "difference":
+        low, high = (None, None) if step.ci_low is None or step.ci_high is None else (-step.ci_high, -step.ci_low)
+        scaled = [None if bound is None else bound / mib for bound in (low, high)]
+        return Estimate(-step.value / mib, scaled[0], scaled[1], step.n, step.df, step.note, step.identical)
+    start = fit.mean(a, fit.comparison_level)
+    value = start.value * (1 - step.value) / mib
+    if step.ci_low is None or step.ci_high is None or start.ci_low is None or start.ci_high is None:
+        return Estimate(value, None, None, step.n, note=step.note or start.note, identical=step.identical)
+    # The start times what the step takes away; corners of both intervals, which errs on the safe side.
+    corners = [
+        level * (1 - ratio) / mib for level in (start.ci_low, start.ci_high) for ratio in (step.ci_low, step.ci_high)
+    ]
+    return Estimate(value, min(corners), max(corners), step.n, step.df)
+
+
+def _hinge(x: Array, y: Array) -> float | None:
+    """Least squares, exact: for every number of points on the rising side, its best x0; the best of all.
+
+    Where only the last point rises the slope is free, and the hinge is at its neighbour: the data cannot say more.
+    """
+    if len(x) < 2 or not (y > 0).any():
+        return None
+    candidates = []
+    for first in range(len(x)):
+        below = x[first - 1] if first else -math.inf
+        on_x, on_y = x[first:], y[first:]
+        if np.ptp(on_x) > 0:
+            slope, cut = np.polyfit(on_x, on_y, 1)
+            candidates += [float(np.clip(-cut / slope, below, x[first]))] if slope > 0 else []
+        if first:
+            candidates.append(float(below))
+    return min(candidates, key=lambda zero: _loss(x, y, zero)) if candidates else None
+
+
+def _loss(x: Array, y: Array, zero: float) -> float:
+    arm = np.maximum(0.0, x - zero)
+    slope = max(0.0, float(arm @ y) / float(arm @ arm)) if arm.any() else 0.0
+    return float(np.sum((y - slope * arm) ** 2))

@@ -1,0 +1,199 @@
+"""The per-second series of one run: mean, dispersion and changes of level. Neighbouring seconds are not independent.
+
+Means: batches grow until they pass von Neumann's test (Fishman and Yarberry, INFORMS J. Computing 9, 1997), and what
+correlation is left widens the interval (Tafazzoli and others, Skart, INFORMS J. Computing 23, 2011).
+Dispersion: the coefficient of variation, its interval from leaving out one batch after the other (Kunsch, Annals of
+Statistics 17, 1989). Changes of level: circular binary segmentation (Olshen and others, Biostatistics 5, 2004) of the
+series without its lag-one correlation, which is taken from differences so that a change of level does not pass for
+correlation (Chakar and others, Bernoulli 23, 2017). Its threshold comes from permutations, from a fixed seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.student import quantile_of_t
+
+Array = npt.NDArray[np.float64]
+
+#: Fewer batches make an interval that says little; more would still be correlated.
+MIN_BATCHES = 8
+#: With fewer values neither correlation nor dispersion can be known.
+MIN_VALUES = 10
+#: A single odd second is an outlier, not a regime.
+MIN_REGIME = 3
+#: Longer series are averaged down to this many bins before they are searched: the search is quadratic.
+_MAX_BINS = 150
+_PERMUTATIONS = 999
+_SEED = 20260102
+_TOO_SHORT = f"fewer than {MIN_VALUES} seconds: their correlation cannot be known"
+_CONSTANT = "every second gave the same value"
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """A stretch of a series at one level: places start to end (end excluded), and its mean."""
+
+    start: int
+    end: int
+    mean: float
+
+
+def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
+    """The mean of a stationary series, with an interval for its long-run mean; `n` counts batches."""
+    series = _finite(values)
+    mean = float(series.mean())
+    if len(series) < MIN_VALUES:
+        return Estimate(mean, None, None, len(series), note=_TOO_SHORT)
+    means = _batches(series, _batch_size(series))
+    if np.ptp(means) == 0:
+        return Estimate(mean, None, None, len(means), note=_CONSTANT)
+    # What correlation the batches have left: positive only, since a negative one would narrow the interval by luck.
+    left = min(0.8, max(0.0, _lag_one(means)))
+    error = float(np.sqrt(means.var(ddof=1) * (1 + left) / (1 - left) / len(means)))
+    df = float(len(means) - 1)
+    half = quantile_of_t(1 - (1 - level) / 2, df) * error
+    return Estimate(mean, mean - half, mean + half, len(means), df)
+
+
+def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
+    """The coefficient of variation (standard deviation by mean) of a series of positive rates, with its interval."""
+    series = _finite(values)
+    mean = float(series.mean())
+    if mean <= 0:
+        raise ValueError("a coefficient of variation needs a mean above zero")
+    value = float(series.std(ddof=1)) / mean if len(series) > 1 else 0.0
+    if len(series) < MIN_VALUES:
+        return Estimate(value, None, None, len(series), note=_TOO_SHORT)
+    if value == 0:
+        return Estimate(0.0, None, None, len(series), note=_CONSTANT)
+    size = _batch_size(series)
+    count = len(series) // size
+    kept = [np.delete(series, np.arange(k * size, (k + 1) * size)) for k in range(count)]
+    # On the log scale: the interval stays above zero and is as skewed as the estimate is.
+    logs = np.array([np.log(part.std(ddof=1) / part.mean()) if np.ptp(part) > 0 else np.nan for part in kept])
+    if np.isnan(logs).any():
+        return Estimate(value, None, None, count, note="one stretch alone makes the dispersion")
+    error = float(np.sqrt((count - 1) / count * np.sum((logs - logs.mean()) ** 2)))
+    half = quantile_of_t(1 - (1 - level) / 2, count - 1) * error
+    return Estimate(value, value * float(np.exp(-half)), value * float(np.exp(half)), count, float(count - 1))
+
+
+def regimes(values: Sequence[float], level: float = 0.95) -> tuple[Regime, ...]:
+    """The stretches of a series between its changes of level; one stretch when no change is resolved.
+
+    A series without any change is cut with a chance of at most 1 - level.
+    """
+    series = _finite(values)
+    width = -(-len(series) // _MAX_BINS)
+    bins = _batches(series, width)
+    phi = _correlation_without_levels(bins)
+    edges = sorted({0, *_cuts(bins, 0, len(bins), phi, 1 - level), len(bins)})
+    places = [min(len(series), edge * width) if edge < len(bins) else len(series) for edge in edges]
+    return tuple(Regime(start, end, float(series[start:end].mean())) for start, end in pairwise(places))
+
+
+def _finite(values: Sequence[float]) -> Array:
+    series = np.asarray(values, dtype=np.float64)
+    if series.ndim != 1 or not len(series):
+        raise ValueError("a series needs at least one value")
+    if not np.isfinite(series).all():
+        raise ValueError("a value is not a finite number: cut the series there instead")
+    return series
+
+
+def _batches(series: Array, size: int) -> Array:
+    """Means of consecutive batches; the rest at the end, less than one batch, is left out."""
+    count = len(series) // size
+    return np.asarray(series[: count * size].reshape(count, size).mean(axis=1), dtype=np.float64)
+
+
+def _batch_size(series: Array) -> int:
+    """The smallest batch whose means do not look correlated, as long as enough batches are left."""
+    size, largest = 1, max(1, len(series) // MIN_BATCHES)
+    while size < largest and _looks_correlated(_batches(series, size)):
+        size = min(largest, size + 1 if size < 4 else size * 3 // 2)
+    return size
+
+
+def _looks_correlated(means: Array) -> bool:
+    """von Neumann's ratio, one-sided at 20 %: missing correlation is the worse error."""
+    n = len(means)
+    squares = float(np.sum((means - means.mean()) ** 2))
+    if squares == 0:
+        return False
+    c = 1 - float(np.sum(np.diff(means) ** 2)) / (2 * squares)
+    return bool(c * ((n**2 - 1) / (n - 2)) ** 0.5 > 0.84)
+
+
+def _lag_one(means: Array) -> float:
+    centred = means - means.mean()
+    return float(centred[1:] @ centred[:-1] / (centred @ centred))
+
+
+def _correlation_without_levels(series: Array) -> float:
+    """Lag-one correlation of an AR(1) around a level that may jump: E(x2-x0)^2 / E(x1-x0)^2 = 1 + phi."""
+    one, two = np.diff(series), series[2:] - series[:-2]
+    if len(two) < MIN_VALUES or not one.any():
+        return 0.0
+    return float(np.clip(np.mean(two**2) / np.mean(one**2) - 1, 0.0, 0.8))
+
+
+def _cuts(series: Array, start: int, end: int, phi: float, alpha: float) -> list[int]:
+    """The places where the level changes between start and end, found by splitting again and again."""
+    part = series[start:end]
+    if len(part) < max(MIN_VALUES, 2 * MIN_REGIME):
+        return []
+    # Without the correlation, seconds are exchangeable and may be shuffled.
+    white = np.concatenate([part[:1] * (1 - phi), part[1:] - phi * part[:-1]])
+    white = white - white.mean()
+    if np.ptp(white) == 0:
+        return []
+    score, place = _best_arc(white[None, :])
+    shuffled = np.random.default_rng(_SEED).permuted(np.tile(white, (_PERMUTATIONS, 1)), axis=1)
+    by_chance, _ = _best_arc(shuffled)
+    if (1 + int(np.sum(by_chance >= score[0]))) / (1 + _PERMUTATIONS) > alpha:
+        return []
+    low, high = (int(edge) for edge in _arcs(len(part))[place[0]])
+    inner = [start + edge for edge in (low, high) if 0 < edge < len(part)]
+    bounds = [start, *inner, end]
+    found = list(inner)
+    for a, b in pairwise(bounds):
+        found += _cuts(series, a, b, phi, alpha)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _arcs(n: int) -> npt.NDArray[np.int64]:
+    """Every stretch of at least MIN_REGIME places that leaves as many outside, or nothing between it and an end."""
+    pairs = [
+        (low, high)
+        for low in range(n)
+        for high in range(low + MIN_REGIME, n + 1)
+        if n - (high - low) >= MIN_REGIME and (low == 0 or low >= MIN_REGIME) and (high == n or n - high >= MIN_REGIME)
+    ]
+    return np.array(pairs, dtype=np.int64)
+
+
+def _best_arc(rows: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+    """For each centred row, the largest |mean inside - mean outside| of a stretch in standard errors, and which."""
+    n = rows.shape[1]
+    arcs = _arcs(n)
+    sums = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)
+    inside = (arcs[:, 1] - arcs[:, 0]).astype(np.float64)
+    scale = 1 / np.sqrt(inside * (n - inside) / n)
+    best, place = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64)
+    # In slices, so that a long series does not take gigabytes.
+    for first in range(0, len(rows), 100):
+        part = sums[first : first + 100]
+        between = np.abs(part[:, arcs[:, 1]] - part[:, arcs[:, 0]]) * scale
+        place[first : first + 100] = between.argmax(axis=1)
+        best[first : first + 100] = between.max(axis=1)
+    return best, place
