@@ -75,9 +75,6 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
             if name in lists:
                 hint = f"leave it out of [{table}], or of [sweep]"
                 judged.problems.append(Problem(f"{name} is set and swept at once", merged.where(path), hint))
-            elif name in given:
-                hint = f"leave it out of [{table}]"
-                judged.problems.append(Problem(f"{name} is set twice", merged.where(path), hint))
             elif _belongs(merged, known, path, judged):
                 given[name] = _judge_value(merged, known, path, value, judged)
     for knob in known.all():
