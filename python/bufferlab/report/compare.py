@@ -86,7 +86,7 @@ def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
         raise SpecError.of(against)
     metrics = _metrics(sides)
     # Equal seeds make equal transactions only on the same data of the same workload.
-    method: Method = "welch" if against else method_for([_match(match, None) for match in sides.matched])
+    method: Method = "welch" if against else method_for([_seeds(match) for match in sides.matched])
     blocked = {metric: _blocked(sides, metric) for metric in metrics}
     present = {metric: [match for match in sides.matched if _has(match, metric)] for metric in metrics}
     others = sum(len(present[metric]) for metric in metrics[1:] if blocked[metric] is None)
@@ -126,15 +126,20 @@ def _has(match: MatchedPoint, metric: str) -> bool:
     return all(point.values(metric) for point in match.both)
 
 
-def _match(match: MatchedPoint, metric: str | None) -> Match:
-    """The runs of both sides, keyed by seed; without a metric only the keys matter."""
+def _match(match: MatchedPoint, metric: str) -> Match:
+    """The runs of both sides that have the figure, keyed by seed."""
     return Match(match.place, _keyed(match.a, metric), _keyed(match.b, metric))
 
 
-def _keyed(point: PointRuns, metric: str | None) -> tuple[tuple[int, float], ...]:
-    if metric is None:
-        return tuple((run.run["seed"], 0.0) for run in point.ok)
-    return tuple((run.run["seed"], value) for run in point.ok if (value := run.figures[metric].value) is not None)
+def _keyed(point: PointRuns, metric: str) -> tuple[tuple[int, float], ...]:
+    seeds = {run.run["block"]: run.run["seed"] for run in point.ok}
+    return tuple((seeds[block], value) for _, block, value in point.values(metric))
+
+
+def _seeds(match: MatchedPoint) -> Match:
+    """The seeds of both sides, whatever figures their runs have."""
+    a, b = (tuple((run.run["seed"], 0.0) for run in point.ok) for point in match.both)
+    return Match(match.place, a, b)
 
 
 def _context(sides: Sides, metric: str) -> list[Cell]:

@@ -1,0 +1,160 @@
+"""The noise floor of this host: kept after an A/A sweep, attached to host.json of every later one.
+
+An A/A sweep varies nothing but `arm`, a label. Floors live in $XDG_STATE_HOME/bufferlab/noise (by default
+~/.local/state/bufferlab/noise), one file per host, engine and workload. Nothing here fails a sweep: it warns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from bufferlab.errors import Problem
+from bufferlab.execute.progress import Progress, Silent
+from bufferlab.results.derive import run_metrics
+from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.stats.noise import Scatter, noise
+from bufferlab.workloads import registry as workloads
+
+FORMAT = "bufferlab-noise-floor"
+FORMAT_VERSION = 1
+ARM = "arm"
+#: With fewer blocks the interval of the noise is wider than a factor of two.
+MIN_BLOCKS = 10
+#: Hosts change: after this long a floor is old, and a new one replaces it whatever its windows were.
+OLD = timedelta(days=30)
+_HINT = "the sweep is not touched by this; `bufferlab run noise` measures the floor again"
+
+
+def state_directory() -> Path:
+    """Where bufferlab keeps what it has learnt of a host: $XDG_STATE_HOME/bufferlab, or ~/.local/state/bufferlab."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "bufferlab"
+
+
+def keep(folder: SweepFolder, progress: Progress | None = None) -> Path | None:
+    """Keep the noise floor that an A/A sweep found; None for any other sweep, or when it says too little."""
+    progress = progress or Silent()
+    try:
+        records = [record for record in folder.runs() if record.ok]
+        if not _is_a_a(folder) or not records:
+            return None
+        found = _floor(folder, records)
+        if found["blocks"] < MIN_BLOCKS:
+            progress.say(f"the noise floor was not kept: it takes {MIN_BLOCKS} blocks, the sweep has {found['blocks']}")
+            return None
+        path = _directory() / f"{found['host_id']}-{found['engine']}-{found['workload']}.json"
+        if (why := _stays(path, found)) is not None:
+            progress.say(f"the noise floor kept before stays: {why}")
+            return None
+        _write(path, found)
+        progress.say(f"noise floor kept: {path}")
+        return path
+    except Exception as error:  # Whatever it is, the sweep has been measured and stays.
+        progress.warn(Problem(f"the noise floor could not be kept: {error}", str(folder.path), _HINT))
+        return None
+
+
+def attach(host: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+    """The host's facts with the noise floors known of it under `noise`: "<engine>-<workload>" -> floor."""
+    progress = progress or Silent()
+    host_id, floors = str(host.get("host_id", "")), {}
+    try:
+        for path in sorted(_directory().glob(f"{host_id}-*.json")) if host_id else ():
+            found = _read(path)
+            if found is None:
+                progress.warn(Problem("this is no noise floor of bufferlab's", str(path), _HINT))
+            else:
+                floors[f"{found['engine']}-{found['workload']}"] = found
+    except Exception as error:  # A sweep without its floor is still a sweep.
+        progress.warn(Problem(f"the noise floor could not be read: {error}", str(_directory()), _HINT))
+    return {**host, "noise": floors} if floors else dict(host)
+
+
+def _directory() -> Path:
+    return state_directory() / "noise"
+
+
+def _is_a_a(folder: SweepFolder) -> bool:
+    points = folder.plan.get("points", [])
+    return len(points) > 1 and all(set(point["swept"]) == {ARM} for point in points)
+
+
+def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
+    run = records[0].run
+    blocks = {record.run["block"] for record in records}
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "host_id": folder.host["host_id"],
+        "engine": run["engine"],
+        "workload": run["workload"]["name"],
+        "sweep": folder.path.name,
+        "measured_at": max(record.run["ended_at"] for record in records),
+        "versions": {**run["versions"], run["engine"]: run["engine_version"]},
+        "settings": {name: value for name, value in run["knobs_asked"].items() if name != ARM},
+        "transactions": run["measured"]["transactions"],
+        "window_seconds": min(record.run["measured"]["seconds"] for record in records),
+        "blocks": len(blocks),
+        "figures": _figures(records),
+    }
+
+
+def _figures(records: list[RunRecord]) -> list[dict[str, Any]]:
+    """The noise of every figure that the workload compares."""
+    declared = workloads.declaration(records[0].run["workload"]["name"])
+    values = [(record, run_metrics(record)) for record in records]
+    figures = []
+    for metric in dict.fromkeys([declared.headline, *declared.compared]):
+        cells = [
+            (record.run["point"]["index"], record.run["block"], value)
+            for record, of_run in values
+            if (value := of_run.get(metric)) is not None
+        ]
+        if cells:
+            found = noise(cells)
+            figures.append({"metric": metric, "within": _stored(found.within), "across": _stored(found.across)})
+    return figures
+
+
+def _stored(found: Scatter | None) -> dict[str, Any] | None:
+    return asdict(found) if found else None
+
+
+def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
+    """Why the floor kept before is better than the new one; None when it is not, or there is none."""
+    old = _read(path) if path.exists() else None
+    if old is None or old["versions"] != new["versions"]:
+        return None
+    if datetime.now(UTC) - datetime.fromisoformat(old["measured_at"]) > OLD:
+        return None
+    if old["transactions"] > new["transactions"]:
+        return f"its windows are {old['transactions']:,} transactions, these {new['transactions']:,}"
+    return None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A floor; None for anything else."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] == FORMAT and document["format_version"] == FORMAT_VERSION:
+            return dict(document)
+    return None
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    """Whole or not at all; a floor is measured again in minutes, so it needs no fsync."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".tmp-{secrets.token_hex(4)}")
+    try:
+        temporary.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)

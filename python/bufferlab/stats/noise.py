@@ -1,0 +1,96 @@
+"""How much runs of one setting differ: the noise of a host, from an A/A sweep, and what could be found above it.
+
+Two kinds. Within a block both arms do the same transactions, so what differs is the host (paired comparisons see this
+alone). Across blocks the transactions differ too (comparisons of sweeps with other seeds see both). Relative standard
+deviations with intervals by the chi-square distribution, as for any variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bufferlab.stats.model import Cell, fit
+from bufferlab.stats.student import quantile_of_t
+
+#: "Clearly more": this many times the floor, and seldom by chance.
+CLEARLY_TIMES = 1.5
+CLEARLY_P = 0.01
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A relative standard deviation with its interval. Zero: all runs of a block gave the same number."""
+
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    df: float
+    n: int
+    """Runs behind it."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Both kinds for one figure; none where too few runs tell."""
+
+    within: Scatter | None
+    across: Scatter | None
+
+
+def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
+    """The noise in (arm, block, value) rows of one setting."""
+    fitted = fit(cells, comparisons=())
+    relative = 1.0 if fitted.scale == "log" else abs(_mean(cells))
+    if not relative:
+        return Noise(None, None)
+    within = scatter(fitted.variance_error**0.5 / relative, fitted.df_error, len(cells), level)
+    of_arm: dict[object, list[float]] = {}
+    for arm, _, value in cells:
+        of_arm.setdefault(arm, []).append(float(np.log(value)) if fitted.scale == "log" else value)
+    variances = [float(np.var(values, ddof=1)) for values in of_arm.values() if len(values) > 1]
+    if not variances:
+        return Noise(within, None)
+    # The arms share their transactions block by block: together they know no more of other blocks than one does.
+    df = min(len(values) for values in of_arm.values() if len(values) > 1) - 1
+    return Noise(within, scatter(float(np.mean(variances)) ** 0.5 / relative, df, len(cells), level))
+
+
+def scatter(value: float, df: float, n: int, level: float = 0.95) -> Scatter | None:
+    """A standard deviation with its chi-square interval; none without a degree of freedom."""
+    if df < 1:
+        return None
+    if value == 0:
+        return Scatter(0.0, None, None, df, n)
+    tail = (1 - level) / 2
+    low, high = (value * (df / _chi_square(probability, df)) ** 0.5 for probability in (1 - tail, tail))
+    return Scatter(value, low, high, df, n)
+
+
+def detectable(deviation: float, repetitions: int, *, paired: bool, level: float = 0.95, power: float = 0.8) -> float:
+    """The smallest ratio (above one) that two settings of so many runs would show in `power` of the cases."""
+    df = repetitions - 1 if paired else 2 * (repetitions - 1)
+    error = deviation * (2 / repetitions) ** 0.5
+    return float(np.exp((quantile_of_t(1 - (1 - level) / 2, df) + quantile_of_t(power, df)) * error))
+
+
+def clearly_more(one: Scatter, floor: Scatter) -> bool:
+    """Whether one scatter is far above the floor, and not by chance (Fisher's F)."""
+    from scipy.special import fdtrc
+
+    if floor.value == 0 or one.value <= CLEARLY_TIMES * floor.value:
+        return False
+    return float(fdtrc(one.df, floor.df, (one.value / floor.value) ** 2)) < CLEARLY_P
+
+
+def _mean(cells: Sequence[Cell]) -> float:
+    return sum(value for _, _, value in cells) / len(cells)
+
+
+def _chi_square(probability: float, df: float) -> float:
+    """The value that a chi-square with `df` degrees of freedom stays below with this probability."""
+    from scipy.special import chdtri
+
+    return float(chdtri(df, 1 - probability))
