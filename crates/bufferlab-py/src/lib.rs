@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bufferlab_load::event::Event;
 use bufferlab_load::failure::Failure;
-use bufferlab_load::sqlite::{direct_io, loader, run};
+use bufferlab_load::sqlite::{direct_io, loader, run, shape};
 use bufferlab_probe::{device, host};
 use pyo3::prelude::*;
 
@@ -83,6 +83,13 @@ fn sqlite_load_recipe(workload_job_json: &str) -> PyResult<String> {
     json_text(&jobs::load_recipe(workload_job_json)?)
 }
 
+/// The shape of a database that nobody has open, as JSON. See `outcome::ShapeOutcome`. Reads the whole file.
+#[pyfunction]
+fn sqlite_shape(py: Python<'_>, database: &str) -> PyResult<String> {
+    let shape = py.detach(|| guarded(|| shape::shape(Path::new(database))))?;
+    json_text(&outcome::ShapeOutcome::from(shape))
+}
+
 /// Version of the Rust core, recorded with every run.
 #[pyfunction]
 fn core_version() -> &'static str {
@@ -111,6 +118,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_direct_io, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_load_recipe, module)?)?;
+    module.add_function(wrap_pyfunction!(sqlite_shape, module)?)?;
     module.add_function(wrap_pyfunction!(core_version, module)?)?;
     module.add_function(wrap_pyfunction!(resolve_device, module)?)?;
     module.add_function(wrap_pyfunction!(host_fingerprint, module)?)?;

@@ -10,6 +10,7 @@ use bufferlab_load::sqlite::direct_io::{DirectIo, filesystem_name};
 use bufferlab_load::sqlite::engine::Actual;
 use bufferlab_load::sqlite::loader::{LoadProgress, Loaded};
 use bufferlab_load::sqlite::run::{Finished, TypeLatency};
+use bufferlab_load::sqlite::shape::{Shape, Tree};
 use bufferlab_load::sqlite::workloads::Findings;
 use bufferlab_workload::tpcc::InputCounts;
 use bufferlab_workload::tpcc::random::NuRandConstants;
@@ -229,6 +230,60 @@ pub struct LoadRecipe {
     pub schema_sql: String,
     /// Everything else.
     pub loader_version: u32,
+}
+
+/// One b-tree of a database.
+#[derive(Serialize)]
+struct TreeOutcome {
+    name: String,
+    table: String,
+    kind: &'static str,
+    rows: u64,
+    leaf_pages: u64,
+    interior_pages: u64,
+    overflow_pages: u64,
+    height: usize,
+    level_pages: Vec<u64>,
+    payload_bytes: u64,
+    unused_bytes: u64,
+}
+
+impl From<Tree> for TreeOutcome {
+    fn from(tree: Tree) -> Self {
+        TreeOutcome {
+            kind: tree.kind.name(),
+            height: tree.level_pages.len(),
+            name: tree.name,
+            table: tree.table,
+            rows: tree.rows,
+            leaf_pages: tree.leaf_pages,
+            interior_pages: tree.interior_pages,
+            overflow_pages: tree.overflow_pages,
+            level_pages: tree.level_pages,
+            payload_bytes: tree.payload_bytes,
+            unused_bytes: tree.unused_bytes,
+        }
+    }
+}
+
+/// The b-trees of a database.
+#[derive(Serialize)]
+pub struct ShapeOutcome {
+    page_size_bytes: u64,
+    pages: u64,
+    free_pages: u64,
+    trees: Vec<TreeOutcome>,
+}
+
+impl From<Shape> for ShapeOutcome {
+    fn from(shape: Shape) -> Self {
+        ShapeOutcome {
+            page_size_bytes: shape.page_size_bytes,
+            pages: shape.pages,
+            free_pages: shape.free_pages,
+            trees: shape.trees.into_iter().map(TreeOutcome::from).collect(),
+        }
+    }
 }
 
 /// What a trial of direct I/O showed.

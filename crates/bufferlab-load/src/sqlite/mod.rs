@@ -12,6 +12,7 @@ pub mod page_io;
 pub mod pcache;
 pub mod pool;
 pub mod run;
+pub mod shape;
 pub mod statement;
 pub mod vfs;
 pub mod workloads;

@@ -1,0 +1,182 @@
+//! The shape of a database at rest: for each b-tree its pages by level, its rows, and what of the pages is used.
+//!
+//! From SQLite's virtual table dbstat (<https://sqlite.org/dbstat.html>), which reads every page of the file once.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::failure::{DEVICE_ERROR_HINT, Failure, FailureKind, RELOAD_HINT};
+
+/// What a b-tree holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeKind {
+    /// A table's rows, also those of a table that is kept in the order of its key (WITHOUT ROWID).
+    Table,
+    /// An index.
+    Index,
+}
+
+impl TreeKind {
+    /// The name under which it is recorded.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            TreeKind::Table => "table",
+            TreeKind::Index => "index",
+        }
+    }
+}
+
+/// One b-tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// Name of the table or index.
+    pub name: String,
+    /// Name of the table it belongs to.
+    pub table: String,
+    /// What it holds.
+    pub kind: TreeKind,
+    /// Rows, or entries of an index.
+    pub rows: u64,
+    /// Pages that have no children.
+    pub leaf_pages: u64,
+    /// Pages that have.
+    pub interior_pages: u64,
+    /// Pages with the rest of rows that are too long for one page.
+    pub overflow_pages: u64,
+    /// Pages of each level, the root's first; its length is the height.
+    pub level_pages: Vec<u64>,
+    /// Bytes of rows and keys, on pages of all kinds.
+    pub payload_bytes: u64,
+    /// Bytes of nothing.
+    pub unused_bytes: u64,
+}
+
+/// All b-trees of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes of a page.
+    pub page_size_bytes: u64,
+    /// Pages of the file.
+    pub pages: u64,
+    /// Of those, free ones.
+    pub free_pages: u64,
+    /// The trees of tables and indexes, in the order of their creation. The catalogue's own tree is not among them.
+    pub trees: Vec<Tree>,
+}
+
+/// Reads the shape of a database that nobody has open.
+///
+/// # Errors
+/// When the file is missing, is no database, or cannot be read.
+pub fn shape(database: &Path) -> Result<Shape, Failure> {
+    if !database.is_file() {
+        let place = database.display().to_string();
+        return Err(Failure::new(FailureKind::Environment, "there is no such database", place, "check the path"));
+    }
+    read(database).map_err(|error| {
+        let (kind, hint) = match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
+                (FailureKind::Data, RELOAD_HINT)
+            }
+            _ => (FailureKind::Io, DEVICE_ERROR_HINT),
+        };
+        Failure::new(kind, format!("reading the shape: {error}"), database.display().to_string(), hint)
+    })
+}
+
+fn read(database: &Path) -> rusqlite::Result<Shape> {
+    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (page_size_bytes, pages, free_pages) = (pragma("page_size")?, pragma("page_count")?, pragma("freelist_count")?);
+    let mut trees = declared_trees(&connection)?;
+    let mut statement =
+        connection.prepare("SELECT path, pagetype, ncell, payload, unused FROM dbstat WHERE name = ?")?;
+    for tree in &mut trees {
+        let mut rows = statement.query([&tree.name])?;
+        let mut entries = Entries::default();
+        while let Some(row) = rows.next()? {
+            let count = |column| row.get::<_, i64>(column).map(|count| count as u64);
+            let (cells, payload, unused) = (count(2)?, count(3)?, count(4)?);
+            tree.payload_bytes += payload;
+            tree.unused_bytes += unused;
+            let path = row.get_ref(0)?.as_str()?;
+            match row.get_ref(1)?.as_str()? {
+                "overflow" => {
+                    tree.overflow_pages += 1;
+                    continue;
+                }
+                "leaf" => {
+                    tree.leaf_pages += 1;
+                    entries.on_leaves += cells;
+                }
+                _ => {
+                    tree.interior_pages += 1;
+                    entries.on_interiors += cells;
+                }
+            }
+            tree.count_in_level(level_of(path));
+        }
+        tree.rows = entries.rows(tree.keeps_entries_on_interiors(&connection)?);
+    }
+    Ok(Shape { page_size_bytes: page_size_bytes as u64, pages: pages as u64, free_pages: free_pages as u64, trees })
+}
+
+/// The tables and indexes that have a tree.
+fn declared_trees(connection: &Connection) -> rusqlite::Result<Vec<Tree>> {
+    let mut statement =
+        connection.prepare("SELECT name, tbl_name, type FROM sqlite_schema WHERE rootpage > 0 ORDER BY rowid")?;
+    let trees = statement.query_map([], |row| {
+        let kind = if row.get_ref(2)?.as_str()? == "index" { TreeKind::Index } else { TreeKind::Table };
+        Ok(Tree {
+            name: row.get(0)?,
+            table: row.get(1)?,
+            kind,
+            rows: 0,
+            leaf_pages: 0,
+            interior_pages: 0,
+            overflow_pages: 0,
+            level_pages: Vec::new(),
+            payload_bytes: 0,
+            unused_bytes: 0,
+        })
+    })?;
+    trees.collect()
+}
+
+impl Tree {
+    fn count_in_level(&mut self, level: usize) {
+        if self.level_pages.len() <= level {
+            self.level_pages.resize(level + 1, 0);
+        }
+        self.level_pages[level] += 1;
+    }
+
+    /// A table by row ids has rows on its leaves alone; interior pages of every other tree hold entries of their own
+    /// (file format, section 1.6).
+    fn keeps_entries_on_interiors(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        if self.kind == TreeKind::Index {
+            return Ok(true);
+        }
+        let sql = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?";
+        connection.query_row(sql, [&self.name], |row| row.get(0))
+    }
+}
+
+#[derive(Default)]
+struct Entries {
+    on_leaves: u64,
+    on_interiors: u64,
+}
+
+impl Entries {
+    fn rows(&self, also_on_interiors: bool) -> u64 {
+        if also_on_interiors { self.on_leaves + self.on_interiors } else { self.on_leaves }
+    }
+}
+
+/// The root's path is "/", and each level below adds a part that ends in "/".
+fn level_of(path: &str) -> usize {
+    path.bytes().filter(|&byte| byte == b'/').count() - 1
+}

@@ -1,0 +1,108 @@
+//! A slow reader of SQLite's b-trees: walks the pages of a closed file, sharing nothing with SQLite or with dbstat.
+//!
+//! Follows <https://sqlite.org/fileformat.html>, sections 1.3 and 1.6.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A whole database file in memory.
+pub struct File {
+    bytes: Vec<u8>,
+    page_bytes: usize,
+}
+
+/// A b-tree page with its place in the tree.
+pub struct Page {
+    /// Its number, counted from one.
+    pub number: u32,
+    /// Distance from the root.
+    pub level: usize,
+    /// True when it has no children.
+    pub is_leaf: bool,
+    /// Cells on it.
+    pub cells: usize,
+    /// Row ids of its rows; empty but for leaves of tables by row id.
+    pub row_ids: Vec<i64>,
+}
+
+impl File {
+    /// Reads a file whose log is empty.
+    pub fn open(path: &Path) -> Self {
+        let bytes = std::fs::read(path).expect("the database is readable");
+        let page_bytes = match u16::from_be_bytes([bytes[16], bytes[17]]) {
+            1 => 65_536,
+            bytes => usize::from(bytes),
+        };
+        assert_eq!(bytes.len() % page_bytes, 0, "whole pages");
+        File { bytes, page_bytes }
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> usize {
+        self.bytes.len() / self.page_bytes
+    }
+
+    fn page(&self, number: u32) -> &[u8] {
+        let start = (number as usize - 1) * self.page_bytes;
+        &self.bytes[start..start + self.page_bytes]
+    }
+
+    /// Every b-tree page below a root, the root first.
+    pub fn tree(&self, root: u32) -> Vec<Page> {
+        let mut found = Vec::new();
+        let mut left = vec![(root, 0)];
+        while let Some((number, level)) = left.pop() {
+            let page = self.page(number);
+            let header = if number == 1 { 100 } else { 0 };
+            let kind = page[header];
+            let cells = u16_at(page, header + 3);
+            let is_leaf = matches!(kind, 10 | 13);
+            let pointers = header + if is_leaf { 8 } else { 12 };
+            let places = (0..cells).map(|cell| u16_at(page, pointers + 2 * cell));
+            let mut row_ids = Vec::new();
+            match kind {
+                2 | 5 => {
+                    left.extend(places.map(|at| (u32_at(page, at), level + 1)));
+                    left.push((u32_at(page, header + 8), level + 1));
+                }
+                10 => {}
+                13 => row_ids.extend(places.map(|at| {
+                    let (_, payload_bytes) = varint(&page[at..]);
+                    varint(&page[at + payload_bytes..]).0
+                })),
+                other => panic!("page {number} is no b-tree page: its type is {other}"),
+            }
+            found.push(Page { number, level, is_leaf, cells, row_ids });
+        }
+        found
+    }
+
+    /// The leaf page of each row id of a table.
+    pub fn leaf_of_row(&self, root: u32) -> BTreeMap<i64, u32> {
+        let pages = self.tree(root);
+        pages.iter().flat_map(|page| page.row_ids.iter().map(|&id| (id, page.number))).collect()
+    }
+}
+
+fn u16_at(page: &[u8], at: usize) -> usize {
+    usize::from(u16::from_be_bytes([page[at], page[at + 1]]))
+}
+
+fn u32_at(page: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
+}
+
+/// A variable-length integer and its bytes: seven bits each, but for a ninth byte with eight.
+fn varint(bytes: &[u8]) -> (i64, usize) {
+    let mut value = 0_u64;
+    for (index, &byte) in bytes[..9].iter().enumerate() {
+        if index == 8 {
+            return ((value << 8 | u64::from(byte)) as i64, 9);
+        }
+        value = value << 7 | u64::from(byte & 0x7f);
+        if byte < 0x80 {
+            return (value as i64, index + 1);
+        }
+    }
+    unreachable!("a ninth byte always ends it")
+}
