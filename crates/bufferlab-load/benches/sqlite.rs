@@ -143,6 +143,7 @@ struct Answer {
 enum Owned {
     Null,
     Int(i64),
+    Real(f64),
     Text(String),
 }
 
@@ -193,6 +194,7 @@ fn keep(batch: &Batch) -> Answer {
                 answer.values.push(match batch.value(call, columns, row, column) {
                     Value::Null => Owned::Null,
                     Value::Int(int) => Owned::Int(int),
+                    Value::Real(real) => Owned::Real(real),
                     Value::Text(text) => Owned::Text(text.to_owned()),
                 });
             }
@@ -211,6 +213,7 @@ fn replay(batch: &mut Batch, answer: &Answer) {
                 batch.push_column(match value {
                     Owned::Null => Value::Null,
                     Owned::Int(int) => Value::Int(*int),
+                    Owned::Real(real) => Value::Real(*real),
                     Owned::Text(text) => Value::Text(text),
                 });
             }

@@ -78,13 +78,16 @@ impl Failure {
     /// What a workload's client reported, at the database it worked on.
     #[must_use]
     pub fn from_client(error: &ClientError, place: &Path) -> Self {
+        if let ClientError::Script { place, message, hint } = error {
+            return Failure::new(FailureKind::Usage, message, place, hint);
+        }
         let (kind, hint) = match error {
             ClientError::DiskFull { .. } => (FailureKind::FullDisk, FULL_DISK_HINT),
             ClientError::Lost { .. } => (FailureKind::Io, DEVICE_ERROR_HINT),
             ClientError::Data { .. } => {
                 (FailureKind::Data, "the database is not the one that was loaded: load it again")
             }
-            ClientError::Retry { .. } | ClientError::Statement { .. } => {
+            ClientError::Retry { .. } | ClientError::Statement { .. } | ClientError::Script { .. } => {
                 (FailureKind::Internal, "please report this with the run's worker.log")
             }
         };

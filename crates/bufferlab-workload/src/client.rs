@@ -27,13 +27,16 @@ pub struct StatementSpec {
 
 /// One value as a workload gives it: a parameter of a call or a column of a loaded row.
 ///
-/// Money is integer cents; dates are integer microseconds since 1970; everything else is an integer or text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Money is integer cents; dates are integer microseconds since 1970; everything else is an integer or text. Decimals
+/// come from users' scripts alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// SQL NULL.
     Null,
     /// Any integer.
     Int(i64),
+    /// A decimal.
+    Real(f64),
     /// Text (ASCII in every workload here).
     Text(&'a str),
 }
@@ -48,6 +51,7 @@ impl From<u32> for Value<'_> {
 enum Cell {
     Null,
     Int(i64),
+    Real(f64),
     Text { start: u32, end: u32 },
 }
 
@@ -82,6 +86,7 @@ impl Cells {
         let cell = match value {
             Value::Null => Cell::Null,
             Value::Int(int) => Cell::Int(int),
+            Value::Real(real) => Cell::Real(real),
             Value::Text(text) => {
                 let start = self.text.len() as u32;
                 self.text.extend_from_slice(text.as_bytes());
@@ -100,6 +105,7 @@ impl Cells {
         match self.cells[index] {
             Cell::Null => Value::Null,
             Cell::Int(int) => Value::Int(int),
+            Cell::Real(real) => Value::Real(real),
             Cell::Text { start, end } => {
                 let bytes = &self.text[start as usize..end as usize];
                 // Every push took a &str and ranges are never cut, so this cannot fail.
@@ -247,6 +253,15 @@ pub enum ClientError {
         /// What was expected and what was found.
         message: String,
     },
+    /// A user's script cannot go on: a variable has no value, or the engine refused one of its statements.
+    Script {
+        /// File and line.
+        place: String,
+        /// What is wrong, or the engine's message.
+        message: String,
+        /// What to try.
+        hint: String,
+    },
 }
 
 impl fmt::Display for ClientError {
@@ -257,6 +272,7 @@ impl fmt::Display for ClientError {
             ClientError::DiskFull { message } => write!(f, "no space is left: {message}"),
             ClientError::Statement { statement, message } => write!(f, "statement {statement} failed: {message}"),
             ClientError::Data { message } => write!(f, "the data is not what was loaded: {message}"),
+            ClientError::Script { place, message, .. } => write!(f, "{message} ({place})"),
         }
     }
 }

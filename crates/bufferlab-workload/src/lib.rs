@@ -8,5 +8,6 @@ pub mod hot_rows;
 pub mod permutation;
 pub mod population;
 pub mod random;
+pub mod script;
 pub mod tpcc;
 pub mod zipf;

@@ -111,6 +111,7 @@ fn every_value_is_of_its_columns_kind_and_length() {
                     (Value::Int(date), ColumnKind::Micros) => assert_eq!(date, LOAD_DATE_US),
                     (Value::Int(rate), ColumnKind::BasisPoints) => assert!((0..=5_000).contains(&rate)),
                     (Value::Int(_), _) => {}
+                    (Value::Real(real), _) => panic!("{} is {real}", column.name),
                     (Value::Text(text), ColumnKind::Text { max_chars }) => {
                         assert!(text.is_ascii() && text.len() <= usize::from(max_chars), "{}: {text}", column.name);
                     }
@@ -244,7 +245,7 @@ fn orders_belong_to_a_permutation_of_the_customers_and_their_lines_agree() {
         match value(block, row, "o_carrier_id") {
             Value::Null => assert!(order >= 2_101, "order {order} has no carrier"),
             Value::Int(carrier) => assert!(order < 2_101 && (1..=10).contains(&carrier)),
-            Value::Text(carrier) => panic!("the carrier is {carrier}"),
+            other => panic!("the carrier is {other:?}"),
         }
         assert_eq!(int(block, row, "o_all_local"), 1);
         line_counts.push(((d, order), lines));

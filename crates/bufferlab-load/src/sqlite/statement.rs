@@ -96,6 +96,7 @@ impl Statement {
             match value {
                 Value::Null => ffi::sqlite3_bind_null(self.raw, index),
                 Value::Int(int) => ffi::sqlite3_bind_int64(self.raw, index, int),
+                Value::Real(real) => ffi::sqlite3_bind_double(self.raw, index, real),
                 Value::Text(text) => ffi::sqlite3_bind_text(
                     self.raw,
                     index,
@@ -149,6 +150,7 @@ impl Row<'_> {
             match ffi::sqlite3_column_type(raw, column) {
                 ffi::SQLITE_NULL => Value::Null,
                 ffi::SQLITE_INTEGER => Value::Int(ffi::sqlite3_column_int64(raw, column)),
+                ffi::SQLITE_FLOAT => Value::Real(ffi::sqlite3_column_double(raw, column)),
                 _ => {
                     let start = ffi::sqlite3_column_text(raw, column);
                     let bytes = ffi::sqlite3_column_bytes(raw, column) as usize;

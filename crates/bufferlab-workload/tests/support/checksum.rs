@@ -22,6 +22,7 @@ pub fn rows(block: &RowBlock) -> u64 {
     cells.fold(FNV_OFFSET, |hash, (row, column)| match block.value(row, column) {
         Value::Null => add(hash, &[0]),
         Value::Int(int) => add(add(hash, &[1]), &int.to_le_bytes()),
+        Value::Real(real) => panic!("{real} is in a population"),
         Value::Text(text) => add(add(add(hash, &[2]), &(text.len() as u64).to_le_bytes()), text.as_bytes()),
     })
 }

@@ -23,6 +23,7 @@ impl From<Value<'_>> for Stored {
         match value {
             Value::Null => Stored::Null,
             Value::Int(int) => Stored::Int(int),
+            Value::Real(real) => panic!("TPC-C stores no decimal such as {real}"),
             Value::Text(text) => Stored::Text(text.into()),
         }
     }

@@ -1,0 +1,19 @@
+//! A user's own workload: a text of SQL statements, `\set` variables and weighted transactions, in the manner of
+//! pgbench's scripts (PostgreSQL documentation, pgbench, "Custom Scripts"), and the [`Workload`](crate::client::Workload)
+//! that plays it.
+//!
+//! SQL is cut into statements and stays text: which placeholder stands for a variable is the engine's dialect. Nothing
+//! here reads a file or a clock. docs/scripts.md is the user's description.
+
+mod error;
+mod expression;
+mod number;
+mod parser;
+mod sql;
+mod workload;
+
+pub use error::ScriptError;
+pub use number::Number;
+pub use parser::{MAX_SCRIPT_BYTES, Script, Transaction};
+pub use sql::Sql;
+pub use workload::{ScriptWorkload, SetupStatement};

@@ -1,0 +1,144 @@
+//! Numbers of scripts: whole ones of 64 bits and decimals, with arithmetic in which nothing overflows unnoticed.
+//!
+//! As in pgbench, whole numbers stay whole (7 / 2 is 3) until a decimal meets them.
+
+use std::fmt;
+
+use crate::client::Value;
+
+/// The value of a variable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A whole number.
+    Int(i64),
+    /// A decimal, always finite.
+    Real(f64),
+}
+
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum RunError {
+    DivisionByZero,
+    Overflow,
+    EmptyRange { function: &'static str, low: i64, high: i64 },
+    NotWhole { function: &'static str, value: f64 },
+    Parameter { function: &'static str, value: f64, allowed: &'static str },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::DivisionByZero => write!(f, "division by zero"),
+            RunError::Overflow => write!(f, "the result is too large for a number"),
+            RunError::EmptyRange { function, low, high } => {
+                write!(f, "{function}({low}, {high}) has no value to draw: the first bound is above the second")
+            }
+            RunError::NotWhole { function, value } => write!(f, "{function} takes whole numbers, and {value} is none"),
+            RunError::Parameter { function, value, allowed } => {
+                write!(f, "the last parameter of {function} is {value}; it must be {allowed}")
+            }
+        }
+    }
+}
+
+impl RunError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            RunError::DivisionByZero => "keep the divisor from becoming zero, for example with max(1, ...)",
+            RunError::Overflow => "whole numbers go up to 9223372036854775807; write 1.0 * ... to count in decimals",
+            RunError::EmptyRange { .. } => "write the smaller bound first, and check the variables in it",
+            RunError::NotWhole { .. } => "a division of whole numbers stays whole; remove the decimal point",
+            RunError::Parameter { .. } => "docs/scripts.md describes the random functions and their parameters",
+        }
+    }
+}
+
+impl Number {
+    pub(super) fn as_real(self) -> f64 {
+        match self {
+            Number::Int(int) => int as f64,
+            Number::Real(real) => real,
+        }
+    }
+
+    pub(super) fn whole(self, function: &'static str) -> Result<i64, RunError> {
+        match self {
+            Number::Int(int) => Ok(int),
+            Number::Real(value) => Err(RunError::NotWhole { function, value }),
+        }
+    }
+
+    /// The number as a statement's parameter.
+    #[must_use]
+    pub fn value(self) -> Value<'static> {
+        match self {
+            Number::Int(int) => Value::Int(int),
+            Number::Real(real) => Value::Real(real),
+        }
+    }
+}
+
+/// A finite decimal, or the overflow.
+fn finite(real: f64) -> Result<Number, RunError> {
+    if real.is_finite() { Ok(Number::Real(real)) } else { Err(RunError::Overflow) }
+}
+
+/// Whole when both are, decimal otherwise.
+fn combine(
+    left: Number,
+    right: Number,
+    whole: impl FnOnce(i64, i64) -> Option<i64>,
+    real: impl FnOnce(f64, f64) -> f64,
+) -> Result<Number, RunError> {
+    match (left, right) {
+        (Number::Int(left), Number::Int(right)) => whole(left, right).map(Number::Int).ok_or(RunError::Overflow),
+        _ => finite(real(left.as_real(), right.as_real())),
+    }
+}
+
+pub(super) fn add(left: Number, right: Number) -> Result<Number, RunError> {
+    combine(left, right, i64::checked_add, |left, right| left + right)
+}
+
+pub(super) fn subtract(left: Number, right: Number) -> Result<Number, RunError> {
+    combine(left, right, i64::checked_sub, |left, right| left - right)
+}
+
+pub(super) fn multiply(left: Number, right: Number) -> Result<Number, RunError> {
+    combine(left, right, i64::checked_mul, |left, right| left * right)
+}
+
+pub(super) fn divide(left: Number, right: Number) -> Result<Number, RunError> {
+    if right.as_real() == 0.0 {
+        return Err(RunError::DivisionByZero);
+    }
+    combine(left, right, i64::checked_div, |left, right| left / right)
+}
+
+pub(super) fn remainder(left: Number, right: Number) -> Result<Number, RunError> {
+    let (left, right) = (left.whole("%")?, right.whole("%")?);
+    if right == 0 {
+        return Err(RunError::DivisionByZero);
+    }
+    // The smallest number has no remainder by -1 in the processor; mathematically it is 0.
+    Ok(Number::Int(left.checked_rem(right).unwrap_or(0)))
+}
+
+pub(super) fn negate(number: Number) -> Result<Number, RunError> {
+    subtract(Number::Int(0), number)
+}
+
+pub(super) fn absolute(number: Number) -> Result<Number, RunError> {
+    match number {
+        Number::Int(int) => int.checked_abs().map(Number::Int).ok_or(RunError::Overflow),
+        Number::Real(real) => Ok(Number::Real(real.abs())),
+    }
+}
+
+pub(super) fn smaller(left: Number, right: Number) -> Result<Number, RunError> {
+    combine(left, right, |left, right| Some(left.min(right)), f64::min)
+}
+
+pub(super) fn larger(left: Number, right: Number) -> Result<Number, RunError> {
+    combine(left, right, |left, right| Some(left.max(right)), f64::max)
+}

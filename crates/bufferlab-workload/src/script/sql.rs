@@ -1,0 +1,245 @@
+//! Cuts SQL into statements and finds the `:variables` in them; understands no more SQL than that needs.
+//!
+//! Strings, quoted names, comments, dollar-quoted bodies and `::` are left alone. A statement ends at a ';' outside
+//! of them, or, when it creates a trigger, at the one after END (as sqlite3_complete has it).
+
+use super::error::{Fault, shown};
+
+/// One statement: its text around the places of its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sql {
+    /// Texts before, between and after the parameters: one more than there are parameters.
+    texts: Vec<String>,
+    /// For each parameter the slot of its variable.
+    pub(super) slots: Vec<usize>,
+    /// The line on which it begins, counted from one.
+    pub line: usize,
+    pub(super) control: Control,
+}
+
+impl Sql {
+    /// The text with an engine's placeholders, which are told their number counted from zero.
+    #[must_use]
+    pub fn text(&self, mut placeholder: impl FnMut(usize) -> String) -> String {
+        let mut text = self.texts[0].clone();
+        for (index, after) in self.texts[1..].iter().enumerate() {
+            text.push_str(&placeholder(index));
+            text.push_str(after);
+        }
+        text
+    }
+
+    /// Number of parameters. A variable that stands twice is two parameters.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+/// What a statement does to the transaction it runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Control {
+    None,
+    Begin,
+    Commit,
+    Rollback,
+    Savepoint,
+}
+
+/// Where in the text a scan stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'a> {
+    pub text: &'a str,
+    pub at: usize,
+    pub line: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Moves over `bytes` bytes and counts their lines. The end must not cut a character.
+    pub fn skip(&mut self, bytes: usize) {
+        let over = &self.text.as_bytes()[self.at..self.at + bytes];
+        self.line += over.iter().filter(|&&byte| byte == b'\n').count();
+        self.at += bytes;
+    }
+
+    /// Moves over everything up to and with `end`; false when it is not there.
+    fn skip_past(&mut self, from: usize, end: &str) -> bool {
+        let Some(found) = self.rest().get(from..).and_then(|rest| rest.find(end)) else { return false };
+        self.skip(from + found + end.len());
+        true
+    }
+
+    /// Moves over blanks and line ends.
+    pub fn skip_blanks(&mut self) {
+        let rest = self.rest();
+        self.skip(rest.len() - rest.trim_start().len());
+    }
+
+    /// The rest of the line, without its end.
+    pub fn line_text(&self) -> &'a str {
+        self.rest().split('\n').next().unwrap_or_default()
+    }
+
+    /// Moves over a comment between slash-star and star-slash.
+    pub fn skip_block_comment(&mut self) -> Result<(), Fault> {
+        if self.skip_past(2, "*/") { Ok(()) } else { Err(Fault::new("this comment has no end", "close it with */")) }
+    }
+}
+
+/// Words that decide where a statement ends and what it does to its transaction.
+#[derive(Default)]
+struct Words {
+    /// The first words, in capitals; more are not needed.
+    first: Vec<String>,
+    /// The last two tokens: words in capitals, ";" or "".
+    last: [String; 2],
+}
+
+impl Words {
+    fn see(&mut self, word: &str) {
+        // Long words are no keywords; cutting them keeps hostile texts cheap.
+        let word: String = word.chars().take(16).map(|letter| letter.to_ascii_uppercase()).collect();
+        if self.first.len() < 6 {
+            self.first.push(word.clone());
+        }
+        self.last = [std::mem::take(&mut self.last[1]), word];
+    }
+
+    fn is(&self, index: usize, words: &[&str]) -> bool {
+        self.first.get(index).is_some_and(|word| words.contains(&word.as_str()))
+    }
+
+    /// Statements inside a trigger's body end with ';' too; the trigger ends with "; END ;".
+    fn ends_at_semicolon(&self) -> bool {
+        let is_trigger = self.is(0, &["CREATE"])
+            && (self.is(1, &["TRIGGER"]) || (self.is(1, &["TEMP", "TEMPORARY"]) && self.is(2, &["TRIGGER"])));
+        !is_trigger || (self.last[0] == ";" && self.last[1] == "END")
+    }
+
+    fn control(&self) -> Control {
+        match self.first.first().map(String::as_str) {
+            Some("BEGIN") => Control::Begin,
+            Some("START") if self.is(1, &["TRANSACTION"]) => Control::Begin,
+            Some("COMMIT" | "END") => Control::Commit,
+            Some("ROLLBACK" | "ABORT") if !self.first.iter().any(|word| word == "TO") => Control::Rollback,
+            Some("ROLLBACK" | "SAVEPOINT" | "RELEASE") => Control::Savepoint,
+            _ => Control::None,
+        }
+    }
+}
+
+/// True at the beginning of a line that belongs to the script and not to SQL.
+pub(super) type IsMarker = fn(&str) -> bool;
+
+/// Reads the statement that begins here; leaves the cursor behind its ';', or before a section's first line.
+pub(super) fn read_statement(
+    cursor: &mut Cursor<'_>,
+    is_marker: IsMarker,
+    slot_of: &mut dyn FnMut(&str) -> Result<usize, Fault>,
+) -> Result<Sql, (usize, Fault)> {
+    let first_line = cursor.line;
+    let (mut texts, mut slots, mut words) = (Vec::new(), Vec::new(), Words::default());
+    let mut text_begin = cursor.at;
+    let mut text_end = None;
+    while text_end.is_none() {
+        let (rest, line) = (cursor.rest(), cursor.line);
+        let fail = |fault: Fault| (line, fault);
+        let Some(&byte) = rest.as_bytes().first() else { break };
+        match byte {
+            b';' if words.ends_at_semicolon() => {
+                text_end = Some(cursor.at);
+                cursor.skip(1);
+            }
+            b';' => {
+                words.see(";");
+                cursor.skip(1);
+            }
+            b'\'' | b'"' | b'`' => skip_quoted(cursor, byte).map_err(fail)?,
+            b'-' if rest.starts_with("--") => cursor.skip(cursor.line_text().len()),
+            b'/' if rest.starts_with("/*") => cursor.skip_block_comment().map_err(fail)?,
+            b'$' => skip_dollar_quoted(cursor).map_err(fail)?,
+            b':' => {
+                let name = variable_name(rest);
+                if name.is_empty() {
+                    cursor.skip(if rest.starts_with("::") { 2 } else { 1 });
+                    continue;
+                }
+                if slots.len() == MAX_PARAMETERS {
+                    let what = format!("this statement has more than {MAX_PARAMETERS} variables");
+                    return Err(fail(Fault::new(what, "use several statements")));
+                }
+                slots.push(slot_of(name).map_err(fail)?);
+                texts.push(cursor.text[text_begin..cursor.at].to_owned());
+                cursor.skip(1 + name.len());
+                text_begin = cursor.at;
+            }
+            b'\n' => {
+                cursor.skip(1);
+                let next = cursor.line_text().trim_start();
+                if next.starts_with('\\') {
+                    let what = format!("the statement begun on line {first_line} has no ';' before this line");
+                    return Err((cursor.line, Fault::new(what, "end every statement before a \\set line with ';'")));
+                }
+                if is_marker(next.trim_end()) {
+                    text_end = Some(cursor.at);
+                }
+            }
+            _ if byte.is_ascii_alphabetic() || byte == b'_' => {
+                let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).unwrap_or(rest.len());
+                words.see(&rest[..end]);
+                cursor.skip(end);
+            }
+            _ => cursor.skip(rest.chars().next().map_or(1, char::len_utf8)),
+        }
+    }
+    texts.push(cursor.text[text_begin..text_end.unwrap_or(cursor.at)].trim_end().to_owned());
+    Ok(Sql { texts, slots, line: first_line, control: words.control() })
+}
+
+/// Parameters of one statement; every engine takes as many.
+const MAX_PARAMETERS: usize = 999;
+
+/// The name after a ':' that begins a variable; empty for `::`, `:=`, array bounds and the like.
+fn variable_name(rest: &str) -> &str {
+    let after = &rest[1..];
+    let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
+    if after.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') { &after[..end] } else { "" }
+}
+
+/// Quotes are doubled inside quotes, in every engine; a backslash means nothing, as the standard has it.
+fn skip_quoted(cursor: &mut Cursor<'_>, quote: u8) -> Result<(), Fault> {
+    let rest = cursor.rest().as_bytes();
+    let mut at = 1;
+    while at < rest.len() {
+        if rest[at] != quote {
+            at += 1;
+        } else if rest.get(at + 1) == Some(&quote) {
+            at += 2;
+        } else {
+            cursor.skip(at + 1);
+            return Ok(());
+        }
+    }
+    let what = format!("the quote in {} has no end", shown(cursor.rest()));
+    Err(Fault::new(what, "close it, and double every quote inside quotes, as in 'it''s'"))
+}
+
+/// PostgreSQL's `$tag$ ... $tag$`; a '$' that begins no such tag is an ordinary character.
+fn skip_dollar_quoted(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
+    let rest = cursor.rest();
+    let tag_end = rest[1..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(rest.len(), |end| end + 1);
+    let is_tag = rest[tag_end..].starts_with('$') && !rest[1..].starts_with(|c: char| c.is_ascii_digit());
+    if !is_tag {
+        cursor.skip(1);
+        return Ok(());
+    }
+    let tag = &rest[..=tag_end];
+    if cursor.skip_past(tag.len(), tag) {
+        return Ok(());
+    }
+    Err(Fault::new(format!("the text quoted by {} has no end", shown(tag)), "close it with the same tag"))
+}

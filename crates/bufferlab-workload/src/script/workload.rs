@@ -1,0 +1,239 @@
+//! Plays a script: picks transactions by weight, draws their variables, executes their statements one by one.
+//!
+//! Variables depend on nothing that an engine answers, so they are drawn when a transaction is planned; a retry
+//! executes the same parameters again. Statements run in autocommit unless the script opens a transaction itself.
+
+use super::error::{Fault, ScriptError};
+use super::expression::Memory;
+use super::number::RunError;
+use super::parser::{NUMBER_SLOT, Script, Step};
+use super::{Number, Sql};
+use crate::client::{Batch, Client, ClientError, Outcome, Planned, StatementId, StatementSpec, Value, Workload};
+use crate::random::Random;
+
+/// Draws of every transaction that [`Script::check`] tries.
+const TRIALS: u32 = 3;
+
+/// One statement of the setup section with its parameters' values.
+#[derive(Clone, Debug)]
+pub struct SetupStatement<'a> {
+    /// The statement.
+    pub sql: &'a Sql,
+    /// Its parameters.
+    pub values: Vec<Value<'static>>,
+}
+
+impl Script {
+    /// Draws the variables of every section a few times, so that what can never work is found before a run.
+    ///
+    /// # Errors
+    /// The first expression that has no value.
+    pub fn check(&self) -> Result<(), ScriptError> {
+        self.setup()?;
+        if self.transactions.is_empty() {
+            return Ok(());
+        }
+        let mut trial = ScriptWorkload::new(self.clone(), 0)?;
+        for transaction in 0..self.transactions.len() {
+            for _ in 0..TRIALS {
+                trial.draw(transaction);
+                if let Some((line, error)) = trial.failed.take() {
+                    return Err(run_error(&error).at(&self.source, line));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The statements of the setup section in order. Its random variables do not depend on a run's seed: the same text
+    /// gives the same data.
+    ///
+    /// # Errors
+    /// When a variable has no value.
+    pub fn setup(&self) -> Result<Vec<SetupStatement<'_>>, ScriptError> {
+        let mut memory = Memory::new(self.slots.clone(), self.zipf_places);
+        let mut random = Random::stream(0, "script/setup", &[]);
+        let mut statements = Vec::new();
+        for step in &self.setup {
+            match step {
+                Step::Set { slot, expression, line } => {
+                    let value = expression.evaluate(&mut memory, &mut random);
+                    memory.slots[*slot] = value.map_err(|error| run_error(&error).at(&self.source, *line))?;
+                }
+                Step::Execute(index) => {
+                    let sql = &self.statements[*index];
+                    let values = sql.slots.iter().map(|&slot| memory.slots[slot].value()).collect();
+                    statements.push(SetupStatement { sql, values });
+                }
+            }
+        }
+        Ok(statements)
+    }
+
+    /// The statements of the transactions as a client wants them: the catalogue, in the order of their ids, and each
+    /// one's text. Their names are where they stand, `file:line`. Columns are not known before an engine has seen them.
+    #[must_use]
+    pub fn catalogue(&self) -> Vec<(StatementSpec, &Sql)> {
+        let transactions = self.transactions.iter().flat_map(|transaction| &transaction.steps);
+        let indices = transactions.filter_map(|step| match step {
+            Step::Execute(index) => Some(*index),
+            Step::Set { .. } => None,
+        });
+        indices
+            .map(|index| {
+                let sql = &self.statements[index];
+                let name = format!("{}:{}", self.source, sql.line).into();
+                (StatementSpec { name, parameters: sql.parameters(), columns: 0 }, sql)
+            })
+            .collect()
+    }
+}
+
+fn run_error(error: &RunError) -> Fault {
+    Fault::new(error.to_string(), error.hint())
+}
+
+/// A script as a stream of transactions for one connection.
+#[derive(Debug)]
+pub struct ScriptWorkload {
+    script: Script,
+    /// The id of each transaction's first statement in the catalogue; the others follow.
+    first_ids: Vec<u16>,
+    /// The sums of the weights up to and with each transaction.
+    weights: Vec<u64>,
+    mix: Random,
+    draws: Random,
+    memory: Memory,
+    number: i64,
+    planned: usize,
+    /// Parameters of the planned transaction, one statement after the other.
+    parameters: Vec<Value<'static>>,
+    /// Why the planned transaction has none.
+    failed: Option<(usize, RunError)>,
+    batch: Batch,
+}
+
+impl ScriptWorkload {
+    /// Plays the transactions of a script with this seed.
+    ///
+    /// # Errors
+    /// When the script has none.
+    pub fn new(script: Script, seed: u64) -> Result<Self, ScriptError> {
+        if script.transactions.is_empty() {
+            let fault =
+                Fault::new("this script has a setup section and no transaction", "add \"-- transaction: NAME\"");
+            return Err(fault.at(&script.source, 1));
+        }
+        let mut sum = 0;
+        let weights = script.transactions.iter().map(|transaction| {
+            sum += u64::from(transaction.weight);
+            sum
+        });
+        let weights = weights.collect();
+        let mut next_id = 0;
+        let first_ids = script.transactions.iter().map(|transaction| {
+            // A script has at most ten thousand steps.
+            next_id += transaction.statements as u16;
+            next_id - transaction.statements as u16
+        });
+        let first_ids = first_ids.collect();
+        let memory = Memory::new(script.slots.clone(), script.zipf_places);
+        Ok(ScriptWorkload {
+            first_ids,
+            weights,
+            mix: Random::stream(seed, "script/mix", &[]),
+            draws: Random::stream(seed, "script/variables", &[]),
+            memory,
+            number: 0,
+            planned: 0,
+            parameters: Vec::new(),
+            failed: None,
+            batch: Batch::default(),
+            script,
+        })
+    }
+
+    /// The script that is played.
+    #[must_use]
+    pub fn script(&self) -> &Script {
+        &self.script
+    }
+
+    /// The parameters of the planned transaction, one statement after the other.
+    #[cfg(test)]
+    pub(super) fn parameters(&self) -> &[Value<'static>] {
+        &self.parameters
+    }
+
+    /// Draws the variables of a transaction and keeps its parameters.
+    fn draw(&mut self, transaction: usize) {
+        self.number += 1;
+        self.memory.slots[NUMBER_SLOT] = Number::Int(self.number);
+        self.planned = transaction;
+        self.parameters.clear();
+        self.failed = None;
+        for step in &self.script.transactions[transaction].steps {
+            match step {
+                Step::Set { slot, expression, line } => match expression.evaluate(&mut self.memory, &mut self.draws) {
+                    Ok(value) => self.memory.slots[*slot] = value,
+                    Err(error) => {
+                        self.failed = Some((*line, error));
+                        return;
+                    }
+                },
+                Step::Execute(index) => {
+                    let slots = self.script.statements[*index].slots.iter();
+                    self.parameters.extend(slots.map(|&slot| self.memory.slots[slot].value()));
+                }
+            }
+        }
+    }
+
+    fn script_error(&self, line: usize, what: String, hint: &str) -> ClientError {
+        ClientError::Script { place: format!("{}:{line}", self.script.source), message: what, hint: hint.to_owned() }
+    }
+}
+
+impl Workload for ScriptWorkload {
+    fn transaction_types(&self) -> Vec<String> {
+        self.script.transactions.iter().map(|transaction| transaction.name.clone()).collect()
+    }
+
+    fn terminals(&self) -> usize {
+        1
+    }
+
+    fn plan(&mut self) -> Planned {
+        let total = self.weights[self.weights.len() - 1];
+        let ticket = self.mix.below(total);
+        let transaction = self.weights.partition_point(|&sum| sum <= ticket);
+        self.draw(transaction);
+        Planned { transaction_type: transaction, terminal: 0 }
+    }
+
+    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+        if let Some((line, error)) = &self.failed {
+            return Err(self.script_error(*line, error.to_string(), error.hint()));
+        }
+        let (mut used, mut next_id) = (0, self.first_ids[self.planned]);
+        let transaction = &self.script.transactions[self.planned];
+        for step in &transaction.steps {
+            let Step::Execute(index) = step else { continue };
+            let sql = &self.script.statements[*index];
+            let parameters = &self.parameters[used..used + sql.slots.len()];
+            used += sql.slots.len();
+            self.batch.clear();
+            self.batch.call(StatementId(next_id), parameters);
+            next_id += 1;
+            if let Err(error) = client.execute(&mut self.batch) {
+                return Err(match error {
+                    ClientError::Statement { message, .. } => self.script_error(sql.line, message, SQL_HINT),
+                    other => other,
+                });
+            }
+        }
+        Ok(if transaction.ends_rolled_back { Outcome::RolledBack } else { Outcome::Committed })
+    }
+}
+
+const SQL_HINT: &str = "this statement of the script failed in the engine: try it in the engine's own shell";
