@@ -5,31 +5,38 @@ It decides what is compared with what. Knows nothing of sentences, tables or pic
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Hashable
+import tomllib
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
+from bufferlab.load_knobs import UNLIMITED
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
+from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.stats.model import Fit, fit
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
 from bufferlab.units import UnitError, format_bytes, parse_size
+from bufferlab.workloads import registry as workloads
+from bufferlab.workloads.declaration import WorkloadDeclaration
 
-#: The figure that answers the experiment's question.
-HEADLINE = "reads_per_new_order"
+#: What answers the question of a workload that this version does not know.
+_HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 #: Writes and rates depend on checkpoints and on the host's weather: shorter windows cannot claim them.
 LONG_WINDOW_SECONDS = 60.0
-#: A ratio of shares near one says nothing; these are compared by difference.
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
-_LINEAR = frozenset({"hit_ratio"})
+#: A ratio of shares near one, or of shares that may be zero, says nothing; these are compared by difference.
+_LINEAR = frozenset({"hit_ratio", "late_share", "dropped_share"})
 
 
 def needs_long_window(metric: str) -> bool:
     """Whether a claim about this metric needs a window of a minute or more."""
-    return metric.endswith("_per_s") or metric.startswith(("write", "wal_write", "device_write"))
+    _, name = phase_of(metric)
+    return name.endswith("_per_s") or name.startswith(("write", "wal_write", "device_write"))
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class PointRuns:
     key: str
     records: tuple[RunRecord, ...]
     ok: tuple[MeasuredRun, ...]
+    planned: dict[str, Any] = field(default_factory=dict)
+    """Native values of every setting, as planned."""
 
     @property
     def failures(self) -> list[RunRecord]:
@@ -51,8 +60,14 @@ class PointRuns:
 
     @property
     def actual(self) -> dict[str, Any]:
-        """The knobs as read back, of the first run that ended well."""
+        """The settings as read back, of the first run that ended well."""
         return dict(self.ok[0].run["knobs_actual"]) if self.ok else {}
+
+    @property
+    def native(self) -> dict[str, Any]:
+        """Every setting as a number or word: as read back, and as planned where nothing was."""
+        ran = {**self.ok[0].run["workload"], **self.ok[0].run.get("load", {})} if self.ok else {}
+        return {**self.planned, **ran, **self.actual}
 
     @property
     def status(self) -> str:
@@ -69,15 +84,19 @@ class PointRuns:
         return self.failures[0].run["reason"] if self.failures else None
 
     def values(self, metric: str) -> list[tuple[Hashable, Hashable, float]]:
-        """(point, block, value) of every run that has the metric."""
-        return [
-            (self.index, run.run["block"], value) for run in self.ok if (value := run.figures[metric].value) is not None
-        ]
+        """(point, block, value) of every run that has the metric, of the measured window or of a phase."""
+        phase, name = phase_of(metric)
+        found: list[tuple[Hashable, Hashable, float]] = []
+        for run in self.ok:
+            figure = (run.phases.get(phase, {}) if phase else run.figures).get(name)
+            if figure is not None and figure.value is not None:
+                found.append((self.index, run.run["block"], figure.value))
+        return found
 
 
 @dataclass(frozen=True)
 class Group:
-    """Points that differ in the axis knob alone, in its order."""
+    """Points that differ in the axis alone, in its order."""
 
     label: str
     points: tuple[PointRuns, ...]
@@ -90,8 +109,12 @@ class Analysis:
     sweep: SweepFolder
     points: tuple[PointRuns, ...]
     axis: str | None
-    """The knob along which points are compared."""
+    """The setting along which points are compared."""
     groups: tuple[Group, ...]
+    headline: str
+    """The metric that answers the question."""
+    compared: tuple[str, ...]
+    """The metrics whose steps are judged, the headline first."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
@@ -99,12 +122,36 @@ class Analysis:
         """Read every run of a sweep."""
         points = _points(sweep)
         axis = _axis(points)
-        return cls(sweep, points, axis, _groups(points, axis))
+        groups = _groups(points, axis)
+        points = tuple(point for group in groups for point in group.points)
+        declared = _workload(sweep, points)
+        headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
+        compared = declared.compared if declared else (headline,)
+        return cls(sweep, points, axis, groups, headline, compared)
 
     @property
     def runs(self) -> list[MeasuredRun]:
         """Every run that ended well."""
         return [run for point in self.points for run in point.ok]
+
+    @property
+    def unit_of_work(self) -> Literal["new_order", "transaction"]:
+        """What this workload's counts are told per."""
+        return "new_order" if self.headline.endswith("_per_new_order") else "transaction"
+
+    def per_work(self, name: str) -> str:
+        """A count per unit of work: "reads" -> "reads_per_new_order"."""
+        return f"{name}_per_{self.unit_of_work}"
+
+    @property
+    def work_per_s(self) -> str:
+        """The throughput in units of work."""
+        return f"{self.unit_of_work}s_per_s"
+
+    @cached_property
+    def phases(self) -> tuple[str, ...]:
+        """The phases that any run went through after its measured window, in their order."""
+        return tuple(dict.fromkeys(name for run in self.runs for name in run.phases))
 
     @cached_property
     def checks(self) -> list[Check]:
@@ -121,7 +168,7 @@ class Analysis:
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
-            scale = "linear" if metric in _LINEAR else "auto"
+            scale = "linear" if phase_of(metric)[1] in _LINEAR else "auto"
             self._fits[metric] = fit(values, comparisons=comparisons, scale=scale) if values else None  # type: ignore[arg-type]
         return self._fits[metric]
 
@@ -142,7 +189,7 @@ class Analysis:
 
     def claim_blocked(self, metric: str) -> str | None:
         """Why nothing may be claimed about this metric, whatever its interval; None when claims are allowed."""
-        window_s = self.shortest_window_s
+        window_s = self._shortest_s(metric)
         if needs_long_window(metric) and window_s is not None and window_s < LONG_WINDOW_SECONDS:
             return f"window {window_s:.0f} s, needs {LONG_WINDOW_SECONDS:.0f} s"
         return None
@@ -156,28 +203,55 @@ class Analysis:
                 pairs.append((places[0], places[-1]))
         return pairs
 
+    def _shortest_s(self, metric: str) -> float | None:
+        phase, _ = phase_of(metric)
+        if not phase:
+            return self.shortest_window_s
+        windows = [point.values(qualified(phase, "measured_seconds")) for point in self.points]
+        return min((seconds for values in windows for _, _, seconds in values), default=None)
+
     def short_label(self, point: PointRuns) -> str:
-        """The axis knob's value alone ("5 %"), or the whole label when there is no axis."""
+        """The axis' value alone ("5 %"), or the whole label when there is no axis."""
         return spaced(point.swept[self.axis]) if self.axis and self.axis in point.swept else point.label
 
+    def name_of(self, point: PointRuns) -> str:
+        """A point in a table: the axis' value, what a share of a count was, and the other swept settings."""
+        asked, _, actual = self.tick(point).partition("\n")
+        shown = f"{asked} ({actual})" if actual and not is_size(self.axis or "") else asked
+        return ", ".join(filter(None, [shown, rest_label(point, self.axis)]))
+
+    def axis_value(self, point: PointRuns) -> float | None:
+        """What the axis really was, if it is a number."""
+        value = actual_of(point.native, self.axis) if self.axis else None
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
     def axis_bytes(self, point: PointRuns) -> int | None:
-        """What the axis knob really was, if it is a size."""
+        """What the axis really was, if it is a size."""
         value = actual_of(point.actual, self.axis) if self.axis else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def tick(self, point: PointRuns) -> str:
-        """The point under an axis: what was asked, and the bytes it really was."""
-        size = self.axis_bytes(point)
-        asked = self.short_label(point)
-        if size is None or not is_size(self.axis or ""):
+        """The point under an axis: what was asked, and the bytes or the count it really was."""
+        asked, value = self.short_label(point), self.axis_value(point)
+        if value is None or point.swept.get(self.axis or "") is None:
             return asked
-        actual = format_bytes(size)
-        return actual if asked.replace(" ", "") == actual.replace(" ", "") else f"{asked}\n{actual}"
+        if is_size(self.axis or ""):
+            actual = format_bytes(value) if point.actual else asked
+            return actual if asked.replace(" ", "") == actual.replace(" ", "") else f"{asked}\n{actual}"
+        if asked.endswith("%") and value >= 1:
+            return f"{asked}\n{value:,.0f}"
+        return f"{value:,.0f}" if value == int(value) and value >= 1000 else asked
 
 
-def actual_of(actual: dict[str, Any], knob: str) -> Any:
-    """A knob as read back: the core names sizes with their unit."""
-    return actual.get(knob, actual.get(f"{knob}_bytes"))
+def actual_of(actual: Mapping[str, Any], knob: str) -> Any:
+    """A setting as read back: the core names sizes, rates and times with their unit."""
+    names = (knob, f"{knob}_bytes", f"{knob}_per_s", f"{knob}_s")
+    return next((actual[name] for name in names if name in actual), None)
+
+
+def rest_label(point: PointRuns, axis: str | None) -> str:
+    """The swept settings other than the axis, in words: "page size 4 KiB, layout clustered"."""
+    return ", ".join(f"{knob.replace('_', ' ')} {spaced(value)}" for knob, value in point.swept.items() if knob != axis)
 
 
 def is_size(knob: str) -> bool:
@@ -205,13 +279,26 @@ def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
             key=str(point.get("point_key", "")),
             records=tuple(mine := [record for record in records if record.run["point"]["index"] == index]),
             ok=tuple(MeasuredRun.read(record) for record in mine if record.ok),
+            planned={
+                **point.get("native_knobs", {}),
+                **point.get("workload", {}),
+                **point.get("load", {}),
+            },
         )
         for index, point in sorted(planned.items())
     )
 
 
+def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> WorkloadDeclaration | None:
+    """The declaration of the sweep's workload, if this version knows it."""
+    name = next((record.run["workload"].get("name") for point in points for record in point.records), None)
+    if name is None:
+        name = tomllib.loads(sweep.experiment_toml).get("workload", {}).get("name")
+    return workloads.declaration(name) if name in workloads.names() else None
+
+
 def _axis(points: tuple[PointRuns, ...]) -> str | None:
-    """The swept knob to compare along: the pool if it is swept, else the one with most values."""
+    """The swept setting to compare along: the one with most values; among equals the pool, then the first written."""
     values: dict[str, set[str]] = {}
     for point in points:
         for knob, value in point.swept.items():
@@ -219,26 +306,29 @@ def _axis(points: tuple[PointRuns, ...]) -> str | None:
     swept = [knob for knob in values if len(values[knob]) > 1]
     if not swept:
         return None
-    return next(
-        (knob for knob in swept if knob.startswith("pool_size")), max(swept, key=lambda knob: len(values[knob]))
-    )
+    return max(swept, key=lambda knob: (len(values[knob]), knob.startswith("pool_size"), -swept.index(knob)))
 
 
 def _groups(points: tuple[PointRuns, ...], axis: str | None) -> tuple[Group, ...]:
     members: dict[str, list[PointRuns]] = {}
     for point in points:
-        rest = ", ".join(f"{knob} {value}" for knob, value in point.swept.items() if knob != axis)
-        members.setdefault(rest, []).append(point)
+        members.setdefault(rest_label(point, axis), []).append(point)
     return tuple(Group(label, tuple(sorted(found, key=lambda p: _rank(p, axis)))) for label, found in members.items())
 
 
 def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
-    """Sizes in the order of size, words in the order of the plan."""
+    """Numbers in their order, a rate without limit last, words in the order of the plan."""
+    if axis is None or axis not in point.swept:
+        return 0.0, point.index
+    value = actual_of(point.native, axis)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value), point.index
+    text = point.swept[axis]
+    if text == UNLIMITED:
+        return math.inf, point.index
     try:
-        size = parse_size(point.swept[axis]) if axis else None
-    except (UnitError, KeyError):
-        size = None
-    if size is None:
+        size = parse_size(text)
+    except UnitError:
         return 0.0, point.index
     return float(size.ratio if size.ratio is not None else size.size_bytes or 0), point.index
 

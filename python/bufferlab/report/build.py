@@ -5,8 +5,9 @@ from __future__ import annotations
 import tomllib
 
 from bufferlab.report import words
-from bufferlab.report.analysis import HEADLINE, Analysis, PointRuns
+from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.answer import answer, banners, limits
+from bufferlab.report.chapters import CHAPTERS
 from bufferlab.report.detail_tables import (
     check_table,
     consistency_table,
@@ -16,11 +17,10 @@ from bufferlab.report.detail_tables import (
     run_table,
 )
 from bufferlab.report.model import Figure, PointResult, Report, Section, StepResult, Summary, Table
-from bufferlab.report.plots import HEADLINE_FIGURE, points_figure, time_figure
+from bufferlab.report.plots import points_figure
 from bufferlab.report.points_tables import (
-    COMPARED,
+    main_table,
     parts_of_window,
-    per_new_order,
     per_second,
     per_transaction,
     sizes,
@@ -30,6 +30,8 @@ from bufferlab.report.points_tables import (
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results import metrics
 from bufferlab.results.store import SweepFolder
+
+_WORKLOAD_WORDS = {"tpcc": "TPC-C-derived", "hot_rows": "hot rows"}
 
 
 def build(sweep: SweepFolder) -> Report:
@@ -42,7 +44,9 @@ def build(sweep: SweepFolder) -> Report:
         answer=answer(analysis),
         facts=_facts(analysis),
         banners=tuple(banners(analysis)),
-        headline=points_figure(analysis, HEADLINE, HEADLINE_FIGURE, value_labels=True),
+        headline=points_figure(
+            analysis, analysis.headline, analysis.headline.replace("_", "-"), value_labels=len(analysis.groups) == 1
+        ),
         steps=step_table(analysis),
         limits=tuple(limits(analysis)),
         sections=_sections(analysis),
@@ -54,53 +58,49 @@ def build(sweep: SweepFolder) -> Report:
 
 
 def _sections(analysis: Analysis) -> tuple[Section, ...]:
-    chapters: list[tuple[str, str, str, list[Table | Figure | None]]] = [
-        (
+    def section(id: str, title: str, intro: str, *blocks: Table | Figure | None) -> Section:
+        return Section(id, title, intro, tuple(block for block in blocks if block is not None and _has_rows(block)))
+
+    per_second_figure = analysis.work_per_s.replace("_", "-")
+    writes = analysis.per_work("writes")
+    return (
+        section(
             "numbers",
             "The numbers",
             "",
-            [
-                per_new_order(analysis),
-                _all_steps(analysis),
-                sizes(analysis),
-                per_transaction(analysis),
-                per_second(analysis),
-            ],
+            main_table(analysis),
+            _all_steps(analysis),
+            sizes(analysis),
+            per_transaction(analysis),
+            per_second(analysis),
         ),
-        (
+        *filter(None, (chapter(analysis) for chapter in CHAPTERS)),
+        section(
             "checks",
             "Can the numbers be believed?",
             "Numbers counted in different places must agree.",
-            [check_table(analysis.checks), parts_of_window(analysis)],
+            check_table(analysis.checks),
+            parts_of_window(analysis),
         ),
-        ("setup", "What was run", "", [*setup_tables(analysis)]),
-        (
+        section("setup", "What was run", "", *setup_tables(analysis)),
+        section(
             "figures",
             "More figures",
             "",
-            [
-                points_figure(analysis, "hit_ratio", "hit-ratio"),
-                points_figure(analysis, "writes_per_new_order", "writes-per-new-order"),
-                points_figure(analysis, "new_orders_per_s", "new-orders-per-s"),
-                time_figure(analysis),
-            ],
+            points_figure(analysis, "hit_ratio", "hit-ratio"),
+            points_figure(analysis, writes, writes.replace("_", "-")),
+            points_figure(analysis, analysis.work_per_s, per_second_figure),
         ),
-        (
+        section(
             "details",
             "Details",
             "",
-            [
-                latency_table(analysis),
-                device_table(analysis),
-                cpu_table(analysis),
-                consistency_table(analysis),
-                run_table(analysis),
-            ],
+            latency_table(analysis),
+            device_table(analysis),
+            cpu_table(analysis),
+            consistency_table(analysis),
+            run_table(analysis),
         ),
-    ]
-    return tuple(
-        Section(id, title, intro, tuple(block for block in blocks if block is not None and _has_rows(block)))
-        for id, title, intro, blocks in chapters
     )
 
 
@@ -109,7 +109,7 @@ def _has_rows(block: Table | Figure) -> bool:
 
 
 def _all_steps(analysis: Analysis) -> Table | None:
-    table = step_table(analysis, COMPARED)
+    table = step_table(analysis, analysis.compared)
     if table is None:
         return None
     return Table("all-steps", "What each step does to each figure", table.columns, table.rows, table.caption)
@@ -130,9 +130,9 @@ def _facts(analysis: Analysis) -> tuple[str, ...]:
         run = analysis.runs[0].run
         facts.append(f"{run['engine']} {run['engine_version'] or ''}".strip())
         workload = run["workload"]
-        scale = f", {words.plural(workload['warehouses'], 'warehouse')}" if "warehouses" in workload else ""
-        name = {"tpcc": "TPC-C-derived"}.get(str(workload.get("name")), str(workload.get("name")))
-        facts.append(f"{name}{scale}")
+        scales = [words.plural(workload[of], of[:-1]) for of in ("warehouses", "rows") if of in workload]
+        name = str(workload.get("name"))
+        facts.append(", ".join([_WORKLOAD_WORDS.get(name, name), *scales]))
         facts.append(f"{words.plural(len(analysis.points), 'point')}, {words.plural(len(analysis.runs), 'run')}")
         facts.append(str(run["started_at"])[:10])
     return tuple(facts)
@@ -145,7 +145,8 @@ def _status(analysis: Analysis) -> str:
 def _summaries(analysis: Analysis) -> list[Summary]:
     """Means of every derived metric, and the comparison of each point with the one before."""
     found: list[Summary] = []
-    for metric in metrics.DERIVED:
+    phases = (metrics.qualified(phase, name) for phase in analysis.phases for name in metrics.DERIVED)
+    for metric in (*metrics.DERIVED, *phases):
         fit = analysis.fit(metric)
         if fit is None:
             continue
@@ -183,7 +184,7 @@ def _point_result(point: PointRuns, summaries: list[Summary]) -> PointResult:
 
 def _comparisons(analysis: Analysis) -> list[StepResult]:
     results = []
-    for metric in COMPARED:
+    for metric in analysis.compared:
         for a, b in analysis.steps():
             found = analysis.verdict(metric, a.index, b.index)
             if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.report import words
-from bufferlab.report.analysis import HEADLINE, Analysis
+from bufferlab.report.analysis import Analysis
 from bufferlab.report.model import Column, Row, Table
 from bufferlab.results import metrics
 from bufferlab.results.derive import cpu_shares
@@ -52,7 +52,7 @@ def latency_table(analysis: Analysis) -> Table | None:
     rows = []
     for point in analysis.points:
         frames = [record.latency() for record in point.records if record.ok]
-        label = analysis.short_label(point)
+        label = analysis.name_of(point)
         rows += [Row((label, *_latency_cells(figures))) for figures in latency_figures(frames)]
     if not rows:
         return None
@@ -62,8 +62,9 @@ def latency_table(analysis: Analysis) -> Table | None:
         *(Column(head) for head in heads),
     )
     caption = (
-        "All runs of a point together. Service: from the first statement to the commit. Queue: from when the terminal "
-        "wanted to start until the connection took it. Closed loop: a slow system is asked less often."
+        "All runs of a point together. Service: from the first statement to the commit. Queue: from when it was meant "
+        "to start until the connection took it. Response: both together, told where transactions arrive at a rate of "
+        "their own; in a closed loop a slow system is asked less often."
     )
     return Table("latency", "Latency by transaction type", columns, tuple(rows), caption, folded=True)
 
@@ -80,7 +81,7 @@ def device_table(analysis: Analysis) -> Table:
     for point in analysis.points:
         if not point.ok:
             continue
-        cells = [analysis.short_label(point), str(len(point.ok))]
+        cells = [analysis.name_of(point), str(len(point.ok))]
         for metric in _DEVICE:
             values = [value for _, _, value in point.values(metric)]
             mean = sum(values) / len(values) if values else None
@@ -107,7 +108,7 @@ def cpu_table(analysis: Analysis) -> Table:
             means = (
                 sum(values) / len(values) if (values := shares.get(name)) else None for name in metrics.CPU_COLUMNS
             )
-            rows.append(Row((analysis.short_label(point), core, *(words.share(mean) for mean in means))))
+            rows.append(Row((analysis.name_of(point), core, *(words.share(mean) for mean in means))))
     heads = (
         Column("Point", numeric=False),
         Column("CPU", numeric=False),
@@ -148,7 +149,7 @@ def run_table(analysis: Analysis) -> Table:
         run = record.run
         warm_up, measured, base = run["warm_up"] or {}, run["measured"] or {}, run["database"] or {}
         grown = base["bytes_end"] - base["bytes_start"] if base.get("bytes_end") and base.get("bytes_start") else None
-        reads = figures[record.run_id][HEADLINE].value if record.ok else None
+        reads = figures[record.run_id][analysis.headline].value if record.ok else None
         rows.append(
             Row(
                 (
@@ -172,7 +173,7 @@ def run_table(analysis: Analysis) -> Table:
     words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
     heads = (
         "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
-        "Reads per New-Order", "Database grew by", "Started", "Run",
+        words.title_of(analysis.headline), "Database grew by", "Started", "Run",
     )  # fmt: skip
     columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."

@@ -6,14 +6,17 @@ series differ by marker too. matplotlib is imported on first use, because it cos
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 from html import escape
 from io import StringIO
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.report import words
 from bufferlab.report.model import Dot, Figure, PointsPlot, Series, TimePlot
+from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,33 +109,70 @@ def _canvas(width_in: float, height_in: float) -> Canvas:
 
 
 def _draw_points(plot: PointsPlot) -> Canvas:
-    figure = _canvas(8.4, 4.5)
+    figure = _canvas(8.4, 4.5 if len(plot.series) <= 4 else 5.2)
     axes = figure.subplots()
     if plot.x_is_log:
         axes.set_xscale("log", base=2)
     if plot.y_is_log:
         axes.set_yscale("log")
+    width = _step_width(plot)
     for place, series in enumerate(plot.series):
-        _draw_series(axes, series, SERIES_COLOURS[place % 6], _MARKERS[place % 6], plot)
-    _x_ticks(axes, plot)
+        _draw_series(axes, series, place, plot, width)
+    _x_ticks(axes, plot, width)
     _y_ticks(axes, plot)
+    _draw_curves(axes, plot)
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     axes.grid(visible=False, axis="x")
-    if len(plot.series) > 1:
-        axes.legend()
+    if len(plot.series) > 1 or plot.curves or plot.marks:
+        axes.legend(fontsize=_FONT_SIZE - 1.5, labelspacing=0.3)
     return figure
 
 
-def _draw_series(axes: Axes, series: Series, colour: str, marker: str, plot: PointsPlot) -> None:
+def _colour(place: int) -> str:
+    return SERIES_COLOURS[place % len(SERIES_COLOURS)]
+
+
+def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width: float) -> None:
+    colour, marker = _colour(place), _MARKERS[place % len(_MARKERS)]
     xs = [dot.x for dot in series.dots]
-    axes.plot(xs, [dot.mean for dot in series.dots], color=colour, linewidth=1.6, label=series.label or None, zorder=2)
+    # Colours and markers come again after six series; the line then tells them apart.
+    line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined else ""
+    style: Any = {
+        "color": colour,
+        "linewidth": 1.6,
+        "linestyle": line,
+        "marker": marker,
+        "markersize": 4.5,
+        "zorder": 2,
+    }
+    axes.plot(xs, [dot.mean for dot in series.dots], label=series.label or None, **style)
     for dot in series.dots:
-        offsets = _beside(dot.x, len(dot.runs), plot.x_is_log)
+        offsets = _beside(dot.x, len(dot.runs), width, is_log=plot.x_is_log)
         axes.plot(offsets, dot.runs, marker, markersize=6, fillstyle="none", color=colour, alpha=0.75, zorder=3)
         _draw_mean(axes, dot, colour, marker)
         if plot.value_labels:
             _label_mean(axes, dot, falling=series.dots[-1].mean < series.dots[0].mean)
+
+
+def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
+    """What a model says, and places on the axis; drawn last and without moving the limits that the dots have set."""
+    limits = axes.get_xlim(), axes.get_ylim()
+    for curve in plot.curves:
+        axes.plot(
+            curve.xs,
+            curve.ys,
+            color=_colour(curve.series),
+            linewidth=1.3,
+            alpha=0.9,
+            zorder=1,
+            label=curve.label or None,
+        )
+    for mark in plot.marks:
+        line: Any = {"linestyle": (0, (4, 3)) if mark.dashed else (0, (1, 2)), "linewidth": 1.4, "zorder": 0}
+        axes.axvline(mark.x, color=_colour(mark.series), label=mark.label or None, **line)
+    axes.set_xlim(limits[0])
+    axes.set_ylim(limits[1])
 
 
 def _draw_mean(axes: Axes, dot: Dot, colour: str, marker: str) -> None:
@@ -149,21 +189,44 @@ def _label_mean(axes: Axes, dot: Dot, *, falling: bool) -> None:
     axes.annotate(words.number(dot.mean), (dot.x, top), textcoords="offset points", fontweight="bold", **place)
 
 
-def _beside(x: float, count: int, is_log: bool) -> list[float]:
+def _step_width(plot: PointsPlot) -> float:
+    """What one step of the axis is: doublings on a logarithmic one, else a share of its length."""
+    xs = sorted({dot.x for series in plot.series for dot in series.dots})
+    if len(xs) < 2:
+        return 1.0
+    span = math.log2(xs[-1] / xs[0]) if plot.x_is_log else xs[-1] - xs[0]
+    return span / max(4, len(xs) - 1) if plot.x_is_log or span != len(xs) - 1 else 1.0
+
+
+def _beside(x: float, count: int, width: float, *, is_log: bool) -> list[float]:
     """Runs stand to the right of their point, so that they do not hide its interval."""
-    steps = [0.09 + 0.045 * place for place in range(count)]
+    steps = [width * (0.09 + 0.045 * place) for place in range(count)]
     return [x * 2.0**step if is_log else x + step for step in steps]
 
 
-def _x_ticks(axes: Axes, plot: PointsPlot) -> None:
+def _x_ticks(axes: Axes, plot: PointsPlot, width: float) -> None:
     dots = {dot.x: dot.tick for series in plot.series for dot in series.dots}
-    axes.set_xticks(list(dots), labels=list(dots.values()))
-    axes.minorticks_off()
     low, high = min(dots), max(dots)
-    if plot.x_is_log:
-        axes.set_xlim(low / 1.35, high * 1.45)
+    places = [math.log2(x) if plot.x_is_log else x for x in sorted(dots)]
+    crowded = len(dots) > 1 and min(b - a for a, b in pairwise(places)) < 0.075 * (places[-1] - places[0])
+    if crowded:
+        _round_ticks(axes, plot)
     else:
-        axes.set_xlim(low - 0.5, high + 0.5)
+        axes.set_xticks(list(dots), labels=list(dots.values()))
+    axes.minorticks_off()
+    if plot.x_is_log:
+        axes.set_xlim(low / 2 ** (0.43 * width), high * 2 ** (0.54 * width))
+    else:
+        axes.set_xlim(low - 0.5 * width, high + 0.5 * width)
+
+
+def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
+    """Round numbers, where the dots are too many to be named one by one."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+    decades = LogLocator(base=4) if plot.x_in_bytes else LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12)
+    axes.xaxis.set_major_locator(decades if plot.x_is_log else MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_bytes(x) if plot.x_in_bytes else _tick(x)))
 
 
 def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
@@ -173,7 +236,8 @@ def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
     if not plot.y_is_log and not plot.y_from_zero:
         return
     if not plot.y_is_log:
-        top = max(bound for series in plot.series for dot in series.dots for bound in (dot.ci_high or 0.0, *dot.runs))
+        dots = [dot for series in plot.series for dot in series.dots]
+        top = max(bound for dot in dots for bound in (dot.mean, dot.ci_high or 0.0, *dot.runs))
         axes.set_ylim(0, top * 1.15 or 1.0)
         return
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
@@ -196,6 +260,9 @@ def _draw_times(plot: TimePlot) -> Canvas:
                 axes.plot(
                     trace.t_s, [_gap(value) for value in trace.values], color=SERIES_COLOURS[place % 6], linewidth=1.2
                 )
+            for trace in plot.traces[row][column]:
+                for level in trace.levels:
+                    axes.hlines(level.mean, level.start_s, level.end_s, color=INK, linewidth=1.6, zorder=4)
             starts = [trace.window_start_s for trace in plot.traces[row][column] if trace.window_start_s is not None]
             if starts:
                 axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)

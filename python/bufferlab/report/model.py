@@ -34,6 +34,8 @@ class Table:
     rows: tuple[Row, ...]
     caption: str = ""
     folded: bool = False
+    brief: tuple[str, ...] = ()
+    """The columns worth their place on a terminal; none, and it is not shown there."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,31 @@ class Dot:
 
 @dataclass(frozen=True)
 class Series:
-    """Dots that belong together and are joined by a line."""
+    """Dots that belong together, joined by a line unless a model's curve stands for it."""
 
     label: str
     dots: tuple[Dot, ...]
+    joined: bool = True
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line that was not measured (a model's), in the colour of a series."""
+
+    label: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    series: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place on the horizontal axis worth pointing at, in the colour of a series; a line from top to bottom."""
+
+    x: float
+    label: str
+    series: int
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +90,18 @@ class PointsPlot:
     y_is_log: bool
     y_from_zero: bool = True
     value_labels: bool = False
+    x_in_bytes: bool = False
+    curves: tuple[Curve, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Level:
+    """A stretch of a run at one level."""
+
+    start_s: float
+    end_s: float
+    mean: float
 
 
 @dataclass(frozen=True)
@@ -77,6 +112,8 @@ class Trace:
     t_s: tuple[float, ...]
     values: tuple[float | None, ...]
     window_start_s: float | None
+    levels: tuple[Level, ...] = ()
+    """The levels between which it changed; none when no change is resolved."""
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,17 @@
-"""What the figures show, as data: dots with runs and intervals, traces over time. `figures` draws them."""
+"""What figures over points show, as data: dots with runs and intervals. `figures` draws them."""
 
 from __future__ import annotations
 
-from bufferlab.report import words
-from bufferlab.report.analysis import HEADLINE, Analysis, PointRuns, is_size
-from bufferlab.report.model import Column, Dot, Figure, PointsPlot, Row, Series, Table, TimePlot, Trace
-from bufferlab.results.store import RunRecord
-from bufferlab.results.timeline import measured_instants, per_second
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-#: The id of the figure that answers the question.
-HEADLINE_FIGURE = HEADLINE.replace("_", "-")
-_TIME_METRICS = ("reads_per_s", "new_orders_per_s")
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, PointRuns, is_size
+from bufferlab.report.model import Column, Dot, Figure, PointsPlot, Row, Series, Table
+
 #: A logarithmic axis reads better when the largest value is this many times the smallest.
 _LOG_FROM = 12.0
+_LOG_X_FROM = 4.0
 #: Shares near one would be a flat line.
 _NOT_FROM_ZERO = frozenset({"hit_ratio"})
 
@@ -22,63 +21,61 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
     fit = analysis.fit(metric)
     if fit is None:
         return None
-    shown = [[point for point in group.points if point.index in fit.points] for group in analysis.groups]
-    sizes = [analysis.axis_bytes(point) for points in shown for point in points]
-    numeric = is_size(analysis.axis or "") and all(size is not None for size in sizes) and len(set(sizes)) > 1
+    axis = Axis.of(analysis, [point for point in analysis.points if point.index in fit.points])
     series = tuple(
         Series(
             group.label,
             tuple(
-                _dot(analysis, metric, point, float(analysis.axis_bytes(point) or 0) if numeric else float(place))
-                for place, point in enumerate(points)
+                _dot(analysis, metric, point, axis.place(point, place))
+                for place, point in enumerate(point for point in group.points if point.index in fit.points)
             ),
         )
-        for group, points in zip(analysis.groups, shown, strict=True)
-        if points
+        for group in analysis.groups
+        if any(point.index in fit.points for point in group.points)
     )
     values = [value for one in series for dot in one.dots for value in dot.runs]
     y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
     plot = PointsPlot(
-        x_label=_axis_label(analysis, numeric),
+        x_label=axis.label,
         y_label=_y_label(metric),
         series=series,
-        x_is_log=numeric,
+        x_is_log=axis.is_log,
         y_is_log=y_is_log,
         y_from_zero=metric not in _NOT_FROM_ZERO,
         value_labels=value_labels,
+        x_in_bytes=axis.in_bytes,
     )
     title = f"{words.title_of(metric)} over {(analysis.axis or 'the points').replace('_', ' ')}"
-    return Figure(id, title, _alt(plot, metric), _caption(analysis, metric, plot), plot, _points_data(plot, id, title))
+    return Figure(id, title, _alt(plot, metric), _caption(analysis, metric, plot), plot, points_data(plot, id, title))
 
 
-def time_figure(analysis: Analysis) -> Figure | None:
-    """Reads and New-Orders second by second, a column of panels per point, warm-up included."""
-    columns = [point for point in analysis.points if point.ok]
-    if not columns:
-        return None
-    traces = {record.run_id: _traces(record) for point in columns for record in point.records if record.ok}
-    rows = [
-        tuple(tuple(traces[run.run["run_id"]][metric] for run in point.ok) for point in columns)
-        for metric in _TIME_METRICS
-    ]
-    labels = ("Reads per second (pages)", "New-Orders per second")
-    plot = TimePlot(tuple(analysis.short_label(point) for point in columns), labels, tuple(rows))
-    title = "Second by second"
-    caption = "Each line is one run. The shaded part is warm-up and is not counted."
-    alt = "Reads and New-Orders per second of every run over time, one column of panels per point."
-    return Figure("over-time", title, alt, caption, plot, _time_data(plot))
+@dataclass(frozen=True)
+class Axis:
+    """The horizontal axis of figures over points: what the swept setting really was, or one place after another."""
 
+    analysis: Analysis
+    is_numeric: bool
+    is_log: bool
+    label: str
 
-def _traces(record: RunRecord) -> dict[str, Trace]:
-    samples = record.samples()
-    seconds = per_second(samples, _TIME_METRICS)
-    measured = measured_instants(samples)
-    label, start_s = f"block {record.run['block'] + 1}", measured[0].t_s if measured else None
-    times = tuple(second.t_s for second in seconds)
-    return {
-        metric: Trace(label, times, tuple(second.figures[metric].value for second in seconds), start_s)
-        for metric in _TIME_METRICS
-    }
+    @classmethod
+    def of(cls, analysis: Analysis, points: Sequence[PointRuns]) -> Axis:
+        """The axis for these points of a sweep."""
+        values = [analysis.axis_value(point) for point in points]
+        known = [value for value in values if value is not None]
+        numeric = len(known) == len(points) and len(set(known)) > 1
+        is_log = numeric and min(known) > 0 and (is_size(analysis.axis or "") or max(known) / min(known) >= _LOG_X_FROM)
+        return cls(analysis, numeric, is_log, _axis_label(analysis))
+
+    @property
+    def in_bytes(self) -> bool:
+        """Whether its numbers are bytes."""
+        return self.is_numeric and is_size(self.analysis.axis or "")
+
+    def place(self, point: PointRuns, place: int) -> float:
+        """Where a point stands; `place` is its place in its group."""
+        value = self.analysis.axis_value(point)
+        return value if self.is_numeric and value is not None else float(place)
 
 
 def _dot(analysis: Analysis, metric: str, point: PointRuns, x: float) -> Dot:
@@ -92,18 +89,29 @@ def _dot(analysis: Analysis, metric: str, point: PointRuns, x: float) -> Dot:
     return Dot(x, analysis.tick(point), scaled, factor * mean.value, low, high)
 
 
-def _axis_label(analysis: Analysis, numeric: bool) -> str:
-    axis = (analysis.axis or "").removesuffix("_bytes").replace("_", " ")
-    if axis == "pool size":
-        shares = any("%" in value for point in analysis.points for value in point.swept.values())
-        return "Buffer pool: asked (% of the loaded database) and actual size" if shares else "Buffer pool"
-    return axis[:1].upper() + axis[1:] if axis else "Point"
+#: What an axis is called where the setting's name alone would leave a reader guessing.
+_AXIS_WORDS = {
+    "pool_size": "Buffer pool",
+    "hot_rows": "Hot rows",
+    "rate": "Offered rate (transactions per second)",
+}
+
+
+def _axis_label(analysis: Analysis) -> str:
+    axis = (analysis.axis or "").removesuffix("_bytes")
+    name = _AXIS_WORDS.get(axis, axis.replace("_", " ").capitalize() or "Point")
+    asked_as_shares = any("%" in point.swept.get(analysis.axis or "", "") for point in analysis.points)
+    if axis == "pool_size" and asked_as_shares:
+        return f"{name}: asked (% of the loaded database) and actual size"
+    if axis == "hot_rows" and asked_as_shares:
+        return f"{name}: asked (% of the predicted knee) and their number"
+    return name
 
 
 def _y_label(metric: str) -> str:
-    unit = "%" if metric == "hit_ratio" else words.unit_of(metric).split("/")[0]
+    unit = "%" if metric == "hit_ratio" else words.unit_of(metric).split("/")[0].replace("us", "µs")
     title = words.title_of(metric)
-    return title if unit in ("New-Order", "transaction", "1") else f"{title} ({unit})"
+    return title if unit in ("New-Order", "transaction", "1", "rows", "arrivals") else f"{title} ({unit})"
 
 
 def _caption(analysis: Analysis, metric: str, plot: PointsPlot) -> str:
@@ -130,7 +138,8 @@ def _flat(tick: str) -> str:
     return f"{asked} ({actual})" if actual else asked
 
 
-def _points_data(plot: PointsPlot, id: str, title: str) -> Table:
+def points_data(plot: PointsPlot, id: str, title: str) -> Table:
+    """The data of a figure over points as a table that opens on demand."""
     rows = [
         Row(
             (
@@ -148,22 +157,3 @@ def _points_data(plot: PointsPlot, id: str, title: str) -> Table:
     heads = ("n", "mean", "95 % from", "to", "runs")
     columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
     return Table(f"{id}-data", f"Data: {title}", columns, tuple(rows), plot.y_label, folded=True)
-
-
-def _time_data(plot: TimePlot) -> Table:
-    rows = []
-    for place, point in enumerate(plot.columns):
-        for reads, orders in zip(plot.traces[0][place], plot.traces[1][place], strict=True):
-            for t_s, read, order in zip(reads.t_s, reads.values, orders.values, strict=True):
-                warm = reads.window_start_s is not None and t_s <= reads.window_start_s
-                phase = "warm-up" if warm else "measured"
-                cells = (point, reads.label, f"{t_s:.1f}", phase, words.number(read), words.number(order))
-                rows.append(Row(cells))
-    columns = (
-        Column("Point", numeric=False),
-        Column("Run", numeric=False),
-        Column("t (s)"),
-        Column("Phase", numeric=False),
-        *(Column(label) for label in plot.row_labels),
-    )
-    return Table("over-time-data", "Data: second by second", columns, tuple(rows), folded=True)

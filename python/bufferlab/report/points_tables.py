@@ -1,35 +1,32 @@
-"""Tables with one row per point: counts per New-Order, per transaction and per second, parts of the window,
-steps.
-"""
+"""Tables with one row per point: counts per unit of work and per second, parts of the window, steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bufferlab.report import words
-from bufferlab.report.analysis import HEADLINE, Analysis, PointRuns, actual_of
+from bufferlab.report.analysis import Analysis, PointRuns, actual_of, rest_label
 from bufferlab.report.model import Column, Row, Table
 from bufferlab.results.derive import FORMULAS
 from bufferlab.results.timeline import finest_share, measured_instants, part
 from bufferlab.units import format_bytes, format_count
 
-#: What the table of verdicts compares, headline first.
-COMPARED = (
-    HEADLINE,
-    "misses_per_new_order",
-    "read_bytes_per_new_order",
-    "hit_ratio",
-    "writes_per_new_order",
-    "new_orders_per_s",
-)
+#: What of the main table fits a terminal 100 columns wide; the page has the rest.
+_BRIEF = (
+    "Point", "n", "Reads (pages)", "Misses (gets)", "Writes (pages)", "Hit ratio",
+    "New-Orders per second", "Transactions per second",
+)  # fmt: skip
 _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
 
 
-def step_table(analysis: Analysis, metrics: Sequence[str] = (HEADLINE,)) -> Table | None:
-    """One row per step between neighbouring points, with what may be said of each metric."""
+def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
+    """One row per step between neighbouring points, with what may be said of each metric (of the headline alone)."""
+    metrics = metrics or (analysis.headline,)
     rows = []
     for a, b in analysis.steps():
-        step = f"{_named(analysis, a)} → {analysis.short_label(b)}"
+        step = f"{analysis.short_label(a)} → {analysis.short_label(b)}"
+        step = ": ".join(filter(None, [rest_label(a, analysis.axis), step]))
         rows.append(Row((step, *(verdict_cell(analysis, metric, a.index, b.index) for metric in metrics))))
     if not rows:
         return None
@@ -50,35 +47,45 @@ def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
     return words.verdict(found, unit)
 
 
-def per_new_order(analysis: Analysis) -> Table:
-    """The table of the sweep: counts per New-Order with intervals, hit ratio and throughput."""
+def main_table(analysis: Analysis) -> Table:
+    """The table of the sweep: counts per unit of work with intervals, hit ratio and throughput."""
     first, rest = ("reads", "misses", "writes"), ("read_bytes", "write_bytes", "page_gets")
     metrics = (
-        *(f"{name}_per_new_order" for name in first),
-        *("hit_ratio", "new_orders_per_s"),
-        *(f"{name}_per_new_order" for name in rest),
+        *(analysis.per_work(name) for name in first),
+        *("hit_ratio", analysis.work_per_s),
+        *(analysis.per_work(name) for name in rest),
     )
-    caption = (
-        "Means over the runs of a point with 95 % intervals for another run like them. "
-        "Per New-Order divides by New-Orders completed, the 1 % rolled back included."
-    )
-    if blocked := analysis.claim_blocked("new_orders_per_s"):
+    caption = "Means over the runs of a point with 95 % intervals for another run like them."
+    if analysis.unit_of_work == "new_order":
+        caption += " Per New-Order divides by New-Orders completed, the 1 % rolled back included."
+    if blocked := analysis.claim_blocked(analysis.work_per_s):
         caption += f" Differences of throughput are not resolved ({blocked})."
-    return _table(analysis, "per-new-order", "Per New-Order", metrics, caption)
+    noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
+    id = analysis.per_work("x")[2:].replace("_", "-")
+    return replace(_table(analysis, id, f"Per {noun}", metrics, caption), brief=_BRIEF)
 
 
-def per_transaction(analysis: Analysis) -> Table:
-    """The same counts over transactions of any type."""
-    metrics = (*(f"{name}_per_transaction" for name in _IO), "cpu_us_per_transaction", "driver_cpu_us_per_transaction")
-    return _table(analysis, "per-transaction", "Per transaction of any type", metrics, "Rolled back ones included.")
+def per_transaction(analysis: Analysis) -> Table | None:
+    """The same counts over transactions of any type, where the main table is told per one type."""
+    metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction")
+    if analysis.unit_of_work == "transaction":
+        return _table(analysis, "cpu-per-transaction", "CPU per transaction", metrics, "Rolled back ones included.")
+    counts = tuple(f"{name}_per_transaction" for name in _IO)
+    return _table(
+        analysis,
+        "per-transaction",
+        "Per transaction of any type",
+        (*counts, *metrics),
+        "Rolled back ones included.",
+    )
 
 
 def per_second(analysis: Analysis) -> Table:
     """The same counts over the measured window."""
+    new_orders = ("new_orders_committed_per_s", "new_orders_rolled_back_per_s")
     metrics = (
         *(f"{name}_per_s" for name in _IO),
-        "new_orders_committed_per_s",
-        "new_orders_rolled_back_per_s",
+        *(new_orders if analysis.unit_of_work == "new_order" else ("rows_per_s",)),
         "transactions_per_s",
         "transactions_rolled_back_per_s",
     )
@@ -99,7 +106,7 @@ def _table(analysis: Analysis, id: str, title: str, metrics: Sequence[str], capt
 
 
 def _point_row(analysis: Analysis, point: PointRuns, metrics: Sequence[str]) -> Row:
-    cells = [_named(analysis, point), str(len(point.ok))]
+    cells = [analysis.name_of(point), str(len(point.ok))]
     for metric in metrics:
         fit = analysis.fit(metric)
         if fit is None or point.index not in fit.points:
@@ -114,7 +121,7 @@ def _point_row(analysis: Analysis, point: PointRuns, metrics: Sequence[str]) -> 
 def _failure_row(analysis: Analysis, point: PointRuns, width: int) -> Row:
     count = f"{len(point.failures)} of {len(point.records)} runs " if point.records else ""
     text = f"{count}{point.status}: {point.reason or 'no reason recorded'}"
-    return Row((_named(analysis, point), str(len(point.ok)), text, *("",) * (width - 1)), "failed")
+    return Row((analysis.name_of(point), str(len(point.ok)), text, *("",) * (width - 1)), "failed")
 
 
 def _percent_interval(analysis: Analysis, point: PointRuns) -> str:
@@ -132,14 +139,9 @@ def _headed(metric: str) -> str:
         title = title.removesuffix(tail)
     unit = words.unit_of(metric).split("/")[0]
     shown = {"us": " (µs)", "pages": " (pages)", "gets": " (gets)"}.get(unit, "")
-    if metric == "new_orders_per_s":
-        return "New-Orders per second"
+    if metric in ("new_orders_per_s", "transactions_per_s"):
+        return words.title_of(metric)
     return title + shown
-
-
-def _named(analysis: Analysis, point: PointRuns) -> str:
-    rest = [f"{knob} {value}" for knob, value in point.swept.items() if knob != analysis.axis]
-    return ", ".join([analysis.short_label(point), *rest])
 
 
 def sizes(analysis: Analysis) -> Table | None:
@@ -154,7 +156,7 @@ def sizes(analysis: Analysis) -> Table | None:
         rows.append(
             Row(
                 (
-                    _named(analysis, point),
+                    analysis.name_of(point),
                     format_bytes(pool),
                     format_count(pool / page) if isinstance(page, int) and page else words.NOTHING,
                     format_bytes(base["bytes_loaded"]),
@@ -172,7 +174,7 @@ def sizes(analysis: Analysis) -> Table | None:
 def parts_of_window(analysis: Analysis) -> Table | None:
     """Start, middle and end of the measured window: whether the figures still moved while they were measured."""
     rows, shares, skipped = [], set(), 0
-    names = ("hit_ratio", HEADLINE)
+    names = ("hit_ratio", analysis.headline)
     for point in analysis.points:
         per_part: dict[tuple[str, int], list[float]] = {}
         used = 0
@@ -190,17 +192,17 @@ def parts_of_window(analysis: Analysis) -> Table | None:
                     value = FORMULAS[name].evaluate(window).value
                     if value is not None:
                         per_part.setdefault((name, place), []).append(value)
-        rows.append(_parts_row(_named(analysis, point), used, per_part))
+        rows.append(_parts_row(analysis.name_of(point), used, names, per_part))
     if not shares:
         return None
-    heads = ("n", "Hit ratio, start", "50 %", "end", "Reads per New-Order, start", "50 %", "end")
+    heads = ("n", "Hit ratio, start", "50 %", "end", f"{words.title_of(analysis.headline)}, start", "50 %", "end")
     columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
     return Table("parts", "Start, 50 % and end", columns, tuple(rows), _parts_caption(shares, skipped))
 
 
-def _parts_row(label: str, used: int, per_part: dict[tuple[str, int], list[float]]) -> Row:
+def _parts_row(label: str, used: int, names: tuple[str, ...], per_part: dict[tuple[str, int], list[float]]) -> Row:
     cells = [label, str(used)]
-    for name in ("hit_ratio", HEADLINE):
+    for name in names:
         for place in range(3):
             values = per_part.get((name, place), [])
             mean = sum(values) / len(values) if values else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,17 +52,19 @@ def _value(key: str, value: Any) -> str:
 
 
 def _engine(analysis: Analysis) -> Table:
-    """Every knob asked and actual; a knob that differs is marked, a swept one has a row per point."""
+    """Every setting asked and actual; one that differs is marked, a swept one has a row per value."""
     rows: list[Row] = []
     first = next(point for point in analysis.points if point.ok)
     for knob in first.ok[0].run["knobs_asked"]:
         swept = knob in first.swept
         shown = analysis.points if swept else (first,)
-        rows += [_knob_row(point, knob, swept) for point in shown if point.ok]
+        rows += dict.fromkeys(_knob_row(point, knob, swept) for point in shown if point.ok)
     versions = sorted({f"{run.run['engine']} {run.run['engine_version']}" for run in analysis.runs})
-    columns = tuple(Column(head, numeric=False) for head in ("Knob", "Asked", "Actual", "Note"))
-    caption = f"Engine: {', '.join(versions)}. Actual values are read back from the engine."
-    return Table("engine", "Engine, asked and actual", columns, tuple(rows), caption)
+    columns = tuple(Column(head, numeric=False) for head in ("Setting", "Asked", "Actual", "Note"))
+    caption = (
+        f"Engine: {', '.join(versions)}. Its actual values are read back; a count asked as a share shows the count."
+    )
+    return Table("engine", "Settings, asked and actual", columns, tuple(rows), caption)
 
 
 def _knob_row(point: PointRuns, knob: str, swept: bool) -> Row:
@@ -74,20 +77,22 @@ def _knob_row(point: PointRuns, knob: str, swept: bool) -> Row:
     values = {str(actual_of(other.run["knobs_actual"], knob)) for other in point.ok}
     if len(values) > 1:
         return Row((name, spaced(asked), ", ".join(sorted(values)), "differs between runs"), "differs")
-    note = _difference(asked, actual, run)
+    note = _difference(knob, asked, actual, run)
     return Row((name, spaced(asked), shown, note or ""), "differs" if note and "differs" in note else "")
 
 
-def _difference(asked: str, actual: Any, run: Mapping[str, Any]) -> str | None:
+def _difference(knob: str, asked: str, actual: Any, run: Mapping[str, Any]) -> str | None:
     """What a reader should know of asked against actual; None when they are the same."""
-    if not isinstance(actual, int) or isinstance(actual, bool):
+    if not isinstance(actual, int | float) or isinstance(actual, bool):
         return None if str(actual) == asked else "differs from what was asked"
+    if not is_size(knob):
+        return _difference_of_number(asked, actual)
     try:
         size = parse_size(asked)
     except UnitError:
         return None if str(actual) == asked else "differs from what was asked"
     if size.ratio is None:
-        off = actual - (size.size_bytes or 0)
+        off = int(actual) - (size.size_bytes or 0)
         page = actual_of(run["knobs_actual"], "page_size") or 1
         if off == 0:
             return None
@@ -96,9 +101,20 @@ def _difference(asked: str, actual: Any, run: Mapping[str, Any]) -> str | None:
     return f"{words.share(actual / loaded)} of the database as loaded" if loaded else None
 
 
+def _difference_of_number(asked: str, actual: float) -> str | None:
+    """Counts may be asked as a share, and times with their unit; both are what the core was given."""
+    if asked.endswith("%"):
+        return "the count that this share is here"
+    number = re.match(r"[0-9.]+", asked)
+    if number is None or (number[0] != asked and not asked.endswith("s")):
+        return "differs from what was asked"
+    return None if number[0] != asked or float(asked) == actual else "differs from what was asked"
+
+
 def _workload(analysis: Analysis) -> Table:
     run = analysis.runs[0].run
-    rows = list(_pairs({name: value for name, value in run["workload"].items() if name != "drawn"}))
+    swept = {knob for point in analysis.points for knob in point.swept}
+    rows = list(_pairs({name: value for name, value in run["workload"].items() if name not in {"drawn", *swept}}))
     rows += _drawn(analysis)
     grown = [
         other.run["database"]["bytes_end"] - other.run["database"]["bytes_start"]

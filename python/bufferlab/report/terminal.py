@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-#: What fits a terminal 100 columns wide; the page has the rest.
-_COLUMNS = ("Point", "n", "Reads (pages)", "Misses (gets)", "Writes (pages)", "Hit ratio", "New-Orders per second")
+#: Longer tables scroll the answer out of sight.
+_MOST_ROWS = 24
+_MAIN_TABLES = ("per-new-order", "per-transaction")
 
 
 def terminal_table(report: Report) -> Group:
@@ -25,29 +26,37 @@ def terminal_table(report: Report) -> Group:
         style = "bold red" if banner.kind == "danger" else "yellow"
         lines.append(Text(f"{'!!' if banner.kind == 'danger' else '!'} {banner.text}", style=style))
     lines += [Text(report.question, style="dim"), Text(report.answer, style="bold"), Text("")]
-    numbers = next((block for section in report.sections for block in section.blocks if _is_main(block)), None)
-    if isinstance(numbers, Table):
-        lines += [_rich(numbers, _COLUMNS), Text("")]
+    brief = [
+        block for section in report.sections for block in section.blocks if isinstance(block, Table) and block.brief
+    ]
+    for table in (found for found in brief if found.id in _MAIN_TABLES):
+        lines += [_rich(table, table.brief), Text("")]
     if report.steps:
         lines += [_rich(report.steps), Text("")]
+    for table in (found for found in brief if found.id not in _MAIN_TABLES):
+        lines += [_rich(table, table.brief), Text("")]
     lines.append(_checks(report))
     return Group(*lines)
 
 
-def _is_main(block: object) -> bool:
-    return isinstance(block, Table) and block.id == "per-new-order"
-
-
-def _rich(table: Table, only: tuple[str, ...] | None = None) -> RichTable:
+def _rich(table: Table, only: tuple[str, ...] | None = None) -> RichTable | Text:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    if len(table.rows) > _MOST_ROWS:
+        return Text(f"{table.title}: {len(table.rows)} rows, in the report.", style="dim")
     shown = [place for place, column in enumerate(table.columns) if only is None or column.title in only]
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=table.title, title_justify="left", title_style="")
     for place in shown:
         column = table.columns[place]
-        drawn.add_column(Text(column.title), justify="right" if column.numeric else "left")
+        # A number is never cut: words give way.
+        widest = max((len(part) for row in table.rows for part in row.cells[place].split()), default=1)
+        title = Text(column.title)
+        if column.numeric:
+            drawn.add_column(title, justify="right", min_width=widest)
+        else:
+            drawn.add_column(title)
     for row in table.rows:
         style = "red" if row.mark == "failed" else None
         drawn.add_row(*(Text(row.cells[place]) for place in shown), style=style)

@@ -7,16 +7,18 @@ limits are constants here, so that a report can print them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.results import metrics
-from bufferlab.results.derive import FORMULAS
+from bufferlab.results.derive import FORMULAS, figures_of
 from bufferlab.results.latency import total_us
 from bufferlab.results.quantity import Figure
 from bufferlab.results.window import Window
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from bufferlab.results.store import RunRecord
 
 Status = Literal["passed", "failed", "not_applicable"]
@@ -54,15 +56,19 @@ class MeasuredRun:
     """All the time transactions spent, in service and in the queue."""
     latency_n: int
     """Transactions in the service histograms."""
+    phases: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    """The same figures of every phase after the measured window."""
 
     @classmethod
     def read(cls, record: RunRecord) -> MeasuredRun:
         """Read a run's samples and latencies from disk."""
-        window = Window.of(record.samples())
-        latency = record.latency()
+        samples = record.samples()
+        window = Window.of(samples)
+        latency = _of_window(record.latency())
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
         figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
-        return cls(record.run, window, figures, total_us(latency), n)
+        phases = {phase["name"]: figures_of(samples, phase["name"]) for phase in record.run.get("phases", [])}
+        return cls(record.run, window, figures, total_us(latency), n, phases)
 
     @property
     def label(self) -> str:
@@ -77,6 +83,11 @@ class MeasuredRun:
     def direct(self) -> bool:
         """Whether the database file was read past the page cache."""
         return bool(self.knob("io_mode") == "direct")
+
+
+def _of_window(latency: pl.DataFrame) -> pl.DataFrame:
+    """The histograms of the measured window: a phase's types have its name and a dot before their own."""
+    return latency.filter(~latency["transaction_type"].str.contains(".", literal=True))
 
 
 def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:

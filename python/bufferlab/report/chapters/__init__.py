@@ -1,0 +1,18 @@
+"""Chapters of a report, one file each: what a sweep shows beyond its table of numbers.
+
+A chapter takes the analysis and returns a section, or nothing where the sweep has no such data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bufferlab.report.analysis import Analysis
+from bufferlab.report.chapters.knee import knee
+from bufferlab.report.chapters.time_series import time_series
+from bufferlab.report.model import Section
+
+Chapter = Callable[[Analysis], Section | None]
+
+#: In the order in which a report shows them.
+CHAPTERS: tuple[Chapter, ...] = (knee, time_series)

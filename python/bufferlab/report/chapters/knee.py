@@ -1,0 +1,310 @@
+"""Where the hot rows stop fitting: misses against hot rows, beside what the analytic model predicts.
+
+The model knows the table's tree and the pool's frames and nothing of the measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from bufferlab.models.hot_rows import (
+    Layout,
+    estimated_tree,
+    fit_effective_frames,
+    miss_ratio,
+    predicted_knee,
+)
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, Group, PointRuns, actual_of
+from bufferlab.report.model import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.report.plots import points_data
+from bufferlab.results.integrity import MeasuredRun
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.knee import hinge_zero
+from bufferlab.stats.model import Fit, fit
+from bufferlab.units import format_bytes, format_count
+
+_MISSES = "misses_per_transaction"
+_TABLE = "sbtest1"
+_BRIEF = ("Page", "Layout", "Frames", "Predicted knee (rows)", "Fitted knee (rows)", "Fitted / predicted")
+#: Points of a drawn curve.
+_CURVE_STEPS = 120
+#: The straight line that needs no model is fitted no further past the predicted knee: beyond, misses bend.
+_HINGE_REACH = 1.6
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One group of points, what the model needs to know of it, and what it gives."""
+
+    place: int
+    group: Group
+    points: tuple[PointRuns, ...]
+    tree: dict[str, Any]
+    rows: int
+    frames: int
+    layout: Layout
+    even: bool
+    """Whether every hot row is read as often; the model's curve and fit hold for no other case."""
+    knee: int | None
+
+    @property
+    def page_size_bytes(self) -> int:
+        return int(actual_of(self.points[0].native, "page_size") or 0)
+
+    def measured(self) -> list[tuple[Hashable, int, float]]:
+        """(block, hot rows, misses per transaction) of every run."""
+        return [
+            (run.run["block"], int(run.run["workload"]["hot_rows"]), figure.value)
+            for point in self.points
+            for run in point.ok
+            if (figure := run.figures[_MISSES]).value is not None
+        ]
+
+
+def knee(analysis: Analysis) -> Section | None:
+    """Misses against hot rows with the predicted curve, and a table of predicted and fitted knees."""
+    if analysis.axis != "hot_rows":
+        return None
+    lines = [line for place, group in enumerate(analysis.groups) if (line := _line(place, group)) is not None]
+    if not lines:
+        return None
+    fitted = _fitted_knees(lines)
+    blocks: list[Table | Figure] = [_figure(analysis, lines, fitted), _table(lines, fitted)]
+    ratios = _ratios(lines, fitted)
+    return Section("knee", "The knee", _intro(lines, fitted), (*blocks, *([ratios] if ratios.rows else [])))
+
+
+def _line(place: int, group: Group) -> _Line | None:
+    points = tuple(point for point in group.points if point.values(_MISSES))
+    if len(points) < 2:
+        return None
+    run = points[0].ok[0]
+    workload = run.run["workload"]
+    page_size_bytes = int(actual_of(points[0].native, "page_size"))
+    rows = int(workload["rows"])
+    trees = ((run.run["database"] or {}).get("shape") or {}).get("trees", [])
+    tree = next((tree for tree in trees if tree["name"] == _TABLE), None) or estimated_tree(rows, page_size_bytes)
+    frames = _frames(run, page_size_bytes)
+    layout: Layout = workload["layout"]
+    even = not float(workload.get("zipf") or 0)
+    return _Line(place, group, points, tree, rows, frames, layout, even, predicted_knee(tree, rows, frames, layout))
+
+
+def _frames(run: MeasuredRun, page_size_bytes: int) -> int:
+    """As the pool itself tells; engines that do not tell have as many as their bytes are pages."""
+    told = run.window.level("pool_frames").value
+    return int(told) if told else int(actual_of(run.run["knobs_actual"], "pool_size")) // page_size_bytes
+
+
+def _fitted_knees(lines: Sequence[_Line]) -> Fit | None:
+    """Per line and block, the knee of the model that comes nearest to the measurements; then one fit over blocks."""
+    values = []
+    for line in lines:
+        measured = line.measured()
+        for block in dict.fromkeys(block for block, _, _ in measured) if line.even else ():
+            pairs = [(hot_rows, misses) for at, hot_rows, misses in measured if at == block]
+            frames = fit_effective_frames(pairs, line.tree, line.rows, line.layout, line.frames)
+            found = predicted_knee(line.tree, line.rows, frames, line.layout) if frames else None
+            if found:
+                values.append((line.place, block, float(found)))
+    present = {place for place, _, _ in values}
+    pairs_compared = [(a.place, b.place) for a, b in _comparable(lines) if {a.place, b.place} <= present]
+    return fit(values, comparisons=pairs_compared) if values else None
+
+
+def _comparable(lines: Sequence[_Line]) -> list[tuple[_Line, _Line]]:
+    """Lines that differ in the page size alone (larger pages first), or in the layout alone (scattered first)."""
+    pairs = []
+    for a, b in combinations(lines, 2):
+        differing = {name for name in a.points[0].swept if a.points[0].swept[name] != b.points[0].swept.get(name)}
+        if differing - {"hot_rows"} == {"page_size"}:
+            pairs.append((a, b) if a.page_size_bytes > b.page_size_bytes else (b, a))
+        if differing - {"hot_rows"} == {"layout"}:
+            pairs.append((a, b) if a.layout == "scattered" else (b, a))
+    return pairs
+
+
+def _intro(lines: Sequence[_Line], fitted: Fit | None) -> str:
+    text = (
+        "The knee is the number of hot rows whose pages just fill the pool: leaves, the interior pages above them and "
+        "the file's first page. The model reckons it from the table's tree and the pool's frames alone."
+    )
+    ratios = [ratio for line in lines if (ratio := _against_prediction(line, fitted)) is not None]
+    if not ratios:
+        return text
+    low, high = min(ratio.value for ratio in ratios) - 1, max(ratio.value for ratio in ratios) - 1
+    return f"{text} Measured, it lies {_off(low)}{f' to {_off(high)}' if len(ratios) > 1 else ''} the predicted one."
+
+
+def _off(share: float) -> str:
+    return f"{100 * abs(share):.1f} % {'above' if share >= 0 else 'below'}"
+
+
+def _against_prediction(line: _Line, fitted: Fit | None) -> Estimate | None:
+    """The fitted knee as a multiple of the predicted one."""
+    if fitted is None or not line.knee or line.place not in fitted.points:
+        return None
+    mean = fitted.mean(line.place)
+    low, high = (None if bound is None else bound / line.knee for bound in (mean.ci_low, mean.ci_high))
+    return Estimate(mean.value / line.knee, low, high, mean.n, mean.df, mean.note)
+
+
+def _figure(analysis: Analysis, lines: Sequence[_Line], fitted: Fit | None) -> Figure:
+    series: list[Series] = []
+    curves: list[Curve] = []
+    marks: list[Mark] = []
+    for place, line in enumerate(lines):
+        series.append(Series(line.group.label, tuple(_dot(analysis, point) for point in line.points), joined=False))
+        if line.even:
+            curves.append(_curve(line, place, series[-1]))
+        if line.knee:
+            marks.append(Mark(line.knee, "" if marks else "predicted knee", place, dashed=True))
+    for place, line in enumerate(lines):
+        if fitted and line.place in fitted.points:
+            label = "" if any(mark.label == "fitted knee" for mark in marks) else "fitted knee"
+            marks.append(Mark(fitted.mean(line.place).value, label, place))
+    plot = PointsPlot(
+        x_label="Hot rows",
+        y_label=words.title_of(_MISSES),
+        series=tuple(series),
+        x_is_log=True,
+        y_is_log=False,
+        curves=tuple(curves),
+        marks=tuple(marks),
+    )
+    title = "Misses against hot rows"
+    caption = "Open dots: runs. Filled: mean with its 95 % interval."
+    if curves:
+        caption += " Lines: the model, which was not fitted to them (each hot row read as often, LRU)."
+    caption += " Dashed: predicted knee."
+    if fitted:
+        caption += " Dotted: fitted knee."
+    alt = "; ".join(_said(line, fitted) for line in lines)
+    return Figure("knee-figure", title, f"{title}. {alt}.", caption, plot, points_data(plot, "knee-figure", title))
+
+
+def _dot(analysis: Analysis, point: PointRuns) -> Dot:
+    found = analysis.fit(_MISSES)
+    assert found is not None
+    mean = found.mean(point.index)
+    runs = tuple(value for _, _, value in point.values(_MISSES))
+    hot_rows = int(point.ok[0].run["workload"]["hot_rows"])
+    return Dot(float(hot_rows), f"{hot_rows:,}", runs, mean.value, mean.ci_low, mean.ci_high)
+
+
+def _curve(line: _Line, place: int, series: Series) -> Curve:
+    low, high = (math.log(bound(dot.x for dot in series.dots)) for bound in (min, max))
+    steps = (low + (high - low) * step / _CURVE_STEPS for step in range(_CURVE_STEPS + 1))
+    xs = tuple(dict.fromkeys(round(math.exp(step)) for step in steps))
+    ys = tuple(miss_ratio(x, line.tree, line.rows, line.frames, line.layout) for x in xs)
+    return Curve("" if place else "model", tuple(float(x) for x in xs), ys, place)
+
+
+def _said(line: _Line, fitted: Fit | None) -> str:
+    label = line.group.label or "hot rows"
+    predicted = f"predicted knee {format_count(line.knee)} rows" if line.knee else "no predicted knee"
+    if fitted and line.place in fitted.points:
+        return f"{label}: {predicted}, fitted {_count(fitted.mean(line.place))}"
+    return f"{label}: {predicted}"
+
+
+def _table(lines: Sequence[_Line], fitted: Fit | None) -> Table:
+    rows = []
+    for line in lines:
+        against = _against_prediction(line, fitted)
+        leaves = line.tree["level_pages"][-1]
+        rows.append(
+            Row(
+                (
+                    format_bytes(line.page_size_bytes),
+                    line.layout,
+                    *_others(line),
+                    format_count(line.frames),
+                    format_count(leaves),
+                    format_count(sum(line.tree["level_pages"][:-1])),
+                    words.number(line.rows / leaves),
+                    format_count(line.knee) if line.knee else "none",
+                    words.interval(fitted.mean(line.place))
+                    if fitted and line.place in fitted.points
+                    else words.NOTHING,
+                    words.interval(against) if against else words.NOTHING,
+                    _hinge(line),
+                )
+            )
+        )
+    heads = ("Frames", "Leaf pages", "Interior pages", "Rows per page", "Predicted knee (rows)", "Fitted knee (rows)")
+    others = tuple(Column(name.replace("_", " ").capitalize(), numeric=False) for name in _other_names(lines[0]))
+    columns = (
+        Column("Page"),
+        Column("Layout", numeric=False),
+        *others,
+        *(Column(head) for head in heads),
+        Column("Fitted / predicted"),
+        Column("Straight line (rows)"),
+    )
+    caption = (
+        "Fitted: in every block the frames with which the model comes nearest to the measured misses, and the knee of "
+        "a pool of so many; 95 % interval over blocks. Straight line: where a line through the misses leaves zero, "
+        f"without any model, from points up to {_HINGE_REACH} times the predicted knee."
+    )
+    return Table("knees", "Predicted and fitted knees", columns, tuple(rows), caption, brief=_BRIEF)
+
+
+def _other_names(line: _Line) -> list[str]:
+    return [name for name in line.points[0].swept if name not in ("hot_rows", "page_size", "layout")]
+
+
+def _others(line: _Line) -> list[str]:
+    return [line.points[0].swept[name] for name in _other_names(line)]
+
+
+def _hinge(line: _Line) -> str:
+    near = [
+        (block, float(hot_rows), misses)
+        for block, hot_rows, misses in line.measured()
+        if line.knee and hot_rows <= _HINGE_REACH * line.knee
+    ]
+    if len({hot_rows for _, hot_rows, _ in near}) < 3:
+        return words.NOTHING
+    found = hinge_zero(near)
+    return _count(found) if math.isfinite(found.value) else words.NOTHING
+
+
+def _count(found: Estimate) -> str:
+    """A number of rows with its interval, in whole rows."""
+    if found.ci_low is None or found.ci_high is None:
+        return f"{found.value:,.0f}"
+    return f"{found.value:,.0f} ({math.floor(found.ci_low):,}–{math.ceil(found.ci_high):,})"
+
+
+def _ratios(lines: Sequence[_Line], fitted: Fit | None) -> Table:
+    rows = []
+    for a, b in _comparable(lines):
+        if fitted is None or (a.place, b.place) not in fitted.comparisons or not a.knee or not b.knee:
+            continue
+        measured, predicted = fitted.step(a.place, b.place), b.knee / a.knee
+        rows.append(
+            Row(
+                (
+                    f"{b.group.label} against {a.group.label}",
+                    str(measured.n),
+                    words.interval(measured),
+                    words.number(predicted),
+                    words.number(measured.value / predicted),
+                )
+            )
+        )
+    columns = (
+        Column("Knees", numeric=False),
+        Column("n"),
+        Column("Measured ratio"),
+        Column("Predicted ratio"),
+        Column("Measured / predicted"),
+    )
+    caption = "Fitted knees divided, block by block; 95 % intervals that hold together (Šidák)."
+    return Table("knee-ratios", "How the knee moves", columns, tuple(rows), caption)
