@@ -6,6 +6,7 @@ no file and knows no engine.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -25,6 +26,7 @@ from bufferlab.units import (
 Native = int | float | str
 """A value as the core takes it."""
 
+_WHOLE = re.compile(r"\s*([+-]?[0-9][0-9_]{0,30})\s*")
 _MAX_FRACTION_DIGITS = 12
 """More digits of a number or share than this are a slip of the hand, and floats could not tell them apart."""
 
@@ -149,8 +151,9 @@ class Knob:
         raise UnitError(f"{self.name} = {value} is not one of its values", f"choose {' | '.join(self.choices)}")
 
     def _whole(self, value: object) -> int:
-        if isinstance(value, str) and value.strip().lstrip("-").replace("_", "").isdecimal() and value.isascii():
-            value = int(value.replace("_", ""))
+        written = _WHOLE.fullmatch(value) if isinstance(value, str) else None
+        if written:
+            value = int(written[1].replace("_", ""))
         if isinstance(value, bool) or not isinstance(value, int):
             raise UnitError(f"{self.name} = {value} is not a whole number", f"write {self.range_text()}")
         return value
