@@ -77,10 +77,16 @@ impl File {
         found
     }
 
-    /// The leaf page of each row id of a table.
-    pub fn leaf_of_row(&self, root: u32) -> BTreeMap<i64, u32> {
-        let pages = self.tree(root);
-        pages.iter().flat_map(|page| page.row_ids.iter().map(|&id| (id, page.number))).collect()
+    /// The pages from the root to the leaf of each row id of a table.
+    pub fn path_of_row(&self, root: u32) -> BTreeMap<i64, Vec<u32>> {
+        let (mut paths, mut path) = (BTreeMap::new(), Vec::new());
+        // The walk is depth first: what comes next lies below some page of the current path.
+        for page in self.tree(root) {
+            path.truncate(page.level);
+            path.push(page.number);
+            paths.extend(page.row_ids.iter().map(|&id| (id, path.clone())));
+        }
+        paths
     }
 }
 
