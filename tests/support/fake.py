@@ -28,8 +28,7 @@ question = "Does the path from TOML to report work?"
 engine = "fake"
 
 [workload]
-name = "tpcc"
-warehouses = {warehouses}
+{workload}
 
 [knobs]
 {knobs}
@@ -51,6 +50,8 @@ seed = 7
 
 [limits]
 worker_silent = "{silent}"
+
+{more}
 """
 
 
@@ -101,9 +102,11 @@ class Bench:
         knobs: str = "",
         sweep: str = 'pool_size = ["5%", "80%"]',
         warehouses: int = 1,
+        workload: str = "",
         transactions: int = 3000,
         repetitions: int = 2,
         silent: str = "60s",
+        more: str = "",
     ) -> Path:
         """A TOML for the fake engine."""
         self.root.mkdir(parents=True, exist_ok=True)
@@ -112,10 +115,11 @@ class Bench:
             TEMPLATE.format(
                 knobs=knobs,
                 sweep=sweep,
-                warehouses=warehouses,
+                workload=workload or f'name = "tpcc"\nwarehouses = {warehouses}',
                 transactions=transactions,
                 repetitions=repetitions,
                 silent=silent,
+                more=more,
             )
         )
         return path

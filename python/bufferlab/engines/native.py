@@ -32,8 +32,12 @@ class Native(Protocol):
         """Version of the bundled SQLite."""
         ...
 
-    def sqlite_load_recipe(self) -> str:
-        """What decides a loaded SQLite file beside scale, seed and page size."""
+    def sqlite_load_recipe(self, workload_job_json: str) -> str:
+        """What decides a loaded SQLite file of this workload beside scale, seed and page size."""
+        ...
+
+    def sqlite_shape(self, database: str) -> str:
+        """The b-trees of a closed SQLite file, level by level."""
         ...
 
     def core_version(self) -> str:

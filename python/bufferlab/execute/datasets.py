@@ -1,7 +1,7 @@
 """Loaded databases, kept between sweeps: found by `data_key`, verified before use, loaded when missing.
 
 An entry appears whole (a renamed folder) or not at all. Its manifest holds size and SHA-256 of the
-database; a corrupt one is named, removed and loaded again. Copies for runs are restore.py's.
+database, and its trees; a corrupt one is named, removed and loaded again. Copies for runs are restore.py's.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,15 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.errors import EnvironmentLackingError, Problem, RunFailed
 from bufferlab.execute.conditions import stored_conditions, violations
-from bufferlab.execute.jobs import check_job, load_job
+from bufferlab.execute.jobs import check_job, load_job, load_version, load_workload, shape_job
 from bufferlab.execute.progress import Progress
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.storage import require_space
 from bufferlab.execute.supervise import Event, Outcome, supervise
+from bufferlab.plan import DataSetting
 from bufferlab.results.keys import data_key
+from bufferlab.spec.model import Workload
 from bufferlab.units import format_bytes, format_duration
 
 DATABASE = "database.db"
@@ -48,6 +50,8 @@ class Dataset:
     size_bytes: int
     allocated_bytes: int
     sha256: str
+    shape: dict[str, Any] | None
+    """Its trees, as run.json's `database.shape` has them; None where the engine tells none."""
 
 
 class Datasets:
@@ -57,8 +61,7 @@ class Datasets:
         self,
         cache: Path,
         engine: str,
-        workload: Mapping[str, Any],
-        workload_version: int,
+        workload: Workload,
         *,
         stop: StopRequest,
         progress: Progress,
@@ -67,39 +70,40 @@ class Datasets:
     ) -> None:
         self._root = cache / "data"
         self._engine, self._workload = engine, workload
-        self._recipe_workload = {**workload, "version": workload_version}
-        self._declaration = engines.declaration(engine)
         self._behaviour: Behaviour = engines.behaviour(engine)
         self._stop, self._progress, self._rates = stop, progress, rates
         self._silent_seconds = silent_seconds
         self._verified: dict[str, Dataset] = {}
         self.on_load: Callable[[float], None] = lambda share: None
+        self.loads = 0
+        """Databases loaded so far."""
 
-    def key(self, knobs: Mapping[str, int | str]) -> str:
-        """The `data_key` of the database these knobs need."""
-        return data_key(self._behaviour.data_recipe(self._deciding(knobs), self._recipe_workload))
+    def key(self, setting: DataSetting) -> str:
+        """The `data_key` of the database of this setting."""
+        return data_key(self._recipe(setting))
 
-    def has(self, knobs: Mapping[str, int | str]) -> bool:
+    def has(self, setting: DataSetting) -> bool:
         """Is it in the cache already? (Not verified.)"""
-        return (self._root / self.key(knobs) / _MANIFEST).is_file()
+        return (self._root / self.key(setting) / _MANIFEST).is_file()
 
-    def get(self, knobs: Mapping[str, int | str], estimate_bytes: int) -> Dataset:
-        """The database these knobs need, from the cache or loaded now.
+    def get(self, setting: DataSetting, estimate_bytes: int) -> Dataset:
+        """The database of this setting, from the cache or loaded now.
 
         RunFailed when the load fails, EnvironmentLackingError when there is no room for it.
         """
-        key = self.key(knobs)
+        key = self.key(setting)
         known = self._verified.get(key)
         if known is not None and _unchanged(known):
             return known
         self._root.mkdir(parents=True, exist_ok=True)
         with self._locked(key):
-            dataset = self._verify(key) or self._load(key, self._deciding(knobs), estimate_bytes)
+            dataset = self._verify(key) or self._load(key, setting, estimate_bytes)
         self._verified[key] = dataset
         return dataset
 
-    def _deciding(self, knobs: Mapping[str, int | str]) -> dict[str, int | str]:
-        return {knob.native_name: knobs[knob.native_name] for knob in self._declaration.knobs if knob.decides_file}
+    def _recipe(self, setting: DataSetting) -> dict[str, Any]:
+        workload = {**load_workload(self._workload, setting), "version": load_version(self._workload)}
+        return self._behaviour.data_recipe(dict(setting.knobs), workload)
 
     def _verify(self, key: str) -> Dataset | None:
         """The cached database if it is whole; None when it is missing or had to be removed."""
@@ -109,7 +113,14 @@ class Datasets:
         try:
             manifest = json.loads((folder / _MANIFEST).read_text())
             stored = manifest["database"]
-            dataset = Dataset(key, folder / DATABASE, stored["bytes"], manifest["allocated_bytes"], stored["sha256"])
+            dataset = Dataset(
+                key,
+                folder / DATABASE,
+                stored["bytes"],
+                manifest["allocated_bytes"],
+                stored["sha256"],
+                manifest.get("shape"),
+            )
             found_bytes = dataset.database.stat().st_size
             wrong = (
                 f"it holds {found_bytes} bytes, {dataset.size_bytes} were loaded"
@@ -121,7 +132,7 @@ class Datasets:
         except (OSError, ValueError, KeyError, TypeError) as error:
             wrong = f"it cannot be read: {error}"
         if wrong is None:
-            return dataset
+            return self._add_shape(dataset, manifest) if dataset.shape is None else dataset
         self._progress.warn(
             Problem(
                 f"a cached database is corrupt, and is loaded again: {wrong}",
@@ -132,19 +143,39 @@ class Datasets:
         shutil.rmtree(folder)
         return None
 
-    def _load(self, key: str, knobs: dict[str, int | str], estimate_bytes: int) -> Dataset:
+    def _add_shape(self, dataset: Dataset, manifest: dict[str, Any]) -> Dataset:
+        """A database that was loaded before trees were read: its trees are read now, and kept."""
+        folder = dataset.database.parent
+        temporary = self._root / f".tmp-{dataset.data_key}-{secrets.token_hex(4)}"
+        temporary.mkdir(mode=0o700)
+        try:
+            shape = self._shape(dataset.database, temporary / "worker.log")
+            if shape is not None:
+                _write_manifest(temporary / _MANIFEST, {**manifest, "shape": shape})
+                (temporary / _MANIFEST).rename(folder / _MANIFEST)
+                _fsync(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return replace(dataset, shape=shape)
+
+    def _load(self, key: str, setting: DataSetting, estimate_bytes: int) -> Dataset:
         require_space(self._root, estimate_bytes, "the loaded database", "BUFFERLAB_CACHE=DIR")
         temporary = self._root / f".tmp-{key}-{secrets.token_hex(4)}"
         temporary.mkdir(mode=0o700)
         try:
             database = temporary / DATABASE
             started = time.monotonic()
-            loaded = self._load_file(database, knobs, temporary / "worker.log")
+            loaded = self._load_file(database, setting, temporary / "worker.log")
             seconds = time.monotonic() - started
-            consistency = self._check(database, temporary / "worker.log")
-            dataset = self._seal(temporary, key, knobs, loaded, consistency)
+            found = {
+                "loaded": loaded,
+                "consistency": self._check(database, setting, temporary / "worker.log"),
+                "shape": self._shape(database, temporary / "worker.log"),
+            }
+            dataset = self._seal(temporary, key, setting, found)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+        self.loads += 1
         self._rates.observe("load_bytes_per_s", dataset.size_bytes, seconds)
         self._progress.say(
             f"loaded {format_bytes(dataset.size_bytes)} in {format_duration(seconds)}"
@@ -152,8 +183,8 @@ class Datasets:
         )
         return dataset
 
-    def _load_file(self, database: Path, knobs: dict[str, int | str], log_file: Path) -> dict[str, Any]:
-        job = load_job(self._workload, knobs, database)
+    def _load_file(self, database: Path, setting: DataSetting, log_file: Path) -> dict[str, Any]:
+        job = load_job(load_workload(self._workload, setting), dict(setting.knobs), database)
 
         def on_event(event: Event) -> None:
             if event.get("event") == "progress" and event.get("total"):
@@ -167,9 +198,19 @@ class Datasets:
         assert outcome.result is not None
         return outcome.result
 
-    def _check(self, database: Path, log_file: Path) -> dict[str, Any]:
+    def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
+        """Its trees, in a worker: it reads every page."""
+        outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
+        if outcome.kind != "ok" or outcome.result is None:
+            self._fail("the trees of the loaded database cannot be read", outcome, database.parent)
+        assert outcome.result is not None
+        shape: dict[str, Any] | None = outcome.result["shape"]
+        return shape
+
+    def _check(self, database: Path, setting: DataSetting, log_file: Path) -> dict[str, Any]:
         """No run starts from a database that breaks the workload's own conditions."""
-        outcome = self._worker("check", check_job(self._workload, database, []), log_file, lambda event: None)
+        job = check_job(load_workload(self._workload, setting), database, [])
+        outcome = self._worker("check", job, log_file, lambda event: None)
         if outcome.kind != "ok" or outcome.result is None:
             self._fail("the check of the loaded database failed", outcome, database.parent)
         assert outcome.result is not None
@@ -203,9 +244,8 @@ class Datasets:
         self,
         temporary: Path,
         key: str,
-        knobs: dict[str, int | str],
-        loaded: dict[str, Any],
-        consistency: dict[str, Any],
+        setting: DataSetting,
+        found: dict[str, Any],
     ) -> Dataset:
         """Write the manifest, make everything durable, and rename the folder into place."""
         database = temporary / DATABASE
@@ -219,19 +259,18 @@ class Datasets:
             "format": "bufferlab-data",
             "format_version": _FORMAT_VERSION,
             "data_key": key,
-            "recipe": self._behaviour.data_recipe(knobs, self._recipe_workload),
+            "recipe": self._recipe(setting),
             "database": {"bytes": size_bytes, "sha256": sha256},
             "allocated_bytes": allocated_bytes,
-            "loaded": loaded,
-            "consistency": consistency,
+            **found,
             "created_at": datetime.now(UTC).isoformat(),
         }
-        (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-        for path in (database, temporary / _MANIFEST, temporary):
+        _write_manifest(temporary / _MANIFEST, manifest)
+        for path in (database, temporary):
             _fsync(path)
         temporary.rename(self._root / key)
         _fsync(self._root)
-        return Dataset(key, self._root / key / DATABASE, size_bytes, allocated_bytes, sha256)
+        return Dataset(key, self._root / key / DATABASE, size_bytes, allocated_bytes, sha256, found["shape"])
 
     def _hash(self, path: Path) -> str:
         digest = hashlib.sha256()
@@ -271,6 +310,11 @@ def _unchanged(dataset: Dataset) -> bool:
         return dataset.database.stat().st_size == dataset.size_bytes
     except OSError:
         return False
+
+
+def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    path.write_text(json.dumps(manifest, indent=1) + "\n")
+    _fsync(path)
 
 
 def _fsync(path: Path) -> None:

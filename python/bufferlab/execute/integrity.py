@@ -5,7 +5,7 @@ The checks made from what is stored (gates, consistency, engine bytes against pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bufferlab.execute.datasets import Dataset
@@ -29,6 +29,7 @@ def check_run(
         _same_start(dataset, method),
         _settings_applied(asked, result["actual"]),
         _window_complete(experiment, result["measured"]),
+        *([_phases_complete(experiment, result.get("phases", []))] if experiment.phases else []),
     ]
 
 
@@ -83,3 +84,16 @@ def _window_complete(experiment: Experiment, measured: Mapping[str, Any]) -> Row
     cap_s = experiment.measure.max_seconds
     detail = f"the time cap of {cap_s:g} s ended it after {done:,} of {asked:,} transactions"
     return _row("window_complete", False, detail)
+
+
+def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) -> Row:
+    """Every phase did the transactions asked of it: figures per row are of as many rows at every point."""
+    counts = {part["name"]: part["transactions"] for part in done}
+    short = [
+        f"{phase.name} ended after {counts.get(phase.name, 0):,} of {phase.transactions:,} transactions"
+        f" (time cap {phase.max_duration:g} s)"
+        for phase in experiment.phases
+        if counts.get(phase.name, 0) < phase.transactions
+    ]
+    whole = ", ".join(f"{name} {count:,} transactions" for name, count in counts.items())
+    return _row("phases_complete", not short, "; ".join(short) or whole)

@@ -21,14 +21,15 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupte
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import DATABASE, Dataset
 from bufferlab.execute.integrity import check_run, fatal
-from bufferlab.execute.jobs import check_job, run_job, workload_job
+from bufferlab.execute.jobs import check_job, run_job, run_workload
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import Method, restore
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.storage import is_full
 from bufferlab.execute.supervise import Event, Outcome, supervise
+from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.plan import PlannedRun, Point
-from bufferlab.plan.grid import workload_identity
+from bufferlab.plan.facts import workload_of
 from bufferlab.results.keys import actual_key
 from bufferlab.results.store import RunRecord, SweepFolder, latency_rows, new_run_id, sample_rows
 from bufferlab.spec import Experiment
@@ -120,6 +121,7 @@ def _do(
         "bytes_loaded": dataset.size_bytes,
         "bytes_start": gathered.sizes[0] if gathered.sizes else None,
         "bytes_end": gathered.sizes[-1] if len(gathered.sizes) > 1 else None,
+        "shape": dataset.shape,
     }
     if outcome.result is None:
         _end(gathered, "interrupted" if outcome.kind == "interrupted" else "failed", _reason(outcome))
@@ -128,7 +130,7 @@ def _do(
     if outcome.kind == "interrupted":
         _end(gathered, "interrupted", f"interrupted by {setting.stop.name or 'a stop request'}")
         return
-    _check(setting, outcome.result, database, log_file, gathered, on_stage)
+    _check(setting, point, outcome.result, database, log_file, gathered, on_stage)
 
 
 def _publish(folder: SweepFolder, gathered: _Gathered) -> RunRecord:
@@ -161,7 +163,8 @@ def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) 
         "interval_kind": "between-run",
         "clock": engine.clock,
         "engine": engine.name,
-        "workload": workload_identity(experiment),
+        "workload": _workload(experiment, point),
+        "load": point.load,
         "knobs_asked": point.knobs_asked,
         "point": {"index": point.index, "label": point.label, "swept": point.swept},
         "repetition": planned.repetition,
@@ -188,7 +191,7 @@ def _hear(event: Event, gathered: _Gathered, on_stage: OnStage) -> None:
     match event.get("event"):
         case "sample":
             gathered.samples += sample_rows(event)
-            if event.get("edge"):
+            if event.get("edge") and event["phase"] == "measure":
                 gathered.sizes += [
                     int(value["value"])
                     for value in event["values"]
@@ -203,39 +206,65 @@ def _hear(event: Event, gathered: _Gathered, on_stage: OnStage) -> None:
 
 def _stage(event: Event) -> str:
     phase = str(event["phase"])
-    return _STAGES.get(phase, phase)
+    return _STAGES.get(phase, f"measuring {phase}")
 
 
 def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[str, Any], gathered: _Gathered) -> None:
-    actual = result["actual"]
+    actual = {**result["actual"], **_as_run(setting.experiment, point)}
     gathered.latency = latency_rows(result["latency"])
     gathered.run |= {
         "engine_version": result["engine_version"],
         "knobs_actual": actual,
-        "workload": {**gathered.run["workload"], "drawn": result.get("drawn")},
+        "workload": {**_workload(setting.experiment, point), "drawn": result.get("drawn")},
         "actual_key": actual_key(
             engine=setting.engine.name,
             engine_version=result["engine_version"],
-            workload=workload_identity(setting.experiment),
+            workload=_workload(setting.experiment, point),
             knobs_actual=actual,
         ),
         "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
+        "phases": result.get("phases", []),
         "integrity": check_run(setting.experiment, point.native_knobs, result, dataset, setting.method),
     }
-    setting.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
+    if point.load["mode"] == "closed":  # In an open loop the rate is what was asked, not what could be had.
+        setting.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
     if result["warm_up"]["gate"] != "cap":
         setting.rates.observe("warm_up_bytes_per_s", dataset.size_bytes, result["warm_up"]["seconds"])
 
 
-def _warm_up(told: dict[str, Any]) -> dict[str, Any]:
-    """Gate, seconds and transactions as every engine tells them; what else it tells is detail."""
+def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
+    """The workload as run.json names it: its parameters as the core took them, a script by its hash."""
+    script = experiment.workload.script
+    return {
+        "name": experiment.workload.name,
+        "version": workload_of(experiment).version,
+        "connections": experiment.workload.connections,
+        **point.workload,
+        **({"script": script.source, "script_sha256": script.sha256} if script else {}),
+    }
+
+
+def _as_run(experiment: Experiment, point: Point) -> dict[str, Any]:
+    """Native values of the load's and the workload's settings that were asked for: no engine reads them back."""
+    load = {knob.native_name: knob.native(point.knobs_asked[knob.name], None)
+            for knob in LOAD_KNOBS if knob.name in point.knobs_asked}  # fmt: skip
+    parameters = {knob.native_name: point.workload[knob.native_name]
+                  for knob in workload_of(experiment).parameters if knob.name in point.knobs_asked}  # fmt: skip
+    return {**load, **parameters}
+
+
+def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:
+    """Gate, seconds and transactions as every engine tells them; what else it tells is detail. None if it was cut."""
+    if told["gate"] is None:
+        return None
     common = {name: told[name] for name in ("gate", "seconds", "transactions")}
     return {**common, "detail": {name: value for name, value in told.items() if name not in common} or None}
 
 
 def _check(
     setting: Setting,
+    point: Point,
     result: dict[str, Any],
     database: Path,
     log_file: Path,
@@ -249,7 +278,7 @@ def _check(
     outcome = supervise(
         "check",
         setting.experiment.engine,
-        check_job(workload_job(setting.experiment), database, result["delivered_orders"]),
+        check_job(run_workload(setting.experiment.workload, point), database, result["delivered_orders"]),
         log_file=log_file,
         stop=setting.stop,
         silent_seconds=setting.experiment.limits.worker_silent,

@@ -19,7 +19,6 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupte
 from bufferlab.execute import host, resume, storage
 from bufferlab.execute.datasets import Dataset, Datasets
 from bufferlab.execute.device_lock import device_lock
-from bufferlab.execute.jobs import workload_job
 from bufferlab.execute.one_run import Setting, describe, execute_run
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
@@ -27,7 +26,9 @@ from bufferlab.execute.restore import probe_method
 from bufferlab.execute.stop import StopRequest
 from bufferlab.plan import (
     DataFacts,
+    DataSetting,
     Estimate,
+    Facts,
     Plan,
     PlannedRun,
     estimate,
@@ -39,7 +40,6 @@ from bufferlab.plan import (
 from bufferlab.plan.estimate import declared_rates
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
-from bufferlab.workloads import registry as workloads
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class _Sweep:
     stop: StopRequest
     rates: KnownRates
     datasets: Datasets
+    estimated: Facts
     pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0, 0))
     load_failures: dict[str, str] = field(default_factory=dict)
 
@@ -152,7 +153,7 @@ def _begin(
 ) -> _Sweep:
     rates = _known_rates(experiment, cache)
     datasets = _datasets(experiment, cache, stop, progress, rates)
-    return _Sweep(experiment, options, out, progress, stop, rates, datasets)
+    return _Sweep(experiment, options, out, progress, stop, rates, datasets, estimated_facts(experiment))
 
 
 def _datasets(
@@ -161,8 +162,7 @@ def _datasets(
     return Datasets(
         cache,
         experiment.engine,
-        workload_job(experiment),
-        workloads.declaration(experiment.workload.name).version,
+        experiment.workload,
         stop=stop,
         progress=progress,
         rates=rates,
@@ -173,35 +173,46 @@ def _datasets(
 def _cached(experiment: Experiment, plan: Plan, cache: Path) -> int:
     """How many of the plan's databases are in the cache."""
     datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
-    by_key = {datasets.key(point.native_knobs): point for point in plan.points}
-    return sum(datasets.has(point.native_knobs) for point in by_key.values())
+    return sum(datasets.has(setting) for setting in _settings(plan))
+
+
+def _settings(plan: Plan) -> list[DataSetting]:
+    """The different databases of a plan: those that shares are reckoned from, and its points'."""
+    return list(dict.fromkeys([*needed_data(plan.experiment), *(point.data for point in plan.points)]))
 
 
 def _plan(sweep: _Sweep, data_dir: Path, cache: Path) -> Plan:
-    """Room checked, the reference database loaded if a share needs it, then the plan on its real size."""
-    experiment, progress = sweep.experiment, sweep.progress
-    guess = make(experiment, estimated_facts(experiment))
-    cost = estimate(guess, sweep.rates.now, loaded=_cached(experiment, guess, cache))
+    """Room checked, then the plan, on what is found in the databases that its shares are reckoned from."""
+    experiment = sweep.experiment
+    guess = make(experiment, sweep.estimated)
+    loaded = _cached(experiment, guess, cache)
+    cost = estimate(guess, sweep.rates.now, loaded=loaded)
     storage.require_space(data_dir, cost.data_bytes, "a run's copy of the database", "--data-dir")
     storage.require_space(sweep.out, cost.results_bytes, "the results", "--out")
     sweep.pace = Pace(cost.load_seconds, (cost.seconds - cost.load_seconds) / len(guess.runs), len(guess.runs))
-    runs = len(guess.runs)
+    sweep.datasets.on_load = _load_reporter(sweep, cost, len(_settings(guess)) - loaded)
+    known = {setting: _facts(sweep, setting, cost) for setting in needed_data(experiment)}
+    return make(experiment, known_facts(experiment, known)) if known else guess
+
+
+def _facts(sweep: _Sweep, setting: DataSetting, cost: Estimate) -> DataFacts:
+    """What is found in a database, which is loaded if it is not there."""
+    sweep.progress.show(Status("verifying the database", 0, sweep.pace.runs, "", 0.0, cost.seconds))
+    dataset = sweep.datasets.get(setting, sweep.estimated(setting).allocated_bytes)
+    return DataFacts(dataset.allocated_bytes, dataset.shape)
+
+
+def _load_reporter(sweep: _Sweep, cost: Estimate, databases: int) -> Callable[[float], None]:
+    """Turns how far one load is into the state of the whole sweep."""
+    runs, seconds = sweep.pace.runs, cost.load_seconds / max(1, databases)
 
     def on_load(share: float) -> None:
-        left = cost.load_seconds * (1 - share) + sweep.pace.run_seconds * runs
-        done = cost.load_seconds * share / max(cost.seconds, 1e-9)
-        progress.show(Status("loading the database", 0, runs, "", done, left))
+        done_s = min(cost.load_seconds, seconds * (sweep.datasets.loads + share))
+        number = f"database {sweep.datasets.loads + 1} of {databases}" if databases > 1 else "the database"
+        left = cost.load_seconds - done_s + sweep.pace.run_seconds * runs
+        sweep.progress.show(Status(f"loading {number}", 0, runs, "", done_s / max(cost.seconds, 1e-9), left))
 
-    sweep.datasets.on_load = on_load
-    needed = needed_data(experiment)
-    if not needed:
-        return guess
-    progress.show(Status("verifying the database", 0, runs, "", 0.0, cost.seconds))
-    known = {
-        setting: DataFacts(sweep.datasets.get(dict(setting.knobs), guess.database_bytes).allocated_bytes)
-        for setting in needed
-    }
-    return make(experiment, known_facts(experiment, known))
+    return on_load
 
 
 def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Path, data_dir: Path) -> Setting:
@@ -265,12 +276,12 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
 
 def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:
     """The run's database. A load that failed once is not tried again for every run that needs it."""
-    knobs = plan.points[run.point].native_knobs
-    key = sweep.datasets.key(knobs)
+    setting = plan.points[run.point].data
+    key = sweep.datasets.key(setting)
     if key in sweep.load_failures:
         raise RunFailed(sweep.load_failures[key])
     try:
-        return sweep.datasets.get(knobs, plan.database_bytes)
+        return sweep.datasets.get(setting, sweep.estimated(setting).allocated_bytes)
     except Interrupted:
         raise
     except BufferlabError as error:

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import registry as engines
@@ -64,6 +65,8 @@ def _do(job: dict[str, Any], send: Callable[[str], None], stopped: threading.Eve
             return engine.run(job["job"], send)
         case "check":
             return check(job["engine"], job["job"], send, stopped)
+        case "shape":
+            return {"shape": engine.shape(Path(job["job"]["database"]))}
         case kind:
             raise ValueError(f"no such kind of job: {kind}")
 

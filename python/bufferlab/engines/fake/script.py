@@ -138,7 +138,7 @@ class Script:
 
     def done(self) -> bool:
         """Has the window its transactions, or its time?"""
-        spent_s = self.t_s - self.measured_from_s
+        spent_s = self.t_s - self.measured_from_s + 1e-6  # Sums of fractions of a second are not exact.
         return bool(self.measured >= self.window.transactions or spent_s >= self.window.max_seconds)
 
     def end(self) -> None:

@@ -52,15 +52,19 @@ class SqliteBehaviour:
         return checks
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Page size, SQLite's version, the schema and the loader, and the workload's scale and seed."""
-        recipe = json.loads(native().sqlite_load_recipe())
+        """Page size, SQLite's version, the schema and the loader, and the workload's scale and seed.
+
+        A script's setup is in the schema that the core tells; its transactions decide nothing.
+        """
+        job = {name: value for name, value in workload.items() if name != "version"}
+        recipe = json.loads(native().sqlite_load_recipe(json.dumps(job)))
         return {
             "engine": "sqlite",
             "engine_version": self.find().version,
             "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
             "loader_version": recipe["loader_version"],
             "page_size_bytes": knobs["page_size_bytes"],
-            "workload": dict(workload),
+            "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
         }
 
     def allocated_bytes(self, database: Path) -> int:
@@ -72,6 +76,10 @@ class SqliteBehaviour:
         (page_bytes,) = struct.unpack_from(">H", header, 16)
         pages, _, free_pages = struct.unpack_from(">III", header, 28)
         return int((65536 if page_bytes == 1 else page_bytes) * (pages - free_pages))
+
+    def shape(self, database: Path) -> dict[str, Any] | None:
+        """Every b-tree with its levels, from SQLite's dbstat; reads the whole file."""
+        return cast("dict[str, Any]", json.loads(native().sqlite_shape(str(database))))
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Bulk load through the core."""
