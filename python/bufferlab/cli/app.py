@@ -61,6 +61,8 @@ def group() -> None:
     \b
       bufferlab doctor               what this host can measure
       bufferlab run buffer-size      how the size of the buffer pool changes a database
+      bufferlab run my.sql           the same of your own statements
+      bufferlab list experiments     the other questions there are
 
     Exit codes: 0 done; 1 some point failed, results kept; 2 usage; 3 the environment lacks something;
     65 a corrupt or foreign file; 70 a bug in bufferlab; 130 and 143 interrupted, results kept.

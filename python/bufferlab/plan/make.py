@@ -9,6 +9,7 @@ from bufferlab.plan.facts import Facts
 from bufferlab.plan.grid import Point, points_of
 from bufferlab.plan.order import block_order, run_seed
 from bufferlab.spec import Experiment
+from bufferlab.spec.model import OWN
 
 FORMAT_VERSION = 1
 
@@ -42,12 +43,14 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plan.json holds it."""
+        reference = self.experiment.reference.page_size
         return {
             "format_version": FORMAT_VERSION,
             "experiment": self.experiment.name,
             "engine": self.experiment.engine,
             "database_bytes": self.database_bytes,
-            "reference_page_size_bytes": self.experiment.reference.page_size,
+            # None: each point's own.
+            "reference_page_size_bytes": None if reference == OWN else reference,
             "seed": self.experiment.design.seed,
             "points": [point.as_dict() for point in self.points],
             "runs": [

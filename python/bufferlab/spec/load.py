@@ -39,7 +39,7 @@ def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Expe
     The path of a script (`.sql`) is the built-in experiment `script` with that file.
     """
     if str(path_or_name).endswith(SCRIPT_SUFFIX):
-        overrides = replace(overrides, set_knobs=(("script", str(path_or_name)), *overrides.set_knobs))
+        overrides = replace(overrides, script=str(path_or_name))
         path_or_name = SCRIPT_EXPERIMENT
     path = find_experiment(str(path_or_name))
     try:
@@ -98,6 +98,9 @@ def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Proble
         values = merged.document.get(table)
         if isinstance(values, dict) and knob.name in values:
             return read_script(merged, (table, knob.name), values[knob.name], problems)
+    sweep = merged.document.get("sweep")
+    if isinstance(sweep, dict) and knob.name in sweep:
+        return None  # Refused already: a file cannot be swept.
     problems.append(
         Problem(
             f"workload {workload.name} needs a {knob.name}",
@@ -126,6 +129,8 @@ def _given_twice(overrides: Overrides) -> list[Problem]:
         *((name, f"--set {name}={value}") for name, value in overrides.set_knobs),
         *((name, f"--sweep {name}={','.join(values)}") for name, values in overrides.sweep),
     ]
+    if overrides.script is not None:
+        flags.insert(0, ("script", f"argument {overrides.script}"))
     if overrides.warehouses is not None:
         flags.append(("warehouses", f"--warehouses {overrides.warehouses}"))
     names = [name for name, _ in flags]

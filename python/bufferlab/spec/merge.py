@@ -84,6 +84,7 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
         (("measure", "duration"), overrides.duration, "--duration"),
         (("workload", "warehouses"), overrides.warehouses, "--warehouses"),
         (("workload", "connections"), overrides.connections, "--connections"),
+        (("knobs", "script"), overrides.script, "argument"),
     )
     for path, value, flag in simple:
         if value is not None:

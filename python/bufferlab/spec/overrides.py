@@ -15,6 +15,8 @@ class Overrides:
 
     profile: Profile | None = None
     engine: str | None = None
+    script: str | None = None
+    """The script given in place of an experiment."""
     set_knobs: tuple[tuple[str, str], ...] = ()
     sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
     repetitions: int | None = None

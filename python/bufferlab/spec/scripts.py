@@ -43,7 +43,10 @@ def read_script(merged: Merged, path: _Path, value: Any, problems: list[Problem]
         problems.append(Problem(f"the script {value} is not UTF-8 text", where, "save it as UTF-8"))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        problems.append(Problem(f"the script {value} cannot be read: {reason}", where, f"looked for {file}"))
+        hint = "give the path of a text file"
+        if path not in merged.flags:
+            hint += f"; a path in a TOML begins at the TOML's folder: looked for {file}"
+        problems.append(Problem(f"the script {value} cannot be read: {reason}", where, hint))
     return None
 
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 from bufferlab.knob import Knob, KnobKind
+from bufferlab.units import canonical_number
 from bufferlab.workloads.declaration import Impossible, Parameters, PoolAndData, WorkloadDeclaration
 
 _TABLE = "sbtest1"
@@ -43,7 +44,7 @@ def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAn
     shape = at.shape or _estimate_shape(parameters, at.page_size_bytes)
     tree = next(tree for tree in shape["trees"] if tree["name"] == _TABLE)
     knee = predicted_knee(tree, rows, at.frames, layout)
-    share = f"{name} = {ratio * 100:f}%"
+    share = f"{name} = {canonical_number(ratio * 100)}%"
     if knee is None:
         return Impossible(
             f"{share} is a share of no knee: all {rows:,} rows fit into the pool's {at.frames:,} frames",
