@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns, is_size
 from bufferlab.report.model import Column, Dot, Figure, PointsPlot, Row, Series, Table
+from bufferlab.results.metrics import phase_of
 
 #: A logarithmic axis reads better when the largest value is this many times the smallest.
 _LOG_FROM = 12.0
@@ -45,7 +46,7 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
         value_labels=value_labels,
         x_in_bytes=axis.in_bytes,
     )
-    title = f"{words.title_of(metric)} over {(analysis.axis or 'the points').replace('_', ' ')}"
+    title = f"{_titled(metric)} over {(analysis.axis or 'the points').replace('_', ' ')}"
     return Figure(id, title, _alt(plot, metric), _caption(analysis, metric, plot), plot, points_data(plot, id, title))
 
 
@@ -108,6 +109,13 @@ def _axis_label(analysis: Analysis) -> str:
     return name
 
 
+def _titled(metric: str) -> str:
+    """The metric's words, with the phase they are of."""
+    phase, _ = phase_of(metric)
+    title = words.title_of(metric)
+    return f"{phase.replace('_', ' ').capitalize()}: {title[0].lower()}{title[1:]}" if phase else title
+
+
 def _y_label(metric: str) -> str:
     unit = "%" if metric == "hit_ratio" else words.unit_of(metric).split("/")[0].replace("us", "µs")
     title = words.title_of(metric)
@@ -130,7 +138,7 @@ def _alt(plot: PointsPlot, metric: str) -> str:
         f"{words.number(one.dots[-1].mean)} at {_flat(one.dots[-1].tick)}"
         for one in plot.series
     ]
-    return f"{words.title_of(metric)}: {'; '.join(ends)}."
+    return f"{_titled(metric)}: {'; '.join(ends)}."
 
 
 def _flat(tick: str) -> str:

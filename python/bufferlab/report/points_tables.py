@@ -62,16 +62,18 @@ def main_table(analysis: Analysis) -> Table:
         caption += f" Differences of throughput are not resolved ({blocked})."
     noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
     id = analysis.per_work("x")[2:].replace("_", "-")
-    return replace(_table(analysis, id, f"Per {noun}", metrics, caption), brief=_BRIEF)
+    return replace(point_table(analysis, id, f"Per {noun}", metrics, caption), brief=_BRIEF)
 
 
 def per_transaction(analysis: Analysis) -> Table | None:
     """The same counts over transactions of any type, where the main table is told per one type."""
     metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction")
     if analysis.unit_of_work == "transaction":
-        return _table(analysis, "cpu-per-transaction", "CPU per transaction", metrics, "Rolled back ones included.")
+        return point_table(
+            analysis, "cpu-per-transaction", "CPU per transaction", metrics, "Rolled back ones included."
+        )
     counts = tuple(f"{name}_per_transaction" for name in _IO)
-    return _table(
+    return point_table(
         analysis,
         "per-transaction",
         "Per transaction of any type",
@@ -89,10 +91,11 @@ def per_second(analysis: Analysis) -> Table:
         "transactions_per_s",
         "transactions_rolled_back_per_s",
     )
-    return _table(analysis, "per-second", "Per second of the measured window", metrics, "Rates of this host.")
+    return point_table(analysis, "per-second", "Per second of the measured window", metrics, "Rates of this host.")
 
 
-def _table(analysis: Analysis, id: str, title: str, metrics: Sequence[str], caption: str) -> Table:
+def point_table(analysis: Analysis, id: str, title: str, metrics: Sequence[str], caption: str) -> Table:
+    """One row per point, one column per metric, each a mean with its interval; failed points with their reason."""
     rows = []
     for point in analysis.points:
         rows += [_point_row(analysis, point, metrics)] if point.ok else []
@@ -135,8 +138,8 @@ def _percent_interval(analysis: Analysis, point: PointRuns) -> str:
 
 def _headed(metric: str) -> str:
     title = words.title_of(metric)
-    for tail in (" per New-Order", " per transaction", " per second"):
-        title = title.removesuffix(tail)
+    for tail in (" per New-Order", " per transaction", " per second", " per row"):
+        title = title if title.startswith(("Rows", "Transactions")) else title.removesuffix(tail)
     unit = words.unit_of(metric).split("/")[0]
     shown = {"us": " (µs)", "pages": " (pages)", "gets": " (gets)"}.get(unit, "")
     if metric in ("new_orders_per_s", "transactions_per_s"):

@@ -229,9 +229,7 @@ def _table(lines: Sequence[_Line], fitted: Fit | None) -> Table:
                     format_count(sum(line.tree["level_pages"][:-1])),
                     words.number(line.rows / leaves),
                     format_count(line.knee) if line.knee else "none",
-                    words.interval(fitted.mean(line.place))
-                    if fitted and line.place in fitted.points
-                    else words.NOTHING,
+                    _count(fitted.mean(line.place)) if fitted and line.place in fitted.points else words.NOTHING,
                     words.interval(against) if against else words.NOTHING,
                     _hinge(line),
                 )

@@ -1,0 +1,151 @@
+"""Which setting is best, as far as this sweep can tell: a set that may hold several, and what each further MiB brings.
+
+A single winner is claimed only where every rival was beaten beyond doubt. Settings of the engine only: how much work
+there is, and how it arrives, is not for the engine to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Literal
+
+from bufferlab.engines import registry as engines
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, Group, is_size
+from bufferlab.report.model import Column, Row, Section, Table
+from bufferlab.results import metrics
+from bufferlab.stats.best import BestSet, equivalence_set
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.knee import Knee, Marginal, knee_of_curve
+from bufferlab.stats.model import Fit
+from bufferlab.units import format_bytes
+
+_MIB = 1024**2
+
+
+def best(analysis: Analysis) -> Section | None:
+    """The points that may be best, per metric; and, for sizes, the benefit of each step per MiB."""
+    if not _is_engines(analysis):
+        return None
+    sets = _sets(analysis)
+    steps, said = _marginal(analysis)
+    blocks = tuple(table for table in (sets, steps) if table.rows)
+    return Section("best", "Which is best", " ".join(said), blocks) if blocks else None
+
+
+def _is_engines(analysis: Analysis) -> bool:
+    name = next((run.run["engine"] for run in analysis.runs), None)
+    return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
+
+
+def _sets(analysis: Analysis) -> Table:
+    rows = []
+    for group in analysis.groups:
+        for metric in (analysis.headline, analysis.work_per_s):
+            fit = analysis.fit(metric)
+            places = [point.index for point in group.points if fit and point.index in fit.points]
+            if fit is None or len(places) < 2 or analysis.claim_blocked(metric):
+                continue
+            better: Literal["less", "more"] = "less" if metrics.get(metric).better == "lower" else "more"
+            found = equivalence_set(fit, better, places)
+            rows.append(
+                Row(
+                    (
+                        *((group.label,) if len(analysis.groups) > 1 else ()),
+                        words.title_of(metric),
+                        _names(analysis, group, (found.observed,)),
+                        _names(analysis, group, found.members),
+                        _behind(found, fit, metric),
+                        _names(analysis, group, found.others) if found.others else "none",
+                    ),
+                    "quiet" if found.note else "",
+                )
+            )
+    heads = ("Metric", "Best mean", "May be the best", "Behind the best by at most", "Beaten")
+    first = ("Points",) if len(analysis.groups) > 1 else ()
+    columns = tuple(Column(head, numeric=False) for head in (*first, *heads))
+    caption = (
+        "May be the best: a set that holds the truly best point with 95 % confidence (Hsu's comparisons with the "
+        "best). Several members mean that this sweep cannot tell them apart, not that they are equal."
+    )
+    return Table("best-set", "Points that may be the best", columns, tuple(rows), caption)
+
+
+def _names(analysis: Analysis, group: Group, places: tuple[object, ...]) -> str:
+    return ", ".join(analysis.short_label(point) for point in group.points if point.index in places)
+
+
+def _behind(found: BestSet, fit: Fit, metric: str) -> str:
+    if found.note:
+        return f"not known: {found.note}"
+    worst = max(found.behind.values(), default=0.0)
+    if len(found.members) == 1:
+        return "it is the best"
+    if fit.contrast == "ratio":
+        return f"{100 * (worst - 1):.2g} %"
+    factor, unit = (100.0, words.POINTS) if metric == "hit_ratio" else (1.0, words.unit_of(metric))
+    return f"{words.number(factor * worst)} {unit}"
+
+
+def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
+    """What each step of a size brings of the headline, per MiB."""
+    rows: list[Row] = []
+    said: list[str] = []
+    fit = analysis.fit(analysis.headline)
+    groups = analysis.groups if is_size(analysis.axis or "") and analysis.axis != "page_size" else ()
+    for group in groups if fit else ():
+        assert fit is not None
+        sizes: dict[Hashable, int] = {
+            point.index: size
+            for point in group.points
+            if point.index in fit.points and (size := analysis.axis_bytes(point)) is not None
+        }
+        # Points whose shares came to the same number of bytes have no step between them.
+        if len(sizes) < 2 or len(set(sizes.values())) < len(sizes):
+            continue
+        found = knee_of_curve(fit, sizes)
+        rows += [_step_row(analysis, group, step) for step in found.steps]
+        said.append(_sentence(analysis, group, found))
+    unit = words.unit_of(analysis.headline)
+    heads = ("From", "To", "MiB more", f"{words.title_of(analysis.headline)} saved per MiB ({unit.split('/')[0]})")
+    first = (Column("Points", numeric=False),) if len(analysis.groups) > 1 else ()
+    columns = (*first, *map(Column, heads), Column("Resolved", numeric=False))
+    caption = "95 % intervals that hold together for all steps. Not resolved: the step may have brought nothing."
+    return Table("marginal", "What each further MiB brings", columns, tuple(rows), caption), said
+
+
+def _step_row(analysis: Analysis, group: Group, step: Marginal) -> Row:
+    benefit = step.benefit
+    cells = (
+        *((group.label,) if len(analysis.groups) > 1 else ()),
+        format_bytes(step.from_bytes),
+        format_bytes(step.to_bytes),
+        words.number((step.to_bytes - step.from_bytes) / _MIB),
+        _interval(benefit),
+        "yes" if step.resolved else "no",
+    )
+    return Row(cells, "" if step.resolved else "quiet")
+
+
+def _interval(found: Estimate) -> str:
+    """Bounds may be below zero, where a dash between them would be read as a sign."""
+    if found.ci_low is None or found.ci_high is None:
+        return words.number(found.value)
+    return f"{words.number(found.value)} ({words.number(found.ci_low)} to {words.number(found.ci_high)})".replace(
+        "-", "−"
+    )
+
+
+def _sentence(analysis: Analysis, group: Group, found: Knee) -> str:
+    where = f"With {group.label}: " if group.label else ""
+    title = words.title_of(analysis.headline)
+    title = f"{title[0].lower()}{title[1:]}"
+    if found.size_bytes is None:
+        return f"{where}no step was shown to bring fewer {title}."
+    size = format_bytes(found.size_bytes)
+    if found.beyond is None:
+        return f"{where}every step up to the largest, {size}, brought fewer {title}."
+    high = found.beyond.benefit.ci_high
+    most = f"; it brought at most {words.number(high)} fewer per MiB" if high is not None else ""
+    beyond = format_bytes(found.beyond.to_bytes)
+    return f"{where}up to {size}, a larger size brought fewer {title}; the step to {beyond} was not resolved{most}."

@@ -1,0 +1,183 @@
+"""What the size of a page changes beside reads: the file and its trees, bytes moved, and scans and inserts.
+
+Scans and inserts are phases after the measured window, each with figures of its own per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, PointRuns, actual_of
+from bufferlab.report.model import Column, Figure, Row, Section, Table
+from bufferlab.report.plots import points_figure
+from bufferlab.report.points_tables import point_table
+from bufferlab.results.metrics import qualified
+from bufferlab.units import format_bytes, format_count
+
+_PER_WORK = ("pages_created", "reads", "read_bytes", "write_bytes", "wal_write_bytes")
+_PER_ROW = (
+    "rows_per_s",
+    "reads_per_row",
+    "read_bytes_per_row",
+    "write_bytes_per_row",
+    "wal_write_bytes_per_row",
+    "pages_created_per_row",
+    "cpu_us_per_row",
+)
+#: Told in place of the above where a phase's statements return no rows.
+_PER_TRANSACTION = (
+    "transactions_per_s",
+    "reads_per_transaction",
+    "read_bytes_per_transaction",
+    "write_bytes_per_transaction",
+    "wal_write_bytes_per_transaction",
+    "pages_created_per_transaction",
+    "cpu_us_per_transaction",
+)
+
+Shape = Mapping[str, Any]
+
+
+def cost_of_pages(analysis: Analysis) -> Section | None:
+    """Shape of the file by page size, bytes per unit of work, and every phase's figures."""
+    by_page = len({point.swept.get("page_size") for point in analysis.points}) > 1
+    blocks: list[Table | Figure | None] = []
+    if by_page:
+        shapes = _shapes(analysis)
+        blocks += [_shape_table(shapes), _tree_table(shapes), _per_work(analysis)]
+        bytes_read = analysis.per_work("read_bytes")
+        blocks.append(points_figure(analysis, bytes_read, bytes_read.replace("_", "-")))
+    for phase in analysis.phases:
+        blocks += _of_phase(analysis, phase)
+    kept = tuple(block for block in blocks if block is not None and (isinstance(block, Figure) or block.rows))
+    if not kept:
+        return None
+    intro = "Phases run on the same warm database after the measured window, each between two samples of its own."
+    title = "What a page costs" if by_page else "Phases after the window"
+    return Section("pages", title, intro if analysis.phases else "", kept)
+
+
+def _shapes(analysis: Analysis) -> list[tuple[int, int, Shape]]:
+    """(page size, bytes of the file as loaded, shape) of every database that was loaded, by page size."""
+    found: dict[int, tuple[int, int, Shape]] = {}
+    for point in analysis.points:
+        for run in point.ok:
+            database = run.run["database"] or {}
+            page_size = actual_of(run.run["knobs_actual"], "page_size")
+            if database.get("shape") and isinstance(page_size, int):
+                found.setdefault(page_size, (page_size, database["bytes_loaded"], database["shape"]))
+    return [found[page_size] for page_size in sorted(found)]
+
+
+def _shape_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
+    """The file and its largest table by page size."""
+    if not shapes:
+        return None
+    largest = max((tree for _, _, shape in shapes[:1] for tree in _tables(shape)), key=_pages, default=None)
+    rows = []
+    for page_size, loaded, shape in shapes:
+        tree = next((tree for tree in _tables(shape) if largest and tree["name"] == largest["name"]), None)
+        rows.append(
+            Row(
+                (
+                    format_bytes(page_size),
+                    format_bytes(loaded),
+                    words.share(loaded / shapes[0][1] - 1) if shapes[0][1] else words.NOTHING,
+                    format_count(shape["pages"]),
+                    words.share(sum(tree["interior_pages"] for tree in shape["trees"]) / max(1, shape["pages"]), 2),
+                    words.share(sum(tree["unused_bytes"] for tree in shape["trees"]) / (shape["pages"] * page_size)),
+                    *_largest_cells(tree),
+                )
+            )
+        )
+    name = largest["name"] if largest else "largest table"
+    heads = (
+        "Page", "File as loaded", "Against the smallest page", "Pages", "Interior pages", "Unused bytes",
+        f"Rows per leaf page ({name})", f"Levels ({name})",
+    )  # fmt: skip
+    caption = (
+        "As loaded, before any run. Levels counts from the root to the leaves: pages read for one row, none cached."
+    )
+    return Table("file-shape", "The file by page size", tuple(map(Column, heads)), tuple(rows), caption, brief=heads)
+
+
+def _largest_cells(tree: Mapping[str, Any] | None) -> tuple[str, str]:
+    if tree is None:
+        return words.NOTHING, words.NOTHING
+    return _rows_per_leaf(tree), str(tree["height"])
+
+
+def _tables(shape: Shape) -> list[Mapping[str, Any]]:
+    return [tree for tree in shape["trees"] if tree["kind"] == "table"]
+
+
+def _pages(tree: Mapping[str, Any]) -> int:
+    return int(tree["leaf_pages"] + tree["interior_pages"] + tree["overflow_pages"])
+
+
+def _rows_per_leaf(tree: Mapping[str, Any]) -> str:
+    return words.number(tree["rows"] / tree["leaf_pages"]) if tree["rows"] and tree["leaf_pages"] else words.NOTHING
+
+
+def _tree_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
+    """Every tree at every page size."""
+    rows = [
+        Row(
+            (
+                tree["name"],
+                tree["kind"],
+                format_bytes(page_size),
+                format_count(tree["rows"]) if tree["rows"] is not None else words.NOTHING,
+                format_count(tree["leaf_pages"]),
+                format_count(tree["interior_pages"]),
+                format_count(tree["overflow_pages"]),
+                str(tree["height"]),
+                _rows_per_leaf(tree),
+                words.share(tree["unused_bytes"] / (_pages(tree) * page_size)) if _pages(tree) else words.NOTHING,
+            )
+        )
+        for name in dict.fromkeys(tree["name"] for _, _, shape in shapes for tree in shape["trees"])
+        for page_size, _, shape in shapes
+        for tree in shape["trees"]
+        if tree["name"] == name
+    ]
+    heads = ("Page", "Rows", "Leaf pages", "Interior pages", "Overflow pages", "Levels", "Rows per leaf page", "Unused")
+    columns = (Column("Tree", numeric=False), Column("Kind", numeric=False), *map(Column, heads))
+    return Table("trees", "Every tree by page size", columns, tuple(rows), folded=True)
+
+
+def _per_work(analysis: Analysis) -> Table:
+    metrics = [analysis.per_work(name) for name in _PER_WORK]
+    noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
+    caption = "Means over the runs of a point with 95 % intervals for another run like them."
+    return point_table(analysis, "page-costs", f"Pages created and bytes moved per {noun}", metrics, caption)
+
+
+def _of_phase(analysis: Analysis, phase: str) -> Iterator[Table | Figure | None]:
+    returns_rows = analysis.fit(qualified(phase, "reads_per_row")) is not None
+    names = _PER_ROW if returns_rows else _PER_TRANSACTION
+    metrics = [qualified(phase, name) for name in names]
+    title = phase.replace("_", " ").capitalize()
+    caption = f"Phase {phase}: {_work_done(analysis, phase)}. Means with 95 % intervals."
+    if blocked := analysis.claim_blocked(metrics[0]):
+        caption += f" Differences of rates and of writes are not resolved ({blocked})."
+    yield point_table(analysis, f"phase-{phase}", title, metrics, caption)
+    slug = phase.replace("_", "-")
+    yield points_figure(analysis, metrics[0], f"{slug}-rate")
+    moved = max((metrics[2], metrics[4]), key=lambda metric: _largest(analysis.points, metric))
+    if _largest(analysis.points, moved) > 0:
+        yield points_figure(analysis, moved, f"{slug}-bytes")
+
+
+def _work_done(analysis: Analysis, phase: str) -> str:
+    counts = [count for point in analysis.points for _, _, count in point.values(qualified(phase, "transactions"))]
+    if not counts:
+        return "no transaction was completed"
+    low, high = min(counts), max(counts)
+    return f"{low:,.0f} transactions a run" if low == high else f"{low:,.0f} to {high:,.0f} transactions a run"
+
+
+def _largest(points: tuple[PointRuns, ...], metric: str) -> float:
+    return max((value for point in points for _, _, value in point.values(metric)), default=0.0)

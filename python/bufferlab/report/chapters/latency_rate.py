@@ -1,0 +1,214 @@
+"""How long a transaction takes from the moment it was meant to begin, against the rate at which transactions arrive.
+
+Only open loops have such a moment: in a closed one a stalled database is asked for nothing, and its stall is not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, Group, PointRuns, actual_of
+from bufferlab.report.model import Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.report.plots import Axis, points_data
+from bufferlab.results.latency import LatencyFigures, latency_figures
+from bufferlab.stats.model import Fit, fit
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_TITLES = ("median", "p95", "p99", "p99.9", "maximum")
+_SHARES = (0.5, 0.95, 0.99, 0.999)
+#: What several lines of points can show together without becoming a tangle.
+_SHOWN_OF_MANY = ("p99",)
+#: Fewer completed than this share of the offered rate, and the database does not keep up.
+_KEEPS_UP = 0.97
+
+
+@dataclass(frozen=True)
+class _Response:
+    """One point of an open loop: its response times per run, all transaction types together, in milliseconds."""
+
+    point: PointRuns
+    rate_per_s: float
+    per_run: tuple[tuple[int, tuple[float, ...]], ...]
+    """(block, times in the order of _TITLES)."""
+    completed_per_s: float
+    keeps_up: bool
+
+
+def latency_rate(analysis: Analysis) -> Section | None:
+    """Percentiles of the response time with what arrived, was late and was dropped."""
+    found = [response for point in analysis.points if (response := _response(point)) is not None]
+    if not found:
+        return None
+    fits = [_fit(found, place) for place in range(len(_TITLES))]
+    figure = _figure(analysis, found, fits)
+    blocks: list[Table | Figure] = [*([figure] if figure else []), _table(analysis, found, fits)]
+    return Section("response", "Response time", _intro(analysis, found), tuple(blocks))
+
+
+def _response(point: PointRuns) -> _Response | None:
+    records = {record.run_id: record for record in point.records}
+    runs = [run for run in point.ok if run.run.get("load", {}).get("mode") == "open"]
+    per_run = []
+    for run in runs:
+        times = latency_figures([_together(records[run.run["run_id"]].latency())])
+        if times:
+            per_run.append((int(run.run["block"]), _milliseconds(times[0])))
+    if not per_run:
+        return None
+    rate = float(runs[0].run["load"]["rate_per_s"])
+    completed = [
+        run.figures["transactions"].value / run.window.seconds
+        for run in runs
+        if run.figures["transactions"].value is not None and run.window.seconds
+    ]
+    completed_per_s = sum(completed) / len(completed) if completed else 0.0
+    seconds = sum(run.window.seconds or 0.0 for run in runs)
+    # Random arrivals are fewer than the rate says by chance, too: three standard deviations of a Poisson count.
+    by_chance = 3 / math.sqrt(max(1.0, rate * seconds))
+    return _Response(point, rate, tuple(per_run), completed_per_s, completed_per_s >= rate * (_KEEPS_UP - by_chance))
+
+
+def _together(latency: pl.DataFrame) -> pl.DataFrame:
+    """The response times of all transaction types of the measured window as one type."""
+    import polars as pl
+
+    of_window = (pl.col("time") == "response") & ~pl.col("transaction_type").str.contains(".", literal=True)
+    return latency.filter(of_window).with_columns(pl.lit("all").alias("transaction_type"))
+
+
+def _milliseconds(figures: LatencyFigures) -> tuple[float, ...]:
+    return (*(figures.percentiles_us[share] / 1000 for share in _SHARES), figures.max_us / 1000)
+
+
+def _fit(found: Sequence[_Response], place: int) -> Fit:
+    values = [(one.point.index, block, times[place]) for one in found for block, times in one.per_run]
+    return fit(values, comparisons=())
+
+
+def _intro(analysis: Analysis, found: Sequence[_Response]) -> str:
+    text = (
+        "Transactions arrive at a rate of their own, whether or not the database keeps up. The time counts from when "
+        "each was meant to begin, so that waiting for a stalled database counts too."
+    )
+    for group in analysis.groups:
+        of_group = sorted((one for one in found if one.point in group.points), key=lambda one: one.rate_per_s)
+        behind = [one for one in of_group if not one.keeps_up]
+        if behind and behind[0] is not of_group[0]:
+            sustained = of_group[of_group.index(behind[0]) - 1]
+            who = f" With {group.label}, the database" if group.label else " The database"
+            text += (
+                f"{who} kept up with {sustained.rate_per_s:,g} a second and not with {behind[0].rate_per_s:,g}, "
+                f"of which it completed {behind[0].completed_per_s:,.0f}."
+            )
+    return text
+
+
+def _figure(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) -> Figure | None:
+    axis = Axis.of(analysis, [one.point for one in found])
+    groups = [group for group in analysis.groups if any(one.point in group.points for one in found)]
+    shown = _TITLES if len(groups) == 1 else _SHOWN_OF_MANY
+    series = tuple(
+        _series(analysis, axis, group, found, fits[_TITLES.index(title)], title, several=len(groups) > 1)
+        for group in groups
+        for title in shown
+    )
+    if not any(len(one.dots) > 1 for one in series):
+        return None
+    marks = _marks(analysis, axis, groups, found) if analysis.axis == "rate" else ()
+    plot = PointsPlot(axis.label, "Response time (ms)", series, axis.is_log, y_is_log=True, marks=marks)
+    over = "the offered rate" if analysis.axis == "rate" else (analysis.axis or "the points").replace("_", " ")
+    title = f"Response time against {over}"
+    caption = (
+        "All transaction types together. Open dots: runs. Filled: mean over runs with its 95 % interval. The vertical "
+        "axis is logarithmic. Dropped arrivals are in no percentile: they had waited for as long as the patience."
+    )
+    if marks:
+        caption += " Dashed: the lowest rate with which the database did not keep up."
+    ends = (
+        f"{one.label}: {words.number(one.dots[0].mean)} ms at {one.dots[0].tick}, "
+        f"{words.number(one.dots[-1].mean)} ms at {one.dots[-1].tick}".replace("\n", " ")
+        for one in series
+        if one.dots
+    )
+    return Figure(
+        "response-time", title, f"{title}. {'; '.join(ends)}.", caption, plot, points_data(plot, "response-time", title)
+    )
+
+
+def _series(
+    analysis: Analysis,
+    axis: Axis,
+    group: Group,
+    found: Sequence[_Response],
+    of: Fit,
+    title: str,
+    *,
+    several: bool,
+) -> Series:
+    dots = []
+    for place, one in enumerate(one for point in group.points for one in found if one.point is point):
+        mean = of.mean(one.point.index)
+        runs = tuple(times[_TITLES.index(title)] for _, times in one.per_run)
+        x = axis.place(one.point, place)
+        dots.append(Dot(x, analysis.tick(one.point), runs, mean.value, mean.ci_low, mean.ci_high))
+    return Series(f"{title}, {group.label}" if several else title, tuple(dots))
+
+
+def _marks(analysis: Analysis, axis: Axis, groups: Sequence[Group], found: Sequence[_Response]) -> tuple[Mark, ...]:
+    marks: list[Mark] = []
+    for place, group in enumerate(groups):
+        behind = [one for point in group.points for one in found if one.point is point and not one.keeps_up]
+        if behind and axis.is_numeric:
+            label = "" if marks else "does not keep up"
+            marks.append(Mark(axis.place(behind[0].point, 0), label, place, dashed=True))
+    return tuple(marks)
+
+
+def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) -> Table:
+    rows = []
+    for one in found:
+        times = (words.interval(of.mean(one.point.index)) for of in fits)
+        rows.append(
+            Row(
+                (
+                    analysis.name_of(one.point),
+                    str(len(one.per_run)),
+                    words.number(actual_of(one.point.native, "rate")),
+                    _mean(analysis, one.point, "arrivals_per_s"),
+                    words.number(one.completed_per_s),
+                    _mean(analysis, one.point, "late_share"),
+                    _mean(analysis, one.point, "dropped_share"),
+                    *times,
+                    "yes" if one.keeps_up else "no",
+                ),
+                "" if one.keeps_up else "differs",
+            )
+        )
+    heads = ("n", "Offered per s", "Arrived per s", "Completed per s", "Late", "Dropped")
+    columns = (
+        Column("Point", numeric=False),
+        *(Column(head) for head in heads),
+        *(Column(f"{title} (ms)") for title in _TITLES),
+        Column("Keeps up", numeric=False),
+    )
+    caption = (
+        "Response times of all transaction types, means over runs with 95 % intervals for another run. Late: begun "
+        "more than a millisecond after its time. Dropped: given up after waiting for as long as the patience. "
+        f"Keeps up: completes at least {100 * _KEEPS_UP:.0f} % of the offered rate, within what chance explains."
+    )
+    brief = ("Point", "Completed per s", "Late", "Dropped", "median (ms)", "p99 (ms)", "Keeps up")
+    return Table("response-times", "Response times", columns, tuple(rows), caption, brief=brief)
+
+
+def _mean(analysis: Analysis, point: PointRuns, metric: str) -> str:
+    found = analysis.fit(metric)
+    if found is None or point.index not in found.points:
+        return words.NOTHING
+    mean = found.mean(point.index)
+    return words.share(mean.value) if metric.endswith("_share") else words.number(mean.value)
