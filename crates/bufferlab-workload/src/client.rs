@@ -338,6 +338,12 @@ pub trait Workload {
     /// Chooses the next transaction and generates its inputs.
     fn plan(&mut self) -> Planned;
 
+    /// From here on transactions are chosen from a stream of their own, which depends on the seed and not on how many
+    /// were planned before: runs that warmed up for different lengths then measure the same transactions. It is not the
+    /// stream of the warm-up again, whose pages are the ones that were just read. What the database and the workload
+    /// remember of earlier transactions stays.
+    fn begin_window(&mut self) {}
+
     /// Executes the planned transaction once. After [`ClientError::Retry`] the caller rolls back and calls
     /// this again with the same inputs.
     ///

@@ -302,3 +302,31 @@ fn what_cannot_be_run_is_refused_with_the_value_that_was_asked() {
     assert!(refused(HotRowsConfig { zipf: f64::NAN, ..CONFIG }).contains("NaN"));
     assert!(refused(HotRowsConfig { update_percent: 101, ..CONFIG }).contains("101"));
 }
+
+#[test]
+fn the_window_reads_the_same_rows_after_warm_ups_of_any_length_and_not_those_of_the_warm_up_again() {
+    let plans = |driver: &mut HotRowsDriver, transactions: usize| -> Vec<Option<(usize, u32)>> {
+        (0..transactions)
+            .map(|_| {
+                driver.plan();
+                driver.planned()
+            })
+            .collect()
+    };
+    let config = HotRowsConfig {
+        rows: 10_000,
+        run_seed: 5,
+        hot_rows: 2_000,
+        layout: Layout::Scattered,
+        zipf: 0.0,
+        update_percent: 10,
+    };
+    let [first, second] = [3, 400].map(|warm_up| {
+        let mut driver = HotRowsDriver::new(&config).expect("the configuration is valid");
+        let warm = plans(&mut driver, warm_up);
+        driver.begin_window();
+        (warm, plans(&mut driver, 400))
+    });
+    assert_eq!(first.1, second.1);
+    assert_ne!(second.0, second.1);
+}

@@ -26,6 +26,8 @@ pub struct HotRowsDriver {
     ranks: Zipf,
     update_percent: u32,
     random: Random,
+    /// What `random` becomes when the measured window begins.
+    window: Random,
     /// The order of the first pass, and how much of it is done.
     first_pass: Permutation,
     passed: u32,
@@ -47,6 +49,7 @@ impl HotRowsDriver {
             ranks: Zipf::new(config.hot_rows.into(), config.zipf),
             update_percent: config.update_percent,
             random: Random::stream(config.run_seed, "hot rows driver", &[]),
+            window: Random::stream(config.run_seed, "hot rows window", &[]),
             first_pass: Permutation::new(config.hot_rows.into(), &mut pass),
             passed: 0,
             planned: None,
@@ -85,6 +88,11 @@ impl Workload for HotRowsDriver {
             self.digits.groups(&mut self.random, C_GROUPS);
         }
         Planned { transaction_type, terminal: 0 }
+    }
+
+    /// Which rows are hot, and which of them the first pass has read, stays.
+    fn begin_window(&mut self) {
+        self.random = self.window.clone();
     }
 
     /// # Panics

@@ -113,6 +113,8 @@ pub struct TpccDriver {
     terminals: Vec<Terminal>,
     next_terminal: usize,
     random: Random,
+    /// What `random` becomes when the measured window begins.
+    window: Random,
     deck: Deck,
     inputs: InputSource,
     planned: Option<Input>,
@@ -134,6 +136,7 @@ impl TpccDriver {
             terminals: terminals_of(&config, driver_index, drivers)?,
             next_terminal: 0,
             random: Random::stream(config.run_seed(), "tpcc driver", &numbers),
+            window: Random::stream(config.run_seed(), "tpcc window", &numbers),
             deck: Deck::new(),
             inputs: InputSource::new(&config),
             planned: None,
@@ -202,6 +205,13 @@ impl Workload for TpccDriver {
         Planned { transaction_type, terminal }
     }
 
+    /// The deck and the terminals' turns begin anew too. Dates, and what was delivered, go on.
+    fn begin_window(&mut self) {
+        self.random = self.window.clone();
+        self.deck = Deck::new();
+        self.next_terminal = 0;
+    }
+
     /// # Panics
     /// When nothing was planned.
     fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
@@ -225,5 +235,43 @@ impl Workload for TpccDriver {
         }
         self.output = Some(output);
         Ok(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn driver(run_seed: u64) -> TpccDriver {
+        let config = TpccConfig::new(2, 1, run_seed).expect("the scale is valid");
+        TpccDriver::new(config, 0, 1).expect("there is such a driver")
+    }
+
+    /// Types, terminals and every input of the next transactions, as text.
+    fn plans(driver: &mut TpccDriver, transactions: usize) -> Vec<String> {
+        (0..transactions).map(|_| format!("{:?} {:?}", driver.plan(), driver.planned)).collect()
+    }
+
+    #[test]
+    fn the_window_holds_the_same_transactions_after_warm_ups_of_any_length() {
+        let windows = [0, 1, 17, 500].map(|warm_up| {
+            let mut driver = driver(7);
+            plans(&mut driver, warm_up);
+            driver.begin_window();
+            plans(&mut driver, 300)
+        });
+        assert!(windows.iter().all(|window| window == &windows[0]));
+    }
+
+    #[test]
+    fn the_window_is_not_the_warm_up_again_and_has_a_seed() {
+        let (mut warm, mut other) = (driver(7), driver(8));
+        let first = plans(&mut warm, 300);
+        warm.begin_window();
+        other.begin_window();
+        let window = plans(&mut warm, 300);
+        let repeated = window.iter().filter(|plan| first.contains(plan)).count();
+        assert!(repeated < 30, "{repeated} of 300 transactions were in the warm-up");
+        assert_ne!(window, plans(&mut other, 300));
     }
 }
