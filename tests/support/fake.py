@@ -92,6 +92,7 @@ class Bench:
         return {
             **os.environ,
             "BUFFERLAB_CACHE": str(self.cache),
+            "XDG_STATE_HOME": str(self.root / "state"),
             "BUFFERLAB_LOCKS": str(self.root / "locks"),
             "COLUMNS": "100",
         }

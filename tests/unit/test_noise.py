@@ -14,9 +14,13 @@ from scipy import stats
 
 from bufferlab.errors import Problem
 from bufferlab.execute import noise as floors
+from bufferlab.report.analysis import Analysis
+from bufferlab.report.build import build as build_report
+from bufferlab.report.chapters.noise_floor import noise_floor
+from bufferlab.report.model import Section, Table
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.noise import Scatter, clearly_more, detectable, noise, scatter
-from support.fake import Heard
+from support.fake import Bench, Heard
 from support.synthetic import Sweep, Truth, build
 
 TRIALS = 600
@@ -192,3 +196,81 @@ def test_the_state_directory_is_that_of_the_user_by_default(monkeypatch: pytest.
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert floors.state_directory() == tmp_path / ".local" / "state" / "bufferlab"
+
+
+def test_a_sweep_of_two_arms_leaves_its_floor_and_the_next_sweep_carries_it(tmp_path: Path) -> None:
+    first = Bench(tmp_path / "bench")
+    first.measure(first.experiment(sweep='arm = ["a", "b"]', knobs='pool_size = "20%"', repetitions=10))
+    assert "noise" not in first.sweep().host
+    second = Bench(tmp_path / "bench")
+    heard = Heard()
+    outcome = second.measure(second.experiment(repetitions=2), heard)
+    assert not heard.warned
+    floor = outcome.folder.host["noise"]["fake-tpcc"]
+    assert floor["blocks"] == 10
+    # The copy says of what it is, and the floors of other engines stay apart.
+    assert floor["engine"] == "fake"
+    assert list(outcome.folder.host["noise"]) == ["fake-tpcc"]
+
+
+def chapter(folder: SweepFolder) -> Section | None:
+    return noise_floor(Analysis.of(folder))
+
+
+def floor_of(tmp_path: Path) -> dict[str, Any]:
+    """The floor of a synthetic A/A sweep, as host.json carries it."""
+    floors.keep(a_a(tmp_path / "floor"))
+    found: dict[str, Any] = floors.attach({"host_id": "0123456789ab"})["noise"]
+    return found
+
+
+def rows_of(section: Section) -> dict[str, tuple[str, ...]]:
+    (table,) = section.blocks
+    assert isinstance(table, Table)
+    return {row.cells[0]: row.cells[1:] for row in table.rows}
+
+
+def test_a_sweep_without_a_floor_has_no_such_chapter(tmp_path: Path) -> None:
+    assert chapter(build(tmp_path, Sweep(blocks=2))) is None
+
+
+def test_an_a_a_sweep_shows_what_it_found_itself(tmp_path: Path) -> None:
+    section = chapter(a_a(tmp_path))
+    assert section is not None
+    within, across, *found = rows_of(section)["Reads per New-Order"]
+    assert "n = 20" in within
+    assert "n = 20" in across
+    assert len(found) == 3
+
+
+def test_the_floor_stands_beside_the_scatter_of_the_sweep(tmp_path: Path, state: Path) -> None:
+    section = chapter(build(tmp_path / "sweep", Sweep(blocks=5, host={"noise": floor_of(tmp_path)})))
+    assert section is not None
+    assert (
+        section.intro == "Measured 2026-01-05 by noise-20260105-100000: one setting (pool_size 20%) twice in 10 "
+        "blocks of 11,500 transactions."
+    )
+    assert len(rows_of(section)["Reads per New-Order"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("sweep", "floor", "says"),
+    [
+        ({"noise": 0.08}, {}, "scatters clearly more than the floor in reads per New-Order"),
+        ({"versions": {"core": "0.2.0"}}, {}, "other versions (core 0.1.0, now 0.2.0)"),
+        ({}, {"measured_at": "2025-11-01T10:00:00Z"}, "the floor was 65 days old"),
+    ],
+)
+def test_a_floor_that_does_not_fit_is_warned_of(
+    tmp_path: Path, state: Path, sweep: dict[str, Any], floor: dict[str, Any], says: str
+) -> None:
+    known = {name: {**found, **floor} for name, found in floor_of(tmp_path).items()}
+    section = chapter(build(tmp_path / "sweep", Sweep(**{"blocks": 5, "host": {"noise": known}, **sweep})))
+    assert section is not None
+    assert "Warning" in section.intro
+    assert says in section.intro
+
+
+def test_an_a_a_sweep_claims_no_difference_between_its_arms(tmp_path: Path) -> None:
+    report = build_report(a_a(tmp_path, replace(A_A, seed=11)))
+    assert not [step for step in report.comparisons if step.direction in ("falls", "rises")]

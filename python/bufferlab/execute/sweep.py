@@ -16,7 +16,7 @@ from typing import Any
 from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, RunFailed
-from bufferlab.execute import host, resume, storage
+from bufferlab.execute import host, noise, resume, storage
 from bufferlab.execute.datasets import Dataset, Datasets
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.one_run import Setting, describe, execute_run
@@ -228,7 +228,8 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
     if folder is None:
         document: dict[str, Any] = {**plan.as_dict(), "versions": versions}
         with storage.locked(sweep.out):
-            folder = SweepFolder.create(sweep.out, to_toml(experiment), document, host_facts)
+            known = noise.attach(host_facts, sweep.progress)
+            folder = SweepFolder.create(sweep.out, to_toml(experiment), document, known)
     else:
         resume.require_same_plan(folder, plan)
         for problem in resume.version_warnings(folder, versions):
@@ -271,6 +272,8 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
         _tell(sweep, record.run["status"], describe(record), len(plan.runs) - len(todo) + place + 1, len(plan.runs))
         outcome.failed += record.run["status"] == "failed"
     outcome.signal_number = sweep.stop.signal_number
+    if outcome.signal_number is None:
+        noise.keep(setting.folder, sweep.progress)
     return outcome
 
 

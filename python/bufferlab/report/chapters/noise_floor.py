@@ -120,8 +120,9 @@ def _section(lines: Sequence[_Line], intro: str, *, beside: bool) -> Section:
     rows = tuple(Row(_cells(line, beside), "differs" if line.worse else "") for line in lines)
     caption = (
         "Relative standard deviations of single runs with 95 % intervals. Within a block the runs do the same "
-        "transactions; across blocks the transactions differ as well. Last columns: the smallest change found four "
-        "times in five between two settings of one sweep, and, after the stroke, between sweeps with other seeds."
+        "transactions, so all that differs is the host; where they are identical, the host adds nothing to the figure. "
+        "Across blocks the transactions differ as well. Last columns: the smallest change found four times in five "
+        "between two settings, by the noise within a block / across blocks (sweeps with other seeds)."
     )
     return Section("noise", "Noise floor of this host", intro, (Table("noise-floor", "Noise", columns, rows, caption),))
 
@@ -148,10 +149,8 @@ def _scatter_text(found: Scatter | None) -> str:
 
 
 def _found(known: Scatter | None, repetitions: int, paired: bool) -> str:
-    if known is None:
+    if known is None or known.value == 0:
         return words.NOTHING
-    if known.value == 0:
-        return "any"
     return f"{100 * (detectable(known.value, repetitions, paired=paired) - 1):.2g} %"
 
 
