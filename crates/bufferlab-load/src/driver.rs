@@ -128,6 +128,11 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
         self.client
     }
 
+    /// True when transactions arrive on a schedule, or will once it is started.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Transactions ended so far, committed or rolled back, since the driver was made.
     pub fn transactions(&self) -> u64 {
         self.tallies.iter().map(Tally::transactions).sum()
@@ -227,8 +232,10 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
         Ok(())
     }
 
-    /// Forgets latencies and restarts the queue clocks: what was recorded so far belongs to the warm-up.
-    pub fn restart_latencies(&mut self) {
+    /// The measured window begins: transactions from here on are the window's own, whatever the warm-up took; latencies
+    /// are forgotten and the queue clocks restarted, because what was recorded so far belongs to the warm-up.
+    pub fn begin_window(&mut self) {
+        self.workload.begin_window();
         let now_ns = self.clock.now_ns();
         self.ended_ns.fill(now_ns);
         for tally in &mut self.tallies {
@@ -242,7 +249,7 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
 
     /// Counters of every type, and service and response times since the previous call.
     pub fn sample(&mut self, out: &mut Vec<Reading>) {
-        let is_open = self.open.is_some();
+        let is_open = self.is_open();
         for (tally, subject) in self.tallies.iter_mut().zip(&self.subjects) {
             let counts = [
                 ("transactions_committed", tally.committed),
@@ -406,7 +413,7 @@ mod tests {
     }
 
     fn play(driver: &mut TestDriver, steps: u64) {
-        driver.restart_latencies();
+        driver.begin_window();
         driver.start_arrivals();
         for _ in 0..steps {
             while driver.due_in().is_some() {

@@ -12,13 +12,14 @@ use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, 
 use bufferlab_load::sqlite::loader::Load;
 use bufferlab_model::PageSize;
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsPopulation, Layout};
+use bufferlab_workload::script::Number;
 use bufferlab_workload::tpcc::TpccConfig;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::to_python;
-use crate::outcome::LoadRecipe;
+use crate::outcome::{LoadRecipe, ScriptFacts};
 
 fn unusable(what: String, place: &str) -> PyErr {
     to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
@@ -97,12 +98,39 @@ impl HotRowsTable {
     }
 }
 
+/// A script's predefined variable: whole numbers stay whole.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Variable {
+    Int(i64),
+    Real(f64),
+}
+
+fn numbers(variables: &BTreeMap<String, Variable>) -> Vec<(String, Number)> {
+    let number = |variable: &Variable| match *variable {
+        Variable::Int(int) => Number::Int(int),
+        Variable::Real(real) => Number::Real(real),
+    };
+    variables.iter().map(|(name, variable)| (name.clone(), number(variable))).collect()
+}
+
+/// Reads a script and tries its expressions, without an engine.
+pub fn check_script(source: &str, text: &str, variables_json: &str) -> PyResult<ScriptFacts> {
+    let variables = numbers(&parse::<BTreeMap<String, Variable>>(variables_json)?);
+    let read = || {
+        let script = bufferlab_workload::script::Script::parse(source, text, &variables)?;
+        script.check()?;
+        Ok(ScriptFacts::new(&script))
+    };
+    crate::error::guarded(read)
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
     source: String,
     text: String,
-    variables: BTreeMap<String, f64>,
+    variables: BTreeMap<String, Variable>,
     #[serde(default)]
     seed: u64,
 }
@@ -113,7 +141,7 @@ impl Script {
             source: self.source.clone(),
             text: self.text.clone(),
             seed: self.seed,
-            variables: self.variables.iter().map(|(name, &value)| (name.clone(), value)).collect(),
+            variables: numbers(&self.variables),
         }
     }
 }
@@ -205,7 +233,7 @@ struct Phase {
     name: String,
     source: String,
     text: String,
-    variables: BTreeMap<String, f64>,
+    variables: BTreeMap<String, Variable>,
     transactions: u64,
     max_seconds: f64,
 }

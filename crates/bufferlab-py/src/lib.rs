@@ -90,6 +90,12 @@ fn sqlite_shape(py: Python<'_>, database: &str) -> PyResult<String> {
     json_text(&outcome::ShapeOutcome::from(shape))
 }
 
+/// Reads a script and tries its expressions, with these variables predefined; what it holds, as JSON.
+#[pyfunction]
+fn check_script(source: &str, text: &str, variables_json: &str) -> PyResult<String> {
+    json_text(&jobs::check_script(source, text, variables_json)?)
+}
+
 /// Version of the Rust core, recorded with every run.
 #[pyfunction]
 fn core_version() -> &'static str {
@@ -119,6 +125,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_load_recipe, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_shape, module)?)?;
+    module.add_function(wrap_pyfunction!(check_script, module)?)?;
     module.add_function(wrap_pyfunction!(core_version, module)?)?;
     module.add_function(wrap_pyfunction!(resolve_device, module)?)?;
     module.add_function(wrap_pyfunction!(host_fingerprint, module)?)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bufferlab_load::gate::GateEnd;
@@ -9,9 +10,10 @@ use bufferlab_load::recorder::Bucket;
 use bufferlab_load::sqlite::direct_io::{DirectIo, filesystem_name};
 use bufferlab_load::sqlite::engine::Actual;
 use bufferlab_load::sqlite::loader::{LoadProgress, Loaded};
-use bufferlab_load::sqlite::run::{Finished, TypeLatency};
+use bufferlab_load::sqlite::run::{Finished, Part, TypeLatency};
 use bufferlab_load::sqlite::shape::{Shape, Tree};
 use bufferlab_load::sqlite::workloads::Findings;
+use bufferlab_workload::script::Script;
 use bufferlab_workload::tpcc::InputCounts;
 use bufferlab_workload::tpcc::random::NuRandConstants;
 use serde::Serialize;
@@ -33,6 +35,14 @@ struct WarmUp {
 
 #[derive(Serialize)]
 struct Measured {
+    seconds: f64,
+    transactions: u64,
+}
+
+/// A phase after the measured window.
+#[derive(Serialize)]
+struct PhaseOutcome {
+    name: String,
     seconds: f64,
     transactions: u64,
 }
@@ -106,6 +116,7 @@ pub struct RunOutcome {
     actual: BTreeMap<&'static str, Setting>,
     warm_up: WarmUp,
     measured: Measured,
+    phases: Vec<PhaseOutcome>,
     latency: Vec<Latency>,
     delivered_orders: Vec<(u32, u32, u64)>,
     drawn: Option<Drawn>,
@@ -136,6 +147,11 @@ impl From<Finished> for RunOutcome {
             Actual::Int(int) => Setting::Int(int),
             Actual::Text(text) => Setting::Text(text),
         };
+        let phase = |(name, part): (Arc<str>, Part)| PhaseOutcome {
+            name: name.as_ref().to_owned(),
+            seconds: part.seconds,
+            transactions: part.transactions,
+        };
         let (drawn, delivered_orders) = match finished.findings {
             Findings::None => (None, Vec::new()),
             Findings::HotRows { hot_rows } => {
@@ -155,11 +171,44 @@ impl From<Finished> for RunOutcome {
                 misses: finished.warm_up_misses,
             },
             measured: Measured { seconds: finished.measured.seconds, transactions: finished.measured.transactions },
+            phases: finished.phases.into_iter().map(phase).collect(),
             latency: finished.latencies.into_iter().map(Latency::from).collect(),
             delivered_orders,
             drawn,
             engine_version: rusqlite::version(),
             clock: Clock { wall_start: finished.clock.wall_utc, monotonic_start_ns: finished.clock.monotonic_ns },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TransactionFacts {
+    name: String,
+    weight: u32,
+    statements: usize,
+}
+
+/// What a script holds, without running it.
+#[derive(Serialize)]
+pub struct ScriptFacts {
+    transactions: Vec<TransactionFacts>,
+    setup_statements: usize,
+    /// Predefined variables that it refers to.
+    variables_used: Vec<String>,
+}
+
+impl ScriptFacts {
+    /// Of a script that was read.
+    pub fn new(script: &Script) -> Self {
+        let transactions = script.transactions().iter().map(|transaction| TransactionFacts {
+            name: transaction.name.clone(),
+            weight: transaction.weight,
+            statements: transaction.statements,
+        });
+        ScriptFacts {
+            transactions: transactions.collect(),
+            setup_statements: script.setup_statements(),
+            variables_used: script.variables_used().to_vec(),
         }
     }
 }

@@ -3,17 +3,17 @@
 //! One connection per process: the page cache's configuration is global, and a second descriptor on the file would
 //! break POSIX locks.
 
-use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use bufferlab_model::PageSize;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::direct_io;
+use super::interrupt::Interruptible;
 use super::knobs::{IoChoice, Pcache, SqliteKnobs, Synchronous};
 use super::pcache;
 use super::pool::PoolCounters;
@@ -156,17 +156,9 @@ impl Engine {
     /// # Errors
     /// SQLite's error.
     pub fn execute_script_unless(&self, cancelled: &AtomicBool, sql: &str) -> Result<bool, Failure> {
-        unsafe extern "C" fn is_cancelled(flag: *mut c_void) -> c_int {
-            // SAFETY: the flag outlives the script, after which this handler is removed.
-            c_int::from(unsafe { &*flag.cast::<AtomicBool>() }.load(Ordering::Relaxed))
-        }
-        let flag = std::ptr::from_ref(cancelled).cast_mut().cast();
-        // SAFETY: an open connection; the handler is removed before this function returns.
-        unsafe { ffi::sqlite3_progress_handler(self.handle(), STEPS_BETWEEN_LOOKS, Some(is_cancelled), flag) };
-        let outcome = self.connection.execute_batch(sql);
-        // SAFETY: as above.
-        unsafe { ffi::sqlite3_progress_handler(self.handle(), 0, None, std::ptr::null_mut()) };
-        match outcome {
+        // SAFETY: an open connection; the guard ends with this function.
+        let _guard = unsafe { Interruptible::begin(self.handle(), cancelled) };
+        match self.connection.execute_batch(sql) {
             Ok(()) => Ok(true),
             Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) => Ok(false),
             Err(error) => Err(self.failure("executing a script", &error)),
@@ -282,9 +274,6 @@ impl Engine {
         connection.close().map_err(|(_, error)| sqlite_failure("closing the database", &path, &vfs, &error))
     }
 }
-
-/// Steps of SQLite's virtual machine between two looks at a flag: well under a millisecond in memory.
-const STEPS_BETWEEN_LOOKS: c_int = 10_000;
 
 /// Bytes before each page in the WAL (<https://sqlite.org/fileformat.html>, section 4.1).
 const WAL_FRAME_HEADER_BYTES: u64 = 24;

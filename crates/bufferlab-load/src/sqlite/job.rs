@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bufferlab_workload::hot_rows::HotRowsConfig;
+use bufferlab_workload::script::Number;
 use bufferlab_workload::tpcc::TpccConfig;
 
 use super::knobs::SqliteKnobs;
+pub use crate::arrivals::Spacing;
 
 /// An end by count and by time, whichever comes first.
 #[derive(Clone, Copy, Debug)]
@@ -59,16 +61,7 @@ pub struct ScriptJob {
     /// Seed of its random variables.
     pub seed: u64,
     /// Predefined variables.
-    pub variables: Vec<(String, f64)>,
-}
-
-/// How the times between arrivals are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spacing {
-    /// Exponential: arrivals that know nothing of each other.
-    Poisson,
-    /// All the same.
-    Constant,
+    pub variables: Vec<(String, Number)>,
 }
 
 /// When transactions are begun.

@@ -1,25 +1,28 @@
-//! One run on SQLite: open, warm up through the gate, measure a fixed number of transactions, close.
+//! One run on SQLite: open, warm up through the gate, measure a fixed number of transactions, then further phases, close.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use bufferlab_probe::{CpuProbe, DeviceProbe, DriverThread, MemoryProbe, ProcessProbe, Reading, clock};
-use bufferlab_workload::client::ClientError;
+use bufferlab_probe::{CpuProbe, DeviceProbe, DriverThread, MemoryProbe, ProcessProbe, clock};
 use bufferlab_workload::hot_rows::HotRowsDriver;
+use bufferlab_workload::script::ScriptWorkload;
 use bufferlab_workload::tpcc::TpccDriver;
 
 use super::client::SqliteClient;
 use super::engine::{Actual, Engine};
-use super::job::{Pace, Run, WorkloadJob};
+use super::job::{Pace, PhaseJob, Run, WorkloadJob};
+use super::script;
+use super::session::{Driver, Session, Stepped, latencies};
 use super::workloads::{Findings, SqliteWorkload};
+use crate::arrivals::{Arrivals, OpenLoop, RATE_RANGE_PER_S};
 use crate::dialect;
-use crate::driver::Driver;
-use crate::event::{Edge, Event, Phase, Sink};
+use crate::event::{Phase, Sink};
 use crate::failure::{Failure, FailureKind};
 use crate::gate::{Gate, GateEnd};
+use crate::pacing::wake_on_time;
 use crate::recorder::Bucket;
-use crate::sampler::{Answer, HostProbes, Mailbox, sample_until_stopped};
+use crate::sampler::{HostProbes, Mailbox, sample_until_stopped};
 
 /// Transactions between two looks of the gate.
 const GATE_WINDOW: u64 = 500;
@@ -38,7 +41,7 @@ pub struct Part {
 pub struct TypeLatency {
     /// The type.
     pub transaction_type: String,
-    /// `service` or `queue`.
+    /// `service`, `queue` or, in an open loop, `response`.
     pub time: &'static str,
     /// All buckets with records.
     pub buckets: Vec<Bucket>,
@@ -62,7 +65,9 @@ pub struct Finished {
     pub warm_up: Part,
     /// The measured window.
     pub measured: Part,
-    /// Latencies of the measured window.
+    /// The phases after it, by name, as far as they were begun.
+    pub phases: Vec<(Arc<str>, Part)>,
+    /// Latencies of the measured window and of the phases.
     pub latencies: Vec<TypeLatency>,
     /// What the workload tells of itself.
     pub findings: Findings,
@@ -75,49 +80,78 @@ pub struct Finished {
 /// # Errors
 /// Whatever opening, executing or closing meets. Being cancelled is no error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
-    refuse_what_is_not_built(job)?;
+    // A phase that cannot run should be known before the minutes that lead to it.
+    for phase in &job.phases {
+        check_phase(phase)?;
+    }
     match &job.workload {
         WorkloadJob::Tpcc(config) => {
             let workload = TpccDriver::new(*config, 0, 1).map_err(|error| {
                 Failure::new(FailureKind::Usage, error.to_string(), "workload", "choose another number of warehouses")
             })?;
-            run_workload(job, workload, sink, cancelled)
+            run_workload(job, workload, config.run_seed(), sink, cancelled)
         }
         WorkloadJob::HotRows(config) => {
             let workload = HotRowsDriver::new(config).map_err(|error| {
                 Failure::new(FailureKind::Usage, error.to_string(), "workload", "see `bufferlab list workloads`")
             })?;
-            run_workload(job, workload, sink, cancelled)
+            run_workload(job, workload, config.run_seed, sink, cancelled)
         }
-        WorkloadJob::Script(script) => Err(not_built("scripts as workloads", &script.source)),
+        WorkloadJob::Script(script) => {
+            let workload = ScriptWorkload::new(script::parse(script)?, script.seed)?;
+            run_workload(job, workload, script.seed, sink, cancelled)
+        }
     }
 }
 
-// The wiring of open loop, phases and scripts replaces these two functions.
-fn refuse_what_is_not_built(job: &Run) -> Result<(), Failure> {
-    if job.pace != Pace::Closed {
-        return Err(not_built("an open loop", "load"));
+/// A phase's name must be told from the parts that every run has, and from types of transactions.
+fn check_phase(phase: &PhaseJob) -> Result<(), Failure> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let taken = ["warm_up", "measure", "closing"].contains(&&*phase.name);
+    if taken || phase.name.is_empty() || !phase.name.chars().all(is_plain) {
+        let what = format!("{:?} is no name for a phase", phase.name);
+        let hint = "use small letters, digits and _, and none of warm_up, measure, closing";
+        return Err(Failure::new(FailureKind::Usage, what, "phases", hint));
     }
-    job.phases.first().map_or(Ok(()), |phase| Err(not_built("a further phase", &phase.name)))
+    let script = script::parse(&phase.script)?;
+    script.check()?;
+    ScriptWorkload::new(script, 0)?;
+    Ok(())
 }
 
-fn not_built(what: &str, place: &str) -> Failure {
-    Failure::new(FailureKind::Usage, format!("{what} cannot be run yet"), place, "leave it out of the experiment")
+/// The schedule that a job asks for; none for a closed loop.
+fn arrivals(pace: &Pace, seed: u64) -> Result<Option<Arrivals>, Failure> {
+    let Pace::Open { rate_per_s, spacing, patience } = *pace else { return Ok(None) };
+    let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+    let schedule = Arrivals::new(&OpenLoop { rate_per_s, spacing, patience_ns, seed });
+    let refused = || {
+        let (slowest, fastest) = (RATE_RANGE_PER_S.start(), RATE_RANGE_PER_S.end());
+        let hint = format!("choose a rate from {slowest} to {fastest} transactions per second");
+        Failure::new(FailureKind::Usage, format!("a rate of {rate_per_s} per second cannot be driven"), "rate", hint)
+    };
+    schedule.map(Some).ok_or_else(refused)
 }
 
 fn run_workload<W: SqliteWorkload>(
     job: &Run,
     workload: W,
+    seed: u64,
     sink: &dyn Sink,
     cancelled: &AtomicBool,
 ) -> Result<Finished, Failure> {
     let anchor = clock::Anchor::now();
     let start_ns = anchor.monotonic_ns;
     let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+    let arrivals = arrivals(&job.pace, seed)?;
     let engine = Engine::open(&job.database, &job.knobs)?;
     let actual = engine.actual(&job.knobs)?;
-    // SAFETY: the session drops its driver, and with it the client, before it closes the engine.
+    // SAFETY: the driver, and with it the client, is dropped before the engine is closed below.
     let client = unsafe { SqliteClient::new(&engine, &workload.statements()?)? };
+    let mut driver = Driver::new(client, workload);
+    if let Some(arrivals) = arrivals {
+        wake_on_time();
+        driver = driver.open_loop(arrivals);
+    }
     let probes = HostProbes::new(vec![
         Box::new(DeviceProbe::for_path(&job.database)),
         Box::new(CpuProbe::new()),
@@ -125,29 +159,17 @@ fn run_workload<W: SqliteWorkload>(
         Box::new(ProcessProbe::new().with_driver(DriverThread::current())),
     ]);
     let mailbox = Mailbox::default();
-    let mut session = Session {
-        job,
-        driver: Driver::new(client, workload),
-        engine,
-        no_subject: Arc::from(""),
-        mailbox: &mailbox,
-        probes: &probes,
-        sink,
-        cancelled,
-        seconds_now: &seconds_now,
-        phase: Phase::WarmUp,
-        phase_first: 0,
-        phase_total: 0,
-    };
+    let mut session = Session::new(engine, &mailbox, &probes, sink, cancelled, &seconds_now);
     let measured = std::thread::scope(|scope| {
         let _stop = StopOnDrop(&mailbox);
         scope.spawn(|| sample_until_stopped(&mailbox, &probes, job.sample_interval, &seconds_now, sink));
-        session.warm_up_and_measure()
+        warm_up_and_measure(job, &mut session, &mut driver)
     })?;
-    let latencies = session.latencies();
-    let findings = session.driver.workload().findings();
-    session.enter(Phase::Closing, 0);
-    session.close()?;
+    let findings = driver.workload().findings();
+    drop(driver);
+    session.announce(Phase::Closing);
+    // Closing copies the WAL back: the file is then complete for a second client.
+    session.engine.close()?;
     Ok(Finished {
         interrupted: measured.interrupted,
         actual,
@@ -155,7 +177,8 @@ fn run_workload<W: SqliteWorkload>(
         warm_up_misses: measured.warm_up_misses,
         warm_up: measured.warm_up,
         measured: measured.window,
-        latencies,
+        phases: measured.phases,
+        latencies: measured.latencies,
         findings,
         clock: anchor,
     })
@@ -177,186 +200,103 @@ struct Measured {
     warm_up_misses: u64,
     warm_up: Part,
     window: Part,
+    phases: Vec<(Arc<str>, Part)>,
+    latencies: Vec<TypeLatency>,
 }
 
-struct Session<'a, W: SqliteWorkload> {
-    job: &'a Run,
-    driver: Driver<SqliteClient, W>,
-    engine: Engine,
-    no_subject: Arc<str>,
-    mailbox: &'a Mailbox,
-    probes: &'a HostProbes,
-    sink: &'a dyn Sink,
-    cancelled: &'a AtomicBool,
-    seconds_now: &'a dyn Fn() -> f64,
-    phase: Phase,
-    /// Transactions that were done when the phase began, and how many it may take.
-    phase_first: u64,
-    phase_total: u64,
+/// Warm-up, window and phases, each only when the one before was not interrupted.
+fn warm_up_and_measure<W: SqliteWorkload>(
+    job: &Run,
+    session: &mut Session<'_>,
+    driver: &mut Driver<W>,
+) -> Result<Measured, Failure> {
+    let mut measured = Measured::default();
+    session.enter(Phase::WarmUp, driver, job.warm_up.transactions);
+    let begun = Instant::now();
+    let mut gate = Gate::new(job.knobs.pool_frames, GATE_WINDOW);
+    measured.gate = warm_up(job, session, driver, &mut gate, begun)?;
+    measured.warm_up_misses = gate.misses();
+    measured.warm_up = session.part(driver, begun);
+    measured.interrupted = measured.gate.is_none();
+    if !measured.interrupted {
+        session.enter(Phase::Measure, driver, job.measure.transactions);
+        let (part, whole) = session.window(driver, job.measure)?;
+        measured.window = part;
+        measured.interrupted = !whole;
+        measured.latencies = latencies(driver);
+    }
+    for phase in &job.phases {
+        if !measured.interrupted {
+            measured.interrupted = !run_phase(phase, session, &mut measured)?;
+        }
+    }
+    Ok(measured)
 }
 
-impl<W: SqliteWorkload> Session<'_, W> {
-    fn warm_up_and_measure(&mut self) -> Result<Measured, Failure> {
-        let mut measured = Measured::default();
-        self.enter(Phase::WarmUp, self.job.warm_up.transactions);
-        let begun = Instant::now();
-        let mut gate = Gate::new(self.job.knobs.pool_frames, GATE_WINDOW);
-        measured.gate = self.warm_up(&mut gate, begun)?;
-        measured.warm_up_misses = gate.misses();
-        measured.warm_up = self.part(begun);
-        if measured.gate.is_none() {
-            measured.interrupted = true;
-            return Ok(measured);
-        }
-        self.enter(Phase::Measure, self.job.measure.transactions);
-        self.driver.restart_latencies();
-        self.edge(Edge::Start);
-        let begun = Instant::now();
-        measured.interrupted = !self.measure(begun)?;
-        measured.window = self.part(begun);
-        self.edge(Edge::End);
-        Ok(measured)
+/// Runs until the gate opens or the cap is reached; none when interrupted.
+fn warm_up<W: SqliteWorkload>(
+    job: &Run,
+    session: &mut Session<'_>,
+    driver: &mut Driver<W>,
+    gate: &mut Gate,
+    begun: Instant,
+) -> Result<Option<GateEnd>, Failure> {
+    let limit = job.warm_up;
+    if !prefill(session, driver)? {
+        return Ok(None);
     }
-
-    /// Runs until the gate opens or the cap is reached; none when interrupted.
-    fn warm_up(&mut self, gate: &mut Gate, begun: Instant) -> Result<Option<GateEnd>, Failure> {
-        let limit = self.job.warm_up;
-        if !self.prefill()? {
-            return Ok(None);
-        }
-        let mut misses = self.engine.demand_misses();
-        gate.prefill(misses);
-        loop {
-            for _ in 0..GATE_WINDOW {
-                if !self.step()? {
-                    return Ok(None);
-                }
-            }
-            let now = self.engine.demand_misses();
-            if let Some(end) = gate.window(now - misses) {
-                return Ok(Some(end));
-            }
-            misses = now;
-            if self.done_in_phase() >= limit.transactions || begun.elapsed().as_secs_f64() >= limit.seconds {
-                return Ok(Some(GateEnd::Cap));
+    let mut misses = session.engine.demand_misses();
+    gate.prefill(misses);
+    loop {
+        for _ in 0..GATE_WINDOW {
+            if session.step(driver, &|| false)? == Stepped::Cancelled {
+                return Ok(None);
             }
         }
-    }
-
-    /// Fills the pool as the workload wants it, before anything is counted; false when interrupted.
-    fn prefill(&mut self) -> Result<bool, Failure> {
-        for (_, sql) in dialect::sections(self.driver.workload().prefill_sql()) {
-            if !self.engine.execute_script_unless(self.cancelled, &sql)? {
-                return Ok(false);
-            }
+        let now = session.engine.demand_misses();
+        if let Some(end) = gate.window(now - misses) {
+            return Ok(Some(end));
         }
-        loop {
-            let more = self.driver.prefill_step().map_err(|error| self.client_failure(&error))?;
-            self.answer_sampler();
-            if self.cancelled.load(Ordering::Relaxed) {
-                return Ok(false);
-            }
-            if !more {
-                return Ok(true);
-            }
+        misses = now;
+        if session.steps_in_phase(driver) >= limit.transactions || begun.elapsed().as_secs_f64() >= limit.seconds {
+            return Ok(Some(GateEnd::Cap));
         }
     }
+}
 
-    /// Runs the measured window; false when interrupted.
-    fn measure(&mut self, begun: Instant) -> Result<bool, Failure> {
-        let limit = self.job.measure;
-        for done in 0..limit.transactions {
-            if !self.step()? {
-                return Ok(false);
-            }
-            // The clock is looked at now and then: the time limit is a safety net, not the rule.
-            if done % 64 == 63 && begun.elapsed().as_secs_f64() >= limit.seconds {
-                break;
-            }
-        }
-        Ok(true)
-    }
-
-    /// One transaction, and an answer to the sampler if it waits for one; false when asked to stop.
-    fn step(&mut self) -> Result<bool, Failure> {
-        self.driver.step().map_err(|error| self.client_failure(&error))?;
-        self.answer_sampler();
-        Ok(!self.cancelled.load(Ordering::Relaxed))
-    }
-
-    /// Looks at one flag, and answers when the sampler waits.
-    fn answer_sampler(&mut self) {
-        if self.mailbox.is_requested() {
-            let mut readings = Vec::with_capacity(128);
-            self.sample_engine(&mut readings);
-            let progress = (self.done_in_phase(), self.phase_total);
-            self.mailbox.answer(Answer { readings, phase: self.phase.clone(), progress });
+/// Fills the pool as the workload wants it, before anything is counted; false when interrupted.
+fn prefill<W: SqliteWorkload>(session: &mut Session<'_>, driver: &mut Driver<W>) -> Result<bool, Failure> {
+    for (_, sql) in dialect::sections(driver.workload().prefill_sql()) {
+        if !session.engine.execute_script_unless(session.cancelled, &sql)? {
+            return Ok(false);
         }
     }
-
-    /// The client's error with the operating system's words, where SQLite swallowed them.
-    fn client_failure(&self, error: &ClientError) -> Failure {
-        let mut failure = Failure::from_client(error, self.engine.path());
-        if let Some(cause) = self.engine.take_io_error() {
-            failure.what = format!("{} ({cause})", failure.what);
+    loop {
+        let more = driver.prefill_step().map_err(|error| session.client_failure(&error))?;
+        session.answer_sampler(driver);
+        if session.is_cancelled() {
+            return Ok(false);
         }
-        failure
-    }
-
-    fn enter(&mut self, phase: Phase, total: u64) {
-        self.phase = phase.clone();
-        self.phase_first = self.driver.transactions();
-        self.phase_total = total;
-        self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
-    }
-
-    fn done_in_phase(&self) -> u64 {
-        self.driver.transactions() - self.phase_first
-    }
-
-    fn part(&self, begun: Instant) -> Part {
-        Part { transactions: self.done_in_phase(), seconds: begun.elapsed().as_secs_f64() }
-    }
-
-    /// All probes and the engine at one moment, while nothing runs.
-    fn edge(&mut self, edge: Edge) {
-        let t_s = (self.seconds_now)();
-        let mut values = Vec::with_capacity(256);
-        self.sample_engine(&mut values);
-        self.probes.sample(&mut values);
-        self.sink.send(Event::Sample { t_s, phase: self.phase.clone(), edge: Some(edge), values });
-    }
-
-    fn sample_engine(&mut self, out: &mut Vec<Reading>) {
-        for (metric, count) in self.engine.counters() {
-            out.push(Reading::counter("engine", metric, &self.no_subject, count as i64));
+        if !more {
+            return Ok(true);
         }
-        for (metric, value) in self.engine.gauges() {
-            out.push(Reading::gauge("engine", metric, &self.no_subject, value as f64));
-        }
-        self.driver.sample(out);
     }
+}
 
-    fn latencies(&self) -> Vec<TypeLatency> {
-        let mut latencies = Vec::new();
-        for (transaction_type, tally) in self.driver.tallies() {
-            for (time, latency) in [("service", &tally.service), ("queue", &tally.queue)] {
-                latencies.push(TypeLatency {
-                    transaction_type: transaction_type.to_owned(),
-                    time,
-                    buckets: latency.buckets(),
-                    max_ns: latency.max_ns(),
-                    mean_ns: latency.mean_ns(),
-                });
-            }
-        }
-        latencies
+/// One phase: its setup, untimed, then its window in a closed loop; false when interrupted.
+fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, measured: &mut Measured) -> Result<bool, Failure> {
+    let script = script::parse(&phase.script)?;
+    // SAFETY: the engine is open, and this is its only thread.
+    if !unsafe { script::run_setup(session.engine.handle(), &script, session.cancelled) }? {
+        return Ok(false);
     }
-
-    /// Closes the database, which copies the WAL back: the file is then complete for a second client.
-    fn close(self) -> Result<(), Failure> {
-        let Session { driver, engine, .. } = self;
-        drop(driver);
-        engine.close()
-    }
+    let workload = ScriptWorkload::new(script, phase.script.seed)?;
+    // SAFETY: the driver, and with it the client, ends with this function; the engine is closed later.
+    let client = unsafe { SqliteClient::new(&session.engine, &workload.statements()?)? };
+    let mut driver = Driver::new(client, workload).in_phase(&phase.name);
+    session.enter(Phase::Extra(Arc::clone(&phase.name)), &driver, phase.limit.transactions);
+    let (part, whole) = session.window(&mut driver, phase.limit)?;
+    measured.phases.push((Arc::clone(&phase.name), part));
+    measured.latencies.extend(latencies(&driver));
+    Ok(whole)
 }

@@ -103,6 +103,8 @@ pub struct ScriptWorkload {
     weights: Vec<u64>,
     mix: Random,
     draws: Random,
+    /// What `mix` and `draws` become when the measured window begins.
+    window: [Random; 2],
     memory: Memory,
     number: i64,
     planned: usize,
@@ -143,6 +145,7 @@ impl ScriptWorkload {
             weights,
             mix: Random::stream(seed, "script/mix", &[]),
             draws: Random::stream(seed, "script/variables", &[]),
+            window: ["script/mix/window", "script/variables/window"].map(|name| Random::stream(seed, name, &[])),
             memory,
             number: 0,
             planned: 0,
@@ -209,6 +212,11 @@ impl Workload for ScriptWorkload {
         let transaction = self.weights.partition_point(|&sum| sum <= ticket);
         self.draw(transaction);
         Planned { transaction_type: transaction, terminal: 0 }
+    }
+
+    /// The transactions' numbers go on.
+    fn begin_window(&mut self) {
+        [self.mix, self.draws] = self.window.clone();
     }
 
     fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {

@@ -1,0 +1,41 @@
+//! Lets a long statement of SQLite be stopped: a flag that its virtual machine looks at now and then.
+
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::ffi;
+
+/// Steps of SQLite's virtual machine between two looks at the flag: well under a millisecond in memory.
+const STEPS_BETWEEN_LOOKS: c_int = 10_000;
+
+/// While this lives, statements of the connection end with `SQLITE_INTERRUPT` once the flag is set.
+pub struct Interruptible<'a> {
+    connection: *mut ffi::sqlite3,
+    flag: PhantomData<&'a AtomicBool>,
+}
+
+impl<'a> Interruptible<'a> {
+    /// Begins looking at the flag.
+    ///
+    /// # Safety
+    /// The connection stays open, and no other handler is set on it, as long as this lives.
+    #[must_use]
+    pub unsafe fn begin(connection: *mut ffi::sqlite3, cancelled: &'a AtomicBool) -> Self {
+        unsafe extern "C" fn is_cancelled(flag: *mut c_void) -> c_int {
+            // SAFETY: the flag outlives the guard, whose end removes this handler.
+            c_int::from(unsafe { &*flag.cast::<AtomicBool>() }.load(Ordering::Relaxed))
+        }
+        let flag = std::ptr::from_ref(cancelled).cast_mut().cast();
+        // SAFETY: an open connection, by the caller's promise.
+        unsafe { ffi::sqlite3_progress_handler(connection, STEPS_BETWEEN_LOOKS, Some(is_cancelled), flag) };
+        Interruptible { connection, flag: PhantomData }
+    }
+}
+
+impl Drop for Interruptible<'_> {
+    fn drop(&mut self) {
+        // SAFETY: an open connection, by the promise to `begin`.
+        unsafe { ffi::sqlite3_progress_handler(self.connection, 0, None, std::ptr::null_mut()) };
+    }
+}

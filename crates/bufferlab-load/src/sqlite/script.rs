@@ -1,0 +1,97 @@
+//! Users' scripts on SQLite: their statements with `?` for variables, and their setup section.
+
+use std::sync::atomic::AtomicBool;
+
+use bufferlab_workload::script::{Script, ScriptError, ScriptWorkload};
+use rusqlite::ffi;
+
+use super::interrupt::Interruptible;
+use super::job::ScriptJob;
+use super::statement::{SqliteError, Statement};
+use super::workloads::SqliteWorkload;
+use crate::dialect::{RowUse, Statements};
+use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
+
+impl From<ScriptError> for Failure {
+    fn from(error: ScriptError) -> Self {
+        let place = error.place();
+        Failure::new(FailureKind::Usage, error.what, place, error.hint)
+    }
+}
+
+/// Reads a job's script.
+///
+/// # Errors
+/// What is wrong with it, as a usage failure that names its line.
+pub fn parse(job: &ScriptJob) -> Result<Script, Failure> {
+    Ok(Script::parse(&job.source, &job.text, &job.variables)?)
+}
+
+impl SqliteWorkload for ScriptWorkload {
+    fn statements(&self) -> Result<Statements, Failure> {
+        let (specs, texts) =
+            self.script().catalogue().into_iter().map(|(spec, sql)| (spec, sql.text(placeholder))).unzip();
+        Ok(Statements { place: self.script().source().to_owned(), specs, texts, rows: RowUse::Counted })
+    }
+
+    fn prefill_sql(&self) -> &'static str {
+        include_str!("../../dialects/sqlite/script/prefill.sql")
+    }
+}
+
+fn placeholder(_index: usize) -> String {
+    "?".to_owned()
+}
+
+/// Executes the setup section of a script, statement by statement; false when `cancelled` was set meanwhile.
+///
+/// # Errors
+/// A variable without a value, or SQLite's error, with the line of the statement.
+///
+/// # Safety
+/// `connection` is open, and only this thread uses it meanwhile.
+pub unsafe fn run_setup(
+    connection: *mut ffi::sqlite3,
+    script: &Script,
+    cancelled: &AtomicBool,
+) -> Result<bool, Failure> {
+    // SAFETY: the guard ends with this function.
+    let _guard = unsafe { Interruptible::begin(connection, cancelled) };
+    for setup in script.setup()? {
+        let place = format!("{}:{}", script.source(), setup.sql.line);
+        // SAFETY: an open connection; the statement ends with this turn of the loop.
+        let prepared = unsafe { Statement::prepare(connection, &setup.sql.text(placeholder)) };
+        let mut statement = prepared.map_err(|error| failure(error, &place))?;
+        check_parameters(&statement, setup.sql.parameters(), &place)?;
+        for (index, &value) in setup.values.iter().enumerate() {
+            statement.bind(index, value);
+        }
+        match statement.run(|_| {}) {
+            Err(error) if error.primary_code() == ffi::SQLITE_INTERRUPT => return Ok(false),
+            outcome => outcome.map_err(|error| failure(error, &place))?,
+        }
+    }
+    Ok(true)
+}
+
+/// SQLite has spellings of parameters that a script has not: `?`, `@a`, `$a`. They would silently be NULL.
+///
+/// # Errors
+/// When a statement has more parameters than the script gives it.
+pub(super) fn check_parameters(statement: &Statement, given: usize, place: &str) -> Result<(), Failure> {
+    if statement.parameters() == given {
+        return Ok(());
+    }
+    let what = format!("this statement has {} parameters, and the script gives it {given}", statement.parameters());
+    let hint = "write every parameter as :name, not as ?, @name or $name, and set it with \\set";
+    Err(Failure::new(FailureKind::Usage, what, place, hint))
+}
+
+fn failure(error: SqliteError, place: &str) -> Failure {
+    let (kind, hint) = match error.primary_code() {
+        ffi::SQLITE_FULL => (FailureKind::FullDisk, FULL_DISK_HINT),
+        ffi::SQLITE_IOERR | ffi::SQLITE_CANTOPEN => (FailureKind::Io, DEVICE_ERROR_HINT),
+        _ => (FailureKind::Usage, "this statement of the script failed in SQLite: try it in the sqlite3 shell"),
+    };
+    Failure::new(kind, error.message, place, hint)
+}

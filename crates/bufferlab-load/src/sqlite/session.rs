@@ -1,0 +1,208 @@
+//! An open database while it is driven: steps, windows and edges of whatever driver it is handed.
+//!
+//! Says nothing of what is run in which order, which is `run`. Waits for arrivals here, because the sampler and a
+//! request to stop are answered meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use bufferlab_probe::Reading;
+use bufferlab_workload::client::{ClientError, Workload};
+
+use super::client::SqliteClient;
+use super::engine::Engine;
+use super::job::Limit;
+use super::run::{Part, TypeLatency};
+use crate::driver;
+use crate::event::{Edge, Event, Phase, Sink};
+use crate::failure::Failure;
+use crate::sampler::{Answer, HostProbes, Mailbox};
+
+/// A driver on SQLite.
+pub(super) type Driver<W> = driver::Driver<SqliteClient, W>;
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stepped {
+    /// A transaction has ended, or an arrival was dropped.
+    Done,
+    /// No transaction was begun: the window's time is over.
+    OutOfTime,
+    /// Somebody asked to stop.
+    Cancelled,
+}
+
+/// The engine, and everything that watches it.
+pub(super) struct Session<'a> {
+    pub engine: Engine,
+    pub mailbox: &'a Mailbox,
+    pub probes: &'a HostProbes,
+    pub sink: &'a dyn Sink,
+    pub cancelled: &'a AtomicBool,
+    pub seconds_now: &'a dyn Fn() -> f64,
+    pub no_subject: Arc<str>,
+    pub phase: Phase,
+    /// Steps and transactions that the driver had done when the phase began, and how many steps it may take.
+    phase_first: (u64, u64),
+    phase_total: u64,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(
+        engine: Engine,
+        mailbox: &'a Mailbox,
+        probes: &'a HostProbes,
+        sink: &'a dyn Sink,
+        cancelled: &'a AtomicBool,
+        seconds_now: &'a dyn Fn() -> f64,
+    ) -> Self {
+        Session {
+            engine,
+            mailbox,
+            probes,
+            sink,
+            cancelled,
+            seconds_now,
+            no_subject: Arc::from(""),
+            phase: Phase::WarmUp,
+            phase_first: (0, 0),
+            phase_total: 0,
+        }
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Begins a part of the run, of `total` steps at most.
+    pub fn enter<W: Workload>(&mut self, phase: Phase, driver: &Driver<W>, total: u64) {
+        self.phase_first = (driver.steps(), driver.transactions());
+        self.phase_total = total;
+        self.announce(phase);
+    }
+
+    /// Says that a part of the run begins.
+    pub fn announce(&mut self, phase: Phase) {
+        self.phase = phase.clone();
+        self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
+    }
+
+    pub fn steps_in_phase<W: Workload>(&self, driver: &Driver<W>) -> u64 {
+        driver.steps() - self.phase_first.0
+    }
+
+    /// What the driver has done since the phase began.
+    pub fn part<W: Workload>(&self, driver: &Driver<W>, begun: Instant) -> Part {
+        let transactions = driver.transactions() - self.phase_first.1;
+        Part { transactions, seconds: begun.elapsed().as_secs_f64() }
+    }
+
+    /// One window between its two edges; false when interrupted. The clock of an open loop starts with it.
+    pub fn window<W: Workload>(&mut self, driver: &mut Driver<W>, limit: Limit) -> Result<(Part, bool), Failure> {
+        driver.begin_window();
+        self.edge(driver, Edge::Start);
+        let begun = Instant::now();
+        driver.start_arrivals();
+        let whole = self.steps(driver, limit, begun)?;
+        let part = self.part(driver, begun);
+        self.edge(driver, Edge::End);
+        Ok((part, whole))
+    }
+
+    fn steps<W: Workload>(&mut self, driver: &mut Driver<W>, limit: Limit, begun: Instant) -> Result<bool, Failure> {
+        let is_over = || begun.elapsed().as_secs_f64() >= limit.seconds;
+        for done in 0..limit.transactions {
+            match self.step(driver, &is_over)? {
+                Stepped::Done => {}
+                Stepped::OutOfTime => break,
+                Stepped::Cancelled => return Ok(false),
+            }
+            // The clock is looked at now and then: the time limit is a safety net, not the rule.
+            if done % 64 == 63 && is_over() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// One transaction when it is due, and an answer to the sampler whenever it waits for one.
+    pub fn step<W: Workload>(
+        &mut self,
+        driver: &mut Driver<W>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Stepped, Failure> {
+        while driver.due_in().is_some() {
+            driver.wait();
+            self.answer_sampler(driver);
+            if self.is_cancelled() {
+                return Ok(Stepped::Cancelled);
+            }
+            if is_over() {
+                return Ok(Stepped::OutOfTime);
+            }
+        }
+        driver.step().map_err(|error| self.client_failure(&error))?;
+        self.answer_sampler(driver);
+        Ok(if self.is_cancelled() { Stepped::Cancelled } else { Stepped::Done })
+    }
+
+    /// Looks at one flag, and answers when the sampler waits.
+    pub fn answer_sampler<W: Workload>(&mut self, driver: &mut Driver<W>) {
+        if self.mailbox.is_requested() {
+            let mut readings = Vec::with_capacity(128);
+            self.sample(driver, &mut readings);
+            let progress = (self.steps_in_phase(driver), self.phase_total);
+            self.mailbox.answer(Answer { readings, phase: self.phase.clone(), progress });
+        }
+    }
+
+    /// The client's error with the operating system's words, where SQLite swallowed them.
+    pub fn client_failure(&self, error: &ClientError) -> Failure {
+        let mut failure = Failure::from_client(error, self.engine.path());
+        if let Some(cause) = self.engine.take_io_error() {
+            failure.what = format!("{} ({cause})", failure.what);
+        }
+        failure
+    }
+
+    /// All probes and the engine at one moment, while nothing runs.
+    fn edge<W: Workload>(&mut self, driver: &mut Driver<W>, edge: Edge) {
+        let t_s = (self.seconds_now)();
+        let mut values = Vec::with_capacity(256);
+        self.sample(driver, &mut values);
+        self.probes.sample(&mut values);
+        self.sink.send(Event::Sample { t_s, phase: self.phase.clone(), edge: Some(edge), values });
+    }
+
+    fn sample<W: Workload>(&mut self, driver: &mut Driver<W>, out: &mut Vec<Reading>) {
+        for (metric, count) in self.engine.counters() {
+            out.push(Reading::counter("engine", metric, &self.no_subject, count as i64));
+        }
+        for (metric, value) in self.engine.gauges() {
+            out.push(Reading::gauge("engine", metric, &self.no_subject, value as f64));
+        }
+        driver.sample(out);
+    }
+}
+
+/// The latencies of a driver's window, by type and kind of time; response times exist in an open loop alone.
+pub(super) fn latencies<W: Workload>(driver: &Driver<W>) -> Vec<TypeLatency> {
+    let mut latencies = Vec::new();
+    for (transaction_type, tally) in driver.tallies() {
+        let mut times = vec![("service", &tally.service), ("queue", &tally.queue)];
+        if driver.is_open() {
+            times.push(("response", &tally.response));
+        }
+        for (time, latency) in times {
+            latencies.push(TypeLatency {
+                transaction_type: transaction_type.to_owned(),
+                time,
+                buckets: latency.buckets(),
+                max_ns: latency.max_ns(),
+                mean_ns: latency.mean_ns(),
+            });
+        }
+    }
+    latencies
+}
