@@ -32,6 +32,8 @@ MIN_REGIME = 3
 #: Longer series are averaged down to this many bins before they are searched: the search is quadratic.
 _MAX_BINS = 150
 _PERMUTATIONS = 999
+#: The correlation is itself an estimate: this share of the rate keeps false cuts near it up to a lag-one of 0.3.
+_FOR_UNKNOWN_CORRELATION = 0.6
 _SEED = 20260102
 _TOO_SHORT = f"fewer than {MIN_VALUES} seconds: their correlation cannot be known"
 _CONSTANT = "every second gave the same value"
@@ -89,7 +91,8 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
 def regimes(values: Sequence[float], level: float = 0.95) -> tuple[Regime, ...]:
     """The stretches of a series between its changes of level; one stretch when no change is resolved.
 
-    A series without any change is cut with a chance of at most 1 - level.
+    A series without any change is cut with a chance of about 1 - level at a lag-one correlation of 0.3, less below. Ten of
+    sixty uncorrelated seconds two standard deviations off are found in more than 80 %, at a correlation of 0.3 in half.
     """
     series = _finite(values)
     width = -(-len(series) // _MAX_BINS)
@@ -159,7 +162,7 @@ def _cuts(series: Array, start: int, end: int, phi: float, alpha: float) -> list
     score, place = _best_arc(white[None, :])
     shuffled = np.random.default_rng(_SEED).permuted(np.tile(white, (_PERMUTATIONS, 1)), axis=1)
     by_chance, _ = _best_arc(shuffled)
-    if (1 + int(np.sum(by_chance >= score[0]))) / (1 + _PERMUTATIONS) > alpha:
+    if (1 + int(np.sum(by_chance >= score[0]))) / (1 + _PERMUTATIONS) > _FOR_UNKNOWN_CORRELATION * alpha:
         return []
     low, high = (int(edge) for edge in _arcs(len(part))[place[0]])
     inner = [start + edge for edge in (low, high) if 0 < edge < len(part)]

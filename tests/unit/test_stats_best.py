@@ -1,0 +1,105 @@
+"""The set of best points: it holds the best one, leaves out what is beaten, and says when nothing can be told."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from bufferlab.stats.best import equivalence_set, equivalent
+from bufferlab.stats.model import Cell, Fit, fit
+
+SWEEPS = 500
+
+
+def table(rng: np.random.Generator, means: list[float], blocks: int = 5, noise: float = 0.01) -> list[Cell]:
+    logs = np.log(means)[:, None] + rng.normal(0, 0.02, blocks) + rng.normal(0, noise, (len(means), blocks))
+    return [(i, j, float(np.exp(logs[i, j]))) for i, j in np.ndindex(logs.shape)]
+
+
+def sweeps(means: list[float], seed: int, noise: float = 0.01) -> list[Fit]:
+    rng = np.random.default_rng(seed)
+    return [fit(table(rng, means, noise=noise)) for _ in range(SWEEPS)]
+
+
+def test_the_set_holds_the_best_point_in_95_per_cent_of_sweeps_or_more() -> None:
+    held = sum(4 in equivalence_set(found, "less").members for found in sweeps([1.03, 1.02, 1.01, 1.01, 1.0], seed=1))
+    assert held / SWEEPS >= 0.95 - 3 * (0.05 * 0.95 / SWEEPS) ** 0.5, f"held in {held} of {SWEEPS}"
+
+
+def test_of_points_all_alike_all_stay_in_95_per_cent_of_sweeps_each() -> None:
+    inside: npt.NDArray[np.float64] = np.zeros(5)
+    for found in sweeps([1.0] * 5, seed=2):
+        inside += [point in equivalence_set(found, "less").members for point in range(5)]
+    assert inside.min() / SWEEPS >= 0.95 - 3 * (0.05 * 0.95 / SWEEPS) ** 0.5, f"{inside} of {SWEEPS}"
+
+
+def test_what_is_five_per_cent_behind_is_left_out_in_80_per_cent_of_sweeps() -> None:
+    out = sum(equivalence_set(found, "less").members == (3, 4) for found in sweeps([1.3, 1.2, 1.06, 1.0, 1.0], seed=3))
+    assert out / SWEEPS >= 0.8, f"exactly the two best in {out} of {SWEEPS}"
+
+
+def test_how_far_a_member_may_be_behind_holds_in_95_per_cent_of_sweeps() -> None:
+    means = [1.1, 1.02, 1.01, 1.0]
+    kept = 0
+    for found in sweeps(means, seed=4):
+        best = equivalence_set(found, "less")
+        kept += 3 in best.members and all(means[point] <= behind for point, behind in best.behind.items())
+    assert kept / SWEEPS >= 0.95 - 3 * (0.05 * 0.95 / SWEEPS) ** 0.5, f"held in {kept} of {SWEEPS}"
+
+
+def test_more_may_be_better() -> None:
+    found = fit(table(np.random.default_rng(5), [1.0, 1.5, 1.5]))
+    assert equivalence_set(found, "more").members == (1, 2)
+    assert equivalence_set(found, "more").others == (0,)
+    assert equivalence_set(found, "less").members == (0,)
+
+
+def test_a_linear_scale_gives_differences() -> None:
+    rng = np.random.default_rng(6)
+    values = np.array([0.0, 0.01, 5.0])[:, None] + rng.normal(0, 0.05, (3, 5))
+    found = fit([(i, j, float(values[i, j])) for i, j in np.ndindex(values.shape)])
+    best = equivalence_set(found, "less")
+    assert found.contrast == "difference"
+    assert best.others == (2,)
+    assert best.beat_all_others
+    assert 0 < max(best.behind.values()) < 0.5
+
+
+def test_every_member_beats_all_others_only_when_each_pair_is_resolved() -> None:
+    rng = np.random.default_rng(7)
+    clear = equivalence_set(fit(table(rng, [2.0, 1.0, 1.0])), "less")
+    assert (clear.members, clear.beat_all_others) == ((1, 2), True)
+    # The third is in because it cannot be told from the best, nor can it from the first, which the best beats.
+    cells = [(p, b, v) for p, row in enumerate(([1.06, 1.07, 1.06], [1.0, 1.01, 1.0], [0.9, 1.2, 1.05]))
+             for b, v in enumerate(row)]  # fmt: skip
+    vague = equivalence_set(fit(cells, pooling="never"), "less")
+    assert 2 in vague.members
+    assert 0 in vague.others
+    assert not vague.beat_all_others
+
+
+def test_one_repetition_leaves_all_in_and_says_why() -> None:
+    best = equivalence_set(fit([(0, 0, 1.0), (1, 0, 2.0)]), "less")
+    assert best.members == (0, 1)
+    assert "one repetition" in (best.note or "")
+
+
+def test_identical_points_are_best_together() -> None:
+    cells = table(np.random.default_rng(8), [2.0, 1.0])
+    twin = [(2, block, value) for point, block, value in cells if point == 1]
+    assert equivalence_set(fit([*cells, *twin]), "less").members == (1, 2)
+
+
+def test_not_distinguishable_is_not_equivalent() -> None:
+    rng = np.random.default_rng(9)
+    precise, vague = (fit(table(rng, [1.0, 1.0], noise=noise)) for noise in (0.002, 0.1))
+    assert equivalent(precise, 0, 1, within=0.05)
+    assert not equivalent(vague, 0, 1, within=0.05)
+    with pytest.raises(ValueError, match="above zero"):
+        equivalent(precise, 0, 1, within=0)
+
+
+def test_two_points_at_the_margin_are_called_equivalent_in_5_per_cent_of_sweeps_at_most() -> None:
+    called = sum(equivalent(found, 0, 1, within=0.05) for found in sweeps([1.0, 1.05], seed=10))
+    assert called / SWEEPS <= 0.05 + 3 * (0.05 * 0.95 / SWEEPS) ** 0.5, f"{called} of {SWEEPS}"
