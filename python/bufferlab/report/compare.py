@@ -13,13 +13,13 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.compare_guard import objections, warnings
 from bufferlab.report.compare_sides import MatchedPoint, Sides
+from bufferlab.results.metrics import qualified
 from bufferlab.stats.compare import Compared, Match, Method, compare, method_for, single_level
 from bufferlab.stats.model import Cell
-from bufferlab.workloads import registry as workloads
 
 LEVEL = 0.95
-#: Every workload has it; which figure a newer bufferlab's workload asks about is not known here.
-_HEADLINE_OF_UNKNOWN = "reads_per_transaction"
+#: Of a phase, per row or per transaction.
+_OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,15 @@ def is_share(metric: str) -> bool:
 
 
 def _metrics(sides: Sides) -> list[str]:
-    """What the workload's declaration compares; the headline alone for a workload of a newer bufferlab."""
-    name = sides.matched[0].a.ok[0].run["workload"].get("name")
-    if name not in workloads.names():
-        return [_HEADLINE_OF_UNKNOWN]
-    declared = workloads.declaration(name)
-    return list(dict.fromkeys([declared.headline, *declared.compared]))
+    """What the workload's declaration compares, and the same few figures of every phase that both sides have."""
+    metrics = [sides.a.headline, *sides.a.compared]
+    for phase in (name for name in sides.a.phases if name in sides.b.phases):
+        # Statements that return no rows, such as inserts, are told per transaction.
+        rows = any(_has(match, qualified(phase, "reads_per_row")) for match in sides.matched)
+        work = "row" if rows else "transaction"
+        metrics += [qualified(phase, f"{name}_per_{work}") for name in _OF_PHASES]
+        metrics.append(qualified(phase, f"{work}s_per_s"))
+    return list(dict.fromkeys(metrics))
 
 
 def _has(match: MatchedPoint, metric: str) -> bool:

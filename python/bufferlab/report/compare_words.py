@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bufferlab.report import words
 from bufferlab.report.compare import FigureCompared, SidesCompared, is_share
 from bufferlab.report.model import Column, Row, Table
+from bufferlab.results.metrics import phase_of
 from bufferlab.stats.verdict import Verdict
 
 _HOW = {"paired": "paired by block", "welch": "Welch's test"}
@@ -67,7 +68,7 @@ def table(compared: SidesCompared) -> Table:
         if figure.metric in _silent(compared):
             continue
         # A figure's name stands once, above its settings.
-        title = "" if figure.metric == last else words.title_of(figure.metric)
+        title = "" if figure.metric == last else title_of(figure.metric)
         setting = (figure.match.label,) if several else ()
         rows.append(Row((title, *setting, *_cells(figure)), "differs" if figure.outcome == "different" else ""))
         last = figure.metric
@@ -220,6 +221,18 @@ def _unit(metric: str) -> str:
     return words.POINTS if is_share(metric) else words.unit_of(metric)
 
 
+def title_of(metric: str) -> str:
+    """The words for a figure, with the phase it belongs to: "Range scan: reads per row"."""
+    phase, _ = phase_of(metric)
+    if not phase:
+        return words.title_of(metric)
+    said = f"{phase.replace('_', ' ')}: {_lower(words.title_of(metric))}"
+    return said[0].upper() + said[1:]
+
+
 def _title(metric: str) -> str:
-    title = words.title_of(metric)
+    return _lower(title_of(metric))
+
+
+def _lower(title: str) -> str:
     return title[0].lower() + title[1:]
