@@ -91,8 +91,8 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
 def regimes(values: Sequence[float], level: float = 0.95) -> tuple[Regime, ...]:
     """The stretches of a series between its changes of level; one stretch when no change is resolved.
 
-    A series without any change is cut with a chance of about 1 - level at a lag-one correlation of 0.3, less below. Ten of
-    sixty uncorrelated seconds two standard deviations off are found in more than 80 %, at a correlation of 0.3 in half.
+    A series without any change is cut with a chance of about 1 - level at a lag-one correlation of 0.3, less below.
+    Ten of sixty uncorrelated seconds two standard deviations off are found in more than 80 %, at 0.3 in half.
     """
     series = _finite(values)
     width = -(-len(series) // _MAX_BINS)
