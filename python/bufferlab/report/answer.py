@@ -18,7 +18,12 @@ from bufferlab.workloads import registry as workloads
 _ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping"})
 #: Below this share of the misses, the log is no cache to speak of.
 LOG_SHARE_WORTH_SAYING = 0.005
-_KNOB_WORDS = {"pool_size": "the buffer pool", "page_size": "the page"}
+_KNOB_WORDS = {
+    "pool_size": "the buffer pool",
+    "page_size": "the page",
+    "hot_rows": "the number of hot rows",
+    "rate": "the rate of arrivals",
+}
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
@@ -135,8 +140,15 @@ def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
     """ "as the buffer pool grows from 5 % (8.5 MiB) to 80 % (136 MiB) of the database"."""
     sizes = [analysis.axis_bytes(point) for point in (first, last)]
     verb = "grows" if None not in sizes and is_size(analysis.axis or "") else "goes"
-    of = " of the database" if analysis.short_label(last).endswith("%") else ""
+    of = f" of {_whole(analysis)}" if analysis.short_label(last).endswith("%") else ""
     return f"as {_knob(analysis)} {verb} from {_place(analysis, first)} to {_place(analysis, last)}{of}"
+
+
+def _whole(analysis: Analysis) -> str:
+    """What a share on the axis is a share of."""
+    names = {str(run.run["workload"].get("name")) for run in analysis.runs} & set(workloads.names())
+    knobs = [workloads.declaration(name).parameter(analysis.axis or "") for name in sorted(names)]
+    return next((knob.share_of for knob in knobs if knob), "the database")
 
 
 def _why_no_claim(found: SweepVerdict) -> str:
