@@ -15,7 +15,7 @@ use bufferlab_load::dialect;
 use bufferlab_load::driver::Driver;
 use bufferlab_load::recorder::Latency;
 use bufferlab_load::sqlite::client::SqliteClient;
-use bufferlab_load::sqlite::data::Data;
+use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::engine::Engine;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
@@ -72,7 +72,7 @@ fn load_once(database: &Path, size: &Size) -> f64 {
     let job = Load {
         database: database.to_owned(),
         page_size: PageSize::new(4096).unwrap(),
-        data: Data::Tpcc(TpccConfig::new(size.warehouses, 1, 0).unwrap()),
+        data: Tables::Tpcc(TpccConfig::new(size.warehouses, 1, 0).unwrap()).into(),
         generators: 1,
     };
     let loaded = load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();

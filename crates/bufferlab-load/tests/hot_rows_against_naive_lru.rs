@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bufferlab_load::event::{Edge, Event};
-use bufferlab_load::sqlite::data::Data;
+use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::job::{Limit, Pace, Run, WorkloadJob};
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
@@ -144,6 +144,7 @@ fn simulated(paths: &BTreeMap<i64, Vec<u32>>, config: &HotRowsConfig, frames: u6
     pass.0.iter().for_each(|&id| read(id, &mut lru));
     for done in 0..warm_up + TRANSACTIONS {
         if done == warm_up {
+            driver.begin_window();
             lru.misses = 0;
         }
         driver.plan();
@@ -164,7 +165,7 @@ fn pages_read_by_hot_row_runs_are_those_a_naive_lru_list_misses() {
 fn compare_with_pages_of(page_size: PageSize) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let database = directory.path().join("hot.db");
-    let data = Data::HotRows(HotRowsPopulation::new(ROWS, 42).unwrap());
+    let data = Tables::HotRows(HotRowsPopulation::new(ROWS, 42).unwrap()).into();
     let job = Load { database: database.clone(), page_size, data, generators: 2 };
     load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let connection = Connection::open(&database).unwrap();

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use bufferlab_load::sqlite::client::SqliteClient;
-use bufferlab_load::sqlite::data::Data;
+use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::engine::Engine;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
@@ -37,7 +37,7 @@ fn every_output_and_every_row_is_the_naive_models() {
     let path = directory.path().join("differential.db");
     let config = TpccConfig::new(WAREHOUSES, 77, 5).unwrap();
     let page_size = PageSize::new(4096).unwrap();
-    let job = Load { database: path.clone(), page_size, data: Data::Tpcc(config), generators: 2 };
+    let job = Load { database: path.clone(), page_size, data: Tables::Tpcc(config).into(), generators: 2 };
     load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let mut naive = Database::load(&config);
     assert_tables_are_equal(&path, &naive);

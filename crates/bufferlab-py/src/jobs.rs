@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bufferlab_load::failure::{Failure, FailureKind};
-use bufferlab_load::sqlite::data::Data;
+use bufferlab_load::sqlite::data::{Data, Tables};
 use bufferlab_load::sqlite::job::{Limit, Pace, PhaseJob, Run, ScriptJob, Spacing, WorkloadJob};
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::Load;
@@ -173,27 +173,64 @@ impl Workload {
     }
 }
 
+/// The tables of a workload as a load takes them.
+#[derive(Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+enum LoadTables {
+    Tpcc(Tpcc),
+    HotRows(HotRowsTable),
+}
+
+impl LoadTables {
+    fn typed(&self) -> PyResult<Tables> {
+        match self {
+            LoadTables::Tpcc(tpcc) => Ok(Tables::Tpcc(tpcc.typed()?)),
+            LoadTables::HotRows(table) => Ok(Tables::HotRows(table.typed()?)),
+        }
+    }
+}
+
+/// A script's setup section, and the tables it finds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Setup {
+    source: String,
+    text: String,
+    variables: BTreeMap<String, Variable>,
+    data: Option<LoadTables>,
+}
+
+impl Setup {
+    fn typed(&self) -> PyResult<Data> {
+        let script = bufferlab_workload::script::Script::parse(&self.source, &self.text, &numbers(&self.variables))
+            .map_err(|error| to_python(error.into()))?;
+        Ok(Data { tables: self.data.as_ref().map(LoadTables::typed).transpose()?, setup: Some(script) })
+    }
+}
+
 /// A workload as a load takes it.
 #[derive(Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 enum LoadWorkload {
     Tpcc(Tpcc),
     HotRows(HotRowsTable),
+    Script(Setup),
 }
 
 impl LoadWorkload {
     fn typed(&self) -> PyResult<Data> {
         match self {
-            LoadWorkload::Tpcc(tpcc) => Ok(Data::Tpcc(tpcc.typed()?)),
-            LoadWorkload::HotRows(table) => Ok(Data::HotRows(table.typed()?)),
+            LoadWorkload::Tpcc(tpcc) => Ok(Tables::Tpcc(tpcc.typed()?).into()),
+            LoadWorkload::HotRows(table) => Ok(Tables::HotRows(table.typed()?).into()),
+            LoadWorkload::Script(setup) => setup.typed(),
         }
     }
 }
 
 /// What decides a loaded file of this workload beside scale, seed and page size.
 pub fn load_recipe(workload_json: &str) -> PyResult<LoadRecipe> {
-    let data = parse::<LoadWorkload>(workload_json)?.typed()?;
-    Ok(LoadRecipe { schema_sql: data.schema_sql().to_owned(), loader_version: data.loader_version() })
+    let recipe = parse::<LoadWorkload>(workload_json)?.typed()?.recipe().map_err(to_python)?;
+    Ok(LoadRecipe { schema_sql: recipe.schema_sql, loader_version: recipe.loader_version })
 }
 
 /// When transactions are begun.

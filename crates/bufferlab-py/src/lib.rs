@@ -78,7 +78,6 @@ fn sqlite_version() -> &'static str {
 /// What decides a loaded SQLite file beside scale, seed and page size, as JSON: the schema's text, the loader's version.
 /// Takes the workload of a load job.
 #[pyfunction]
-#[pyo3(signature = (workload_job_json=r#"{"name":"tpcc","warehouses":1,"load_seed":1}"#))]
 fn sqlite_load_recipe(workload_job_json: &str) -> PyResult<String> {
     json_text(&jobs::load_recipe(workload_job_json)?)
 }

@@ -220,7 +220,7 @@ pub struct LoadOutcome {
     seconds: f64,
     rows_per_s: f64,
     bytes: u64,
-    tables: BTreeMap<&'static str, u64>,
+    tables: BTreeMap<String, u64>,
 }
 
 impl From<Loaded> for LoadOutcome {

@@ -1,17 +1,23 @@
-//! What can be loaded into SQLite: for each workload its population, its schema as SQLite spells it, and the loader's
-//! version.
+//! What can be loaded into SQLite: a workload's population under its schema, a script's setup section, or one after
+//! the other.
 
+use std::fmt::Write;
+
+use bufferlab_workload::client::Value;
 use bufferlab_workload::hot_rows::HotRowsPopulation;
 use bufferlab_workload::population::Population;
+use bufferlab_workload::script::Script;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::population::TpccPopulation;
 
-/// Data of one workload, of some scale and seed.
+use crate::failure::Failure;
+
+/// The tables of one workload, of some scale and seed.
 #[derive(Clone, Debug)]
-pub enum Data {
-    /// TPC-C's nine tables.
+pub enum Tables {
+    /// TPC-C's nine.
     Tpcc(TpccConfig),
-    /// Sysbench's table.
+    /// Sysbench's one.
     HotRows(HotRowsPopulation),
 }
 
@@ -19,23 +25,22 @@ pub enum Data {
 /// the order and manner of writing it. Raise one when any of them changes, or cached databases will be taken for new.
 const TPCC_LOADER_VERSION: u32 = 1;
 const HOT_ROWS_LOADER_VERSION: u32 = 1;
+const SETUP_LOADER_VERSION: u32 = 1;
 
-impl Data {
-    /// Tables and indexes.
+impl Tables {
+    /// Tables and indexes, as SQLite spells them.
     #[must_use]
     pub fn schema_sql(&self) -> &'static str {
         match self {
-            Data::Tpcc(_) => include_str!("../../dialects/sqlite/tpcc/schema.sql"),
-            Data::HotRows(_) => include_str!("../../dialects/sqlite/hot_rows/schema.sql"),
+            Tables::Tpcc(_) => include_str!("../../dialects/sqlite/tpcc/schema.sql"),
+            Tables::HotRows(_) => include_str!("../../dialects/sqlite/hot_rows/schema.sql"),
         }
     }
 
-    /// What else decides the file.
-    #[must_use]
-    pub fn loader_version(&self) -> u32 {
+    fn loader_version(&self) -> u32 {
         match self {
-            Data::Tpcc(_) => TPCC_LOADER_VERSION,
-            Data::HotRows(_) => HOT_ROWS_LOADER_VERSION,
+            Tables::Tpcc(_) => TPCC_LOADER_VERSION,
+            Tables::HotRows(_) => HOT_ROWS_LOADER_VERSION,
         }
     }
 
@@ -43,8 +48,62 @@ impl Data {
     #[must_use]
     pub fn population(&self) -> Box<dyn Population> {
         match self {
-            Data::Tpcc(config) => Box::new(TpccPopulation::new(*config)),
-            Data::HotRows(population) => Box::new(*population),
+            Tables::Tpcc(config) => Box::new(TpccPopulation::new(*config)),
+            Tables::HotRows(population) => Box::new(*population),
         }
+    }
+}
+
+/// Everything a database holds after its load.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// Loaded first.
+    pub tables: Option<Tables>,
+    /// A script whose setup section is executed then.
+    pub setup: Option<Script>,
+}
+
+impl From<Tables> for Data {
+    fn from(tables: Tables) -> Self {
+        Data { tables: Some(tables), setup: None }
+    }
+}
+
+/// What decides a loaded file beside scale, seed and page size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// Tables and indexes, and the statements of the setup section with their values.
+    pub schema_sql: String,
+    /// Everything else.
+    pub loader_version: u32,
+}
+
+impl Data {
+    /// What decides the file.
+    ///
+    /// # Errors
+    /// When a variable of the setup section has no value.
+    pub fn recipe(&self) -> Result<Recipe, Failure> {
+        let mut schema_sql = self.tables.as_ref().map_or("", Tables::schema_sql).to_owned();
+        let mut loader_version = self.tables.as_ref().map_or(0, Tables::loader_version);
+        if let Some(script) = &self.setup {
+            // Versions of the two parts in one number: neither can stand for a change of the other.
+            loader_version += 1_000 * SETUP_LOADER_VERSION;
+            for statement in script.setup()? {
+                let values = &statement.values;
+                // A string takes whatever is written to it.
+                let _ = writeln!(schema_sql, "{};", statement.sql.text(|index| literal(values[index])));
+            }
+        }
+        Ok(Recipe { schema_sql, loader_version })
+    }
+}
+
+fn literal(value: Value<'_>) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(int) => int.to_string(),
+        Value::Real(real) => format!("{real:?}"),
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
     }
 }

@@ -1,8 +1,9 @@
-//! Bulk load of a workload's population into a new SQLite file: rows generated in parallel, written in key order by one thread.
+//! Bulk load into a new SQLite file: a workload's rows, generated in parallel and written in key order by one thread;
+//! then, where there is a script, its setup section.
 //!
 //! Generators take partitions in turn (thread k of n: k, k+n, ...) and hand blocks over bounded channels, so the
 //! writer meets the partitions in load order whatever the number of threads, and memory stays bounded. Indexes are
-//! built after the rows. Nothing is journalled: a load that fails is thrown away.
+//! built after the rows. Nothing of that is journalled: a load that fails is thrown away.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +11,12 @@ use std::time::Instant;
 
 use bufferlab_model::PageSize;
 use bufferlab_workload::population::{LoadedTable, Population, RowBlock};
+use bufferlab_workload::script::Script;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 
-use super::data::Data;
+use super::data::{Data, Tables};
+use super::script::run_setup;
 use super::statement::{SqliteError, Statement};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 
@@ -39,7 +42,7 @@ pub struct Loaded {
     /// Size of the file.
     pub bytes: u64,
     /// Rows of each table.
-    pub tables: Vec<(&'static str, u64)>,
+    pub tables: Vec<(String, u64)>,
 }
 
 /// A load going on.
@@ -68,11 +71,33 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
         return Err(Failure::new(FailureKind::Usage, "the file to load into exists", place, "name a new file"));
     }
     let connection = Connection::open(&load.database).map_err(|error| at(load, "creating the database", &error))?;
-    let (tables_sql, indexes_sql) = split_schema(load.data.schema_sql());
-    prepare_for_load(&connection, load.page_size, &tables_sql).map_err(|error| at(load, "creating tables", &error))?;
+    prepare_for_load(&connection, load.page_size).map_err(|error| at(load, "creating the database", &error))?;
+    let mut tables = match &load.data.tables {
+        Some(tables) => load_tables(load, &connection, tables, cancelled, on_progress)?,
+        None => Vec::new(),
+    };
+    if let Some(script) = &load.data.setup {
+        set_up(load, &connection, script, cancelled)?;
+        tables = count_rows(&connection).map_err(|error| at(load, "counting rows", &error))?;
+    }
+    finish(&connection).map_err(|error| at(load, "ending the load", &error))?;
+    connection.close().map_err(|(_, error)| at(load, "closing the database", &error))?;
+    let bytes = sync(&load.database).map_err(|error| Failure::from_io("syncing", &load.database, &error))?;
+    let rows = tables.iter().map(|(_, rows)| rows).sum();
+    Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes, tables })
+}
 
-    let population = &*load.data.population();
-    let tables = population.tables();
+/// Loads a workload's tables and builds their indexes; answers the rows of each.
+fn load_tables(
+    load: &Load,
+    connection: &Connection,
+    tables: &Tables,
+    cancelled: &AtomicBool,
+    on_progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Vec<(String, u64)>, Failure> {
+    let (tables_sql, indexes_sql) = split_schema(tables.schema_sql());
+    connection.execute_batch(&tables_sql).map_err(|error| at(load, "creating tables", &error))?;
+    let population = &*tables.population();
     let rows_of = std::thread::scope(|scope| {
         let count = load.generators.clamp(1, population.partitions());
         let blocks: Vec<Receiver<RowBlock>> = (0..count)
@@ -82,16 +107,41 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
                 receiver
             })
             .collect();
-        write_blocks(&connection, population, &blocks, cancelled, on_progress)
+        write_blocks(connection, population, &blocks, cancelled, on_progress)
     })
     .map_err(|error| error.into_failure(&load.database))?;
+    connection.execute_batch(&indexes_sql).map_err(|error| at(load, "building indexes", &error))?;
+    Ok(population.tables().iter().map(|table| table.name.to_owned()).zip(rows_of).collect())
+}
 
-    finish(&connection, &indexes_sql).map_err(|error| at(load, "building indexes", &error))?;
-    connection.close().map_err(|(_, error)| at(load, "closing the database", &error))?;
-    let bytes = sync(&load.database).map_err(|error| Failure::from_io("syncing", &load.database, &error))?;
-    let rows = rows_of.iter().sum();
-    let tables = tables.iter().map(|table| table.name).zip(rows_of).collect();
-    Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes, tables })
+/// Executes a script's setup section, with a journal: its statements may fail halfway or roll back, as in any database.
+fn set_up(load: &Load, connection: &Connection, script: &Script, cancelled: &AtomicBool) -> Result<(), Failure> {
+    connection
+        .pragma_update_and_check(None, "journal_mode", "memory", |_| Ok(()))
+        .map_err(|error| at(load, "preparing for the setup section", &error))?;
+    // SAFETY: the connection is open, and this thread alone uses it.
+    if !unsafe { run_setup(connection.handle(), script, cancelled)? } {
+        return Err(WriteError::Cancelled.into_failure(&load.database));
+    }
+    if !connection.is_autocommit() {
+        let what = "the setup section ends within a transaction";
+        return Err(Failure::new(FailureKind::Usage, what, script.source(), "end it with COMMIT"));
+    }
+    Ok(())
+}
+
+/// Rows of every table there is; a setup section may have made any.
+fn count_rows(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
+    let mut statement = connection.prepare(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+    )?;
+    let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let count = |name: String| {
+        let sql = format!("SELECT count(*) FROM \"{}\"", name.replace('"', "\"\""));
+        let rows: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
+        Ok((name, rows as u64))
+    };
+    names.into_iter().map(count).collect()
 }
 
 fn at(load: &Load, action: &str, error: &rusqlite::Error) -> Failure {
@@ -107,16 +157,16 @@ fn split_schema(schema: &str) -> (String, String) {
     (tables.concat(), indexes.concat())
 }
 
-fn prepare_for_load(connection: &Connection, page_size: PageSize, tables_sql: &str) -> rusqlite::Result<()> {
+fn prepare_for_load(connection: &Connection, page_size: PageSize) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "PRAGMA page_size={};PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;PRAGMA locking_mode=EXCLUSIVE;\
-         PRAGMA cache_size=-{CACHE_KIB};PRAGMA temp_store=FILE;PRAGMA foreign_keys=OFF;{tables_sql}",
+         PRAGMA cache_size=-{CACHE_KIB};PRAGMA temp_store=FILE;PRAGMA foreign_keys=OFF;",
         page_size.bytes()
     ))
 }
 
-fn finish(connection: &Connection, indexes_sql: &str) -> rusqlite::Result<()> {
-    connection.execute_batch(&format!("{indexes_sql};PRAGMA locking_mode=NORMAL;PRAGMA journal_mode=WAL;"))
+fn finish(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("PRAGMA locking_mode=NORMAL;PRAGMA journal_mode=WAL;")
 }
 
 fn sync(path: &Path) -> std::io::Result<u64> {
