@@ -96,6 +96,13 @@ def test_identical_points_do_not_lend_their_silence_to_the_others() -> None:
     assert (beside.ci_low, beside.ci_high) == (alone.ci_low, alone.ci_high)
 
 
+def test_zeros_that_are_identical_leave_the_other_points_their_ratios() -> None:
+    zeros, pair = match([0.0, 0.0, 0.0], [0.0, 0.0, 0.0], name="zeros"), drawn(7, 3, change=0.5, block_noise=0.05)
+    none, some = compare([zeros, pair], method="paired", level=0.95).compared
+    assert (none.verdict.direction, none.value_a) == ("identical", 0.0)
+    assert some.verdict.contrast == "ratio"
+
+
 @pytest.mark.parametrize("method", ["paired", "welch"])
 def test_a_change_without_any_noise_is_not_claimed(method: Method) -> None:
     found = compare([match([2.0, 2.0], [4.0, 4.0])], method=method, level=0.95).compared[0].verdict

@@ -184,13 +184,12 @@ def _declared(analysis: Analysis, name: str) -> Knob | None:
     """The declaration of a setting; none when a newer bufferlab made the folder."""
     if name in load_knobs.by_name():
         return load_knobs.by_name()[name]
-    for run in analysis.runs[:1]:
-        with suppress(KeyError):
-            if knob := engines.declaration(run.run["engine"]).knob(name):
-                return knob
-        with suppress(KeyError):
-            return workloads.declaration(run.run["workload"]["name"]).parameter(name)
-    return None
+    with suppress(KeyError):
+        if knob := engines.declaration(str(analysis.sweep.plan.get("engine"))).knob(name):
+            return knob
+    used = {str(record.run["workload"].get("name")) for point in analysis.points for record in point.records}
+    known = [workloads.declaration(one).parameter(name) for one in sorted(used) if one in workloads.names()]
+    return next(filter(None, known), None)
 
 
 def _said(want: Mapping[str, str]) -> str:

@@ -84,14 +84,15 @@ def compare(
     """Compare the two sides at every match; `level` is that of a single comparison (see `single_level`).
 
     `context` holds further (point, key, value) rows of the same sweep: in part, the noise is known from them.
-    Ratios when every value is above zero, differences otherwise or when `scale` says so.
+    Ratios when every value is above zero (where all is identical, any may be zero), differences otherwise or when
+    `scale` says so.
     """
     if not all(match.a and match.b for match in matches):
         raise ValueError("a match needs a run on each side")
-    values = [value for match in matches for _, value in (*match.a, *match.b)]
-    chosen: Scale = "log" if scale == "auto" and all(value > 0 for value in values) else "linear"
     same = {match.name for match in matches if _identical(match, method)}
     rest = [match for match in matches if match.name not in same]
+    values = [value for match in rest for _, value in (*match.a, *match.b)]
+    chosen: Scale = "log" if scale == "auto" and all(value > 0 for value in values) else "linear"
     fitted = _fit(rest, level, chosen, context) if method == "paired" and rest else None
     found = []
     for match in matches:
@@ -101,7 +102,8 @@ def compare(
             verdict = judge(fitted, ("a", match.name), ("b", match.name))
         else:
             verdict = _welch(match, level, chosen)
-        means = [_mean([value for _, value in side], chosen) for side in (match.a, match.b)]
+        centre: Scale = "linear" if match.name in same else chosen
+        means = [_mean([value for _, value in side], centre) for side in (match.a, match.b)]
         found.append(Compared(match.name, verdict, means[0], means[1], len(match.a), len(match.b)))
     return Comparison(method, level, tuple(found))
 
