@@ -22,7 +22,7 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run buffer-size": "takes five minutes; its --quick form is run by tests/cli",
     "./bufferlab run buffer-size --quick": "run by tests/cli, with a folder of its own for the results",
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
-    "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "run by the same tests",
+    "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "as the one above",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
     "./bufferlab run buffer-size --full": "takes hours; its --dry-run is run by tests/cli",
 }
