@@ -246,6 +246,19 @@ def test_a_script_that_cannot_be_had_is_refused_where_it_is_named(tmp_path: Path
     assert "cannot be read" in told('"a\\u0000b.sql"')
 
 
+def test_a_script_with_an_error_names_its_own_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.sql").write_text("-- transaction: read\n\\sett id random(1, 10)\nSELECT 1;\n")
+    told = refusal(SCRIPT, tmp_path)
+    assert "where: mine.sql:2" in told
+
+
+def test_a_script_with_an_unknown_variable_is_refused_and_parameters_are_known(tmp_path: Path) -> None:
+    (tmp_path / "mine.sql").write_text("SELECT * FROM sbtest1 WHERE id = :rows;\n")
+    assert "mine.sql:1" in refusal(SCRIPT, tmp_path)
+    assert loaded(SCRIPT, tmp_path, set_knobs=(("data", "hot_rows"),)).workload.script is not None
+    assert loaded(SCRIPT, tmp_path, set_knobs=(("data", "hot_rows"),), sweep=(("rows", ("5", "6")),)).sweep["rows"]
+
+
 def test_phases_keep_their_order_and_their_scripts(tmp_path: Path) -> None:
     (tmp_path / "scan.sql").write_text(SELECT)
     text = PHASED + PHASED[PHASED.index("[phases.scan]") :].replace("phases.scan", "phases.again")
