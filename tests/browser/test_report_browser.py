@@ -28,6 +28,25 @@ return [...document.querySelectorAll('figure svg')].map(svg => {
           label: svg.getAttribute('aria-label')};
 });
 """
+_COLOURS = """
+const style = getComputedStyle(document.querySelector('#reads-per-new-order svg text'));
+const line = document.querySelector('#reads-per-new-order svg path[style*="--series-0"]');
+return [getComputedStyle(document.body).backgroundColor, style.fill, getComputedStyle(line).stroke];
+"""
+_CUT_OFF = """
+const width = document.documentElement.clientWidth;
+return [...document.querySelectorAll('main *')].filter(node => {
+  if (node.closest('.scroll, .drawing') && !node.matches('.scroll, .drawing')) return false;
+  return node.getBoundingClientRect().right > width + 1;
+}).map(node => node.tagName + '.' + node.className);
+"""
+_SMALLEST_TEXT_PX = """
+return Math.min(...[...document.querySelectorAll('figure svg')].map(svg => {
+  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  const sizes = [...svg.querySelectorAll('text')].map(text => parseFloat(getComputedStyle(text).fontSize));
+  return scale * Math.min(...sizes);
+}));
+"""
 _VISIBLE = """
 const box = document.querySelector(arguments[0]).getBoundingClientRect();
 return {top: box.top, bottom: box.bottom, left: box.left, right: box.right};
@@ -122,16 +141,33 @@ def test_the_page_works_without_javascript(tmp_path: Path, page: Path) -> None:
         assert rows[0].is_displayed()
 
 
-@pytest.mark.parametrize("width", [320, 400, 768])
+@pytest.mark.parametrize("width", [320, 360, 768])
 def test_a_narrow_screen_scrolls_in_one_direction_only(tmp_path: Path, page: Path, width: int) -> None:
     with chromium(tmp_path / "profile", width=width) as browser:
         browser.get(page.as_uri())
         browser.save_screenshot(str(tmp_path / f"width-{width}.png"))
         browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert browser.execute_script(_CUT_OFF) == []
         answer = browser.execute_script(_VISIBLE, "#answer")
         assert answer["bottom"] <= 800
         assert answer["right"] <= width
+
+
+def test_figures_stay_legible_on_a_telephone(tmp_path: Path, page: Path) -> None:
+    with chromium(tmp_path / "profile", width=360) as browser:
+        browser.get(page.as_uri())
+        assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
+
+
+def test_the_dark_changes_the_colours_of_page_and_figure(tmp_path: Path, page: Path) -> None:
+    seen = {}
+    for dark in (False, True):
+        with chromium(tmp_path / f"profile-{dark}", dark=dark) as browser:
+            browser.get(page.as_uri())
+            seen[dark] = browser.execute_script(_COLOURS)
+    assert len(seen[False]) == 3
+    assert not set(seen[False]) & set(seen[True])
 
 
 @pytest.mark.parametrize("dark", [False, True])

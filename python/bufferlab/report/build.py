@@ -24,6 +24,7 @@ from bufferlab.report.points_tables import (
     per_second,
     per_transaction,
     sizes,
+    spans_table,
     step_table,
     verdict_cell,
 )
@@ -47,7 +48,7 @@ def build(sweep: SweepFolder) -> Report:
         headline=points_figure(
             analysis, analysis.headline, analysis.headline.replace("_", "-"), value_labels=len(analysis.groups) == 1
         ),
-        steps=step_table(analysis),
+        steps=step_table(analysis) if len(analysis.groups) == 1 else spans_table(analysis),
         limits=tuple(limits(analysis)),
         sections=_sections(analysis),
         checks=tuple(analysis.checks),

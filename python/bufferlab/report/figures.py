@@ -27,6 +27,8 @@ INK, FAINT = "#1b1f24", "#d5d9de"
 SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _FONT_SIZE = 11.5
+#: CSS pixels that a point of a figure's width gets at least.
+_NARROWEST = 0.76
 
 _STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
@@ -79,7 +81,9 @@ def for_page(svg: str, figure: Figure) -> str:
     for colour, variable in _page_colours().items():
         body = body.replace(colour, variable)
     width_pt = float(re.findall(r' width="([\d.]+)pt"', body)[0])
-    opening = f'<svg role="img" aria-label="{escape(figure.alt)}" style="max-width: {width_pt * 4 / 3:.0f}px"'
+    # Narrower than this its words could not be read: then the figure scrolls, and the page does not.
+    size = f"max-width: {width_pt * 4 / 3:.0f}px; min-width: {width_pt * _NARROWEST:.0f}px"
+    opening = f'<svg role="img" aria-label="{escape(figure.alt)}" style="{size}"'
     return _without_size(body).replace("<svg", opening, 1)
 
 
@@ -109,7 +113,7 @@ def _canvas(width_in: float, height_in: float) -> Canvas:
 
 
 def _draw_points(plot: PointsPlot) -> Canvas:
-    figure = _canvas(8.4, 4.5 if len(plot.series) <= 4 else 5.2)
+    figure = _canvas(8.4, 5.4 if plot.marks or len(plot.series) > 4 else 4.5)
     axes = figure.subplots()
     if plot.x_is_log:
         axes.set_xscale("log", base=2)
@@ -124,8 +128,12 @@ def _draw_points(plot: PointsPlot) -> Canvas:
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     axes.grid(visible=False, axis="x")
-    if len(plot.series) > 1 or plot.curves or plot.marks:
-        axes.legend(fontsize=_FONT_SIZE - 1.5, labelspacing=0.3)
+    style: Any = {"fontsize": _FONT_SIZE - 1.5, "labelspacing": 0.3}
+    if plot.marks or len(plot.series) > 4:
+        # Above the axes, where no line goes through it.
+        figure.legend(loc="outside upper left", ncols=2 if any(len(s.label) > 16 for s in plot.series) else 4, **style)
+    elif len(plot.series) > 1 or plot.curves:
+        axes.legend(**style)
     return figure
 
 

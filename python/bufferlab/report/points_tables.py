@@ -32,7 +32,24 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
         return None
     columns = (Column("Step", numeric=False), *(Column(words.title_of(metric), numeric=False) for metric in metrics))
     caption = "95 % intervals that hold together for all steps of a column (Šidák). n counts runs on each side."
-    return Table("steps", "What each step does", columns, tuple(rows), caption)
+    return Table("steps", "Step by step", columns, tuple(rows), caption)
+
+
+def spans_table(analysis: Analysis) -> Table | None:
+    """One row per group of points, from its first to its last: what fits beside a figure of many lines."""
+    rows = []
+    for group in analysis.groups:
+        ran = [point for point in group.points if point.ok]
+        if len(ran) < 2:
+            continue
+        ends = f"{analysis.short_label(ran[0])} → {analysis.short_label(ran[-1])}"
+        said = verdict_cell(analysis, analysis.headline, ran[0].index, ran[-1].index)
+        rows.append(Row((": ".join(filter(None, [group.label, ends])), said)))
+    if not rows:
+        return None
+    columns = (Column("Points", numeric=False), Column(words.title_of(analysis.headline), numeric=False))
+    caption = "95 % intervals that hold together for all steps and ends (Šidák). n counts runs on each side."
+    return Table("steps", "From end to end", columns, tuple(rows), caption)
 
 
 def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
