@@ -17,8 +17,10 @@ from bufferlab.spec import Experiment
 
 _START_SECONDS = 0.5
 """A worker process: interpreter, imports, opening the database."""
-_PHASE_COST = 5.0
+_PHASE_COST = 3.0
 """Transactions of the workload that one of a phase is taken to cost: phases scan and insert many rows."""
+_PHASE_SETUP_SECONDS = 0.3
+"""What a phase makes for itself before its edges."""
 
 
 @dataclass(frozen=True)
@@ -113,4 +115,6 @@ def _measure_seconds(experiment: Experiment, point: Point, rates: Rates) -> floa
 
 def _phases_seconds(experiment: Experiment, rates: Rates) -> float:
     per_s = rates.transactions_per_s / _PHASE_COST
-    return sum(min(phase.max_duration, phase.transactions / per_s) for phase in experiment.phases)
+    return sum(
+        _PHASE_SETUP_SECONDS + min(phase.max_duration, phase.transactions / per_s) for phase in experiment.phases
+    )
