@@ -58,10 +58,11 @@ def _same_start(dataset: Dataset, method: Method) -> Row:
 def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any]) -> Row:
     """Asked against read back. An engine rounds a size to units of its own; a little is no difference."""
     rounded, differences = [], []
+    page_bytes = int(asked.get("page_size_bytes", 0))
     for name, value in asked.items():
         if name not in actual:
             rounded.append(f"{name} is not read back")
-        elif _near(value, actual[name]):
+        elif _near(name, value, actual[name], page_bytes):
             rounded.append(f"{name} {value} became {actual[name]}")
         elif actual[name] != value:
             differences.append(f"{name}: asked {value}, actual {actual[name]}")
@@ -69,10 +70,12 @@ def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any])
     return _row("settings_applied", not differences, detail)
 
 
-def _near(asked: Any, actual: Any) -> bool:
+def _near(name: str, asked: Any, actual: Any, page_bytes: int) -> bool:
     if isinstance(asked, str) or isinstance(actual, str) or asked == actual or not asked:
         return False
-    return bool(abs(actual - asked) / asked <= _ROUNDING_RATIO)
+    # Bytes of pages come in whole pages, with what the engine keeps beside each.
+    unit_bytes = page_bytes * (1 + _ROUNDING_RATIO) if name.endswith("_bytes") and name != "page_size_bytes" else 0
+    return bool(abs(actual - asked) <= max(_ROUNDING_RATIO * asked, unit_bytes))
 
 
 def _window_complete(experiment: Experiment, measured: Mapping[str, Any]) -> Row:
