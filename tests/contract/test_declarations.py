@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 import pytest
 
@@ -17,6 +18,7 @@ from bufferlab.spec import Overrides
 from bufferlab.spec.overrides import PROFILES
 from bufferlab.units import UnitError
 from bufferlab.workloads import registry as workloads
+from bufferlab.workloads.declaration import PoolAndData
 
 ENGINES = engines.names(hidden=True)
 OWNERS: dict[str, tuple[Knob, ...]] = {
@@ -142,6 +144,36 @@ def test_a_workload_declares_itself_completely(name: str) -> None:
     assert len({knob.native_name for knob in declaration.parameters}) == len(names)
     for knob in declaration.parameters:
         assert knob.kind is not KnobKind.COUNT_OR_SHARE or declaration.resolve_share
+
+
+@pytest.mark.parametrize("name", workloads.names())
+@pytest.mark.parametrize("page_size_bytes", [512, 4096, 65536])
+def test_a_workloads_estimates_grow_with_its_scale_and_have_the_trees_shares_need(
+    name: str, page_size_bytes: int
+) -> None:
+    own = workloads.declaration(name)
+    choices = own.parameter(own.data_parameter).choices if own.data_parameter else ("",)  # type: ignore[union-attr]
+    for declaration in (workloads.on_data(own, data) for data in choices):
+        defaults = declaration.defaults()
+        native = {knob.native_name: knob.native(defaults[knob.name], 1000) for knob in declaration.parameters
+                  if knob.name in defaults}  # fmt: skip
+        scales = [knob.native_name for knob in declaration.parameters if knob.decides_file and knob.unit]
+        size_bytes = declaration.estimate_bytes(native, page_size_bytes)
+        assert size_bytes > 0
+        for scale in scales:
+            larger = {**native, scale: 10 * int(native[scale])}
+            assert declaration.estimate_bytes(larger, page_size_bytes) > 5 * size_bytes
+        if declaration.estimate_shape:
+            shape = declaration.estimate_shape(native, page_size_bytes)
+            assert shape["page_size_bytes"] == page_size_bytes
+            assert all(tree["level_pages"][0] == 1 for tree in shape["trees"]), "a tree has one root"
+        if declaration.resolve_share:
+            at = PoolAndData(1000, page_size_bytes, None)
+            for knob in declaration.parameters:
+                if knob.kind is KnobKind.COUNT_OR_SHARE:
+                    count = declaration.resolve_share(knob.name, Decimal("0.5"), native, at)
+                    assert isinstance(count, int)
+                    assert count >= 1
 
 
 @pytest.mark.parametrize("profile", [None, *PROFILES])

@@ -103,7 +103,7 @@ DECLARATION = WorkloadDeclaration(
             minimum=1,
             maximum=100_000_000,
             share_of="the predicted knee",
-            meaning="rows that are read; the predicted knee is as many as have their pages just fill the pool",
+            meaning="rows that are read; at 100% of the predicted knee their pages just fill the pool",
         ),
         Knob(
             name="layout",
