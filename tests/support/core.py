@@ -19,8 +19,9 @@ from bufferlab import _native
 call = json.load(sys.stdin)
 events = []
 try:
-    answer = getattr(_native, call["function"])(json.dumps(call["job"]), lambda event: events.append(json.loads(event)))
-    print(json.dumps({"answer": json.loads(answer), "events": events}))
+    # Kept as texts: parsed, the events of a slow machine's long run would show in the process's own memory.
+    answer = getattr(_native, call["function"])(json.dumps(call["job"]), events.append)
+    print(json.dumps({"answer": json.loads(answer), "events": [json.loads(event) for event in events]}))
 except _native.NativeError as error:
     print(json.dumps({"error": error.args}))
 """
