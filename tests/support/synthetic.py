@@ -83,6 +83,8 @@ class Sweep:
     load: int = 0
     """Another number, other loaded data."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    """What run.json's workload says otherwise, or besides."""
     day: int = 5
     """Of January 2026."""
     condition_fails: int | None = None
@@ -154,7 +156,8 @@ def _pool_bytes(sweep: Sweep, pool: str) -> int:
 
 
 def _workload(sweep: Sweep) -> dict[str, Any]:
-    return {"name": "tpcc", "version": 1, "connections": 1, "warehouses": sweep.warehouses, "load_seed": 20260101}
+    whole = {"name": "tpcc", "version": 1, "connections": 1, "warehouses": sweep.warehouses, "load_seed": 20260101}
+    return {**whole, **sweep.workload}
 
 
 def _knobs(sweep: Sweep, pool: str) -> tuple[dict[str, str], dict[str, Any]]:

@@ -35,7 +35,7 @@ def objections(sides: Sides) -> list[Problem]:
         _objection(
             "workload",
             "their transactions do not do the same work",
-            _each(sides, lambda run: f"{run['workload'].get('name')} version {run['workload'].get('version')}"),
+            _each(sides, lambda run: _workload(run["workload"])),
         ),
     ]
     kept = [problem for problem in found if problem]
@@ -66,6 +66,13 @@ def _differing(match: MatchedPoint) -> dict[str, tuple[str, str]]:
     gone = "not recorded"
     names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
     return {name: (spaced(a.get(name, gone)), spaced(b.get(name, gone))) for name in names}
+
+
+def _workload(workload: Mapping[str, Any]) -> str:
+    """A workload by its version, a user's script by its text."""
+    said = f"{workload.get('name')} version {workload.get('version')}"
+    sha256 = workload.get("script_sha256")
+    return f"{said}, {workload.get('script')} ({str(sha256)[:12]})" if sha256 else said
 
 
 def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Problem | None:

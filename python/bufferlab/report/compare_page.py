@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bufferlab.report import words
 from bufferlab.report.answer import banners
@@ -14,6 +14,9 @@ from bufferlab.report.model import Banner, Column, Report, Row, Section, Table
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+#: The narrowest that these columns are shown.
+_NARROWEST = {"Figure": 12, "Verdict": 15}
 
 
 def as_report(compared: SidesCompared) -> Report:
@@ -57,9 +60,8 @@ def terminal(compared: SidesCompared) -> Group:
     lines.append(Text(" · ".join(report.facts), style="dim"))
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in figures.columns:
-        drawn.add_column(
-            Text(column.title), justify="right" if column.numeric else "left", no_wrap=column.title != "Figure"
-        )
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        drawn.add_column(Text(column.title), justify=justify, min_width=_NARROWEST.get(column.title))
     for row in figures.rows:
         drawn.add_row(*(Text(cell) for cell in row.cells), style="bold" if row.mark == "differs" else None)
     lines += [drawn, Text(figures.caption, style="dim")]
