@@ -6,9 +6,10 @@ use bufferlab_probe::Reading;
 use serde::{Serialize, Serializer};
 
 /// Part of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Until the gate opens.
+    #[default]
     WarmUp,
     /// The window that results are made from.
     Measure,

@@ -29,6 +29,8 @@ pub struct Mailbox {
     stopped: AtomicBool,
     answer: Mutex<Option<Answer>>,
     wake: Condvar,
+    /// Where samples belong that the driver does not answer.
+    phase: Mutex<Phase>,
 }
 
 /// Locks a mutex whose holders never leave it half changed.
@@ -49,6 +51,11 @@ impl Mailbox {
         self.requested.store(false, Ordering::Relaxed);
         *lock(&self.answer) = Some(answer);
         self.wake.notify_all();
+    }
+
+    /// The driver enters a part of the run. To be said before a long statement is begun, not after it.
+    pub fn enter(&self, phase: Phase) {
+        *lock(&self.phase) = phase;
     }
 
     /// Ends the sampler thread at once.
@@ -130,13 +137,62 @@ pub fn sample_until_stopped(
             sink.send(Event::Progress { phase: answer.phase.clone(), done, total, t_s });
             sink.send(Event::Sample { t_s, phase: answer.phase, edge: None, values });
         } else if !mailbox.is_stopped() {
-            let reason: Arc<str> = Arc::from("the driver was inside one transaction for the whole interval");
+            let reason: Arc<str> =
+                Arc::from("the driver was inside one statement or transaction for the whole interval");
             values.push(Reading::missing("engine", "page_gets", &Arc::from(""), &reason));
-            sink.send(Event::Sample { t_s, phase: Phase::Measure, edge: None, values });
+            let phase = lock(&mailbox.phase).clone();
+            sink.send(Event::Sample { t_s, phase, edge: None, values });
         }
         tick += interval;
         while tick <= Instant::now() {
             tick += interval;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Phases and whether the engine's counters are missing, of the samples taken meanwhile.
+    fn samples(driver: impl FnOnce(&Mailbox)) -> Vec<(String, bool)> {
+        let (mailbox, probes) = (Mailbox::default(), HostProbes::new(Vec::new()));
+        let seen: Mutex<Vec<(String, bool)>> = Mutex::default();
+        let sink = |event: Event| {
+            if let Event::Sample { phase, values, .. } = event {
+                let missing = values.iter().any(|reading| reading.reason.is_some());
+                lock(&seen).push((phase.name().to_owned(), missing));
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| sample_until_stopped(&mailbox, &probes, Duration::from_millis(20), &|| 0.0, &sink));
+            driver(&mailbox);
+            mailbox.stop();
+        });
+        seen.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[test]
+    fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in() {
+        let seen = samples(|mailbox| {
+            mailbox.enter(Phase::Extra(Arc::from("range_scan")));
+            std::thread::sleep(Duration::from_millis(150));
+        });
+        assert!(!seen.is_empty());
+        assert!(seen.iter().all(|sample| *sample == ("range_scan".to_owned(), true)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_driver_that_answers_is_sampled_in_the_phase_it_says() {
+        let seen = samples(|mailbox| {
+            let end = Instant::now() + Duration::from_millis(150);
+            while Instant::now() < end {
+                if mailbox.is_requested() {
+                    mailbox.answer(Answer { readings: Vec::new(), phase: Phase::Measure, progress: (0, 0) });
+                }
+                std::thread::yield_now();
+            }
+        });
+        assert!(seen.iter().any(|sample| *sample == ("measure".to_owned(), false)), "{seen:?}");
     }
 }

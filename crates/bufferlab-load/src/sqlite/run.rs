@@ -286,6 +286,7 @@ fn prefill<W: SqliteWorkload>(session: &mut Session<'_>, driver: &mut Driver<W>)
 /// One phase: its setup, untimed, then its window in a closed loop; false when interrupted.
 fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, measured: &mut Measured) -> Result<bool, Failure> {
     let script = script::parse(&phase.script)?;
+    session.mailbox.enter(Phase::Extra(Arc::clone(&phase.name)));
     // SAFETY: the engine is open, and this is its only thread.
     if !unsafe { script::run_setup(session.engine.handle(), &script, session.cancelled) }? {
         return Ok(false);

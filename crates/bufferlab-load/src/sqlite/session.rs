@@ -85,6 +85,7 @@ impl<'a> Session<'a> {
     /// Says that a part of the run begins.
     pub fn announce(&mut self, phase: Phase) {
         self.phase = phase.clone();
+        self.mailbox.enter(phase.clone());
         self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
     }
 
