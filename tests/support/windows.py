@@ -1,0 +1,163 @@
+"""Runs of any workload on the real core, closed or open loop, and what each of their windows counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.core import ROOT, call
+
+MIB = 1 << 20
+
+_SETTINGS = {
+    "page_size_bytes": 4096,
+    "pool_size_bytes": 8 * MIB,
+    "io_mode": "direct",
+    "pcache": "ours",
+    "synchronous": "off",
+    "wal_autocheckpoint_bytes": MIB,
+    "locking_mode": "normal",
+}
+
+_FOLLOWED = """
+import json, sys
+from bufferlab import _native
+job = json.loads(sys.stdin.readline())
+answer = _native.run_sqlite(json.dumps(job), lambda event: print(event, flush=True))
+print(json.dumps({"answer": json.loads(answer)}), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The two edges of a measured window or a phase, by metric and subject."""
+
+    start: dict[tuple[str, str], float]
+    end: dict[tuple[str, str], float]
+    seconds: float
+
+    def delta(self, metric: str, subject: str = "") -> float:
+        """Growth of one counter."""
+        return self.end[metric, subject] - self.start[metric, subject]
+
+    def total(self, metric: str) -> float:
+        """Growth of a counter over all its subjects."""
+        return sum(self.delta(name, subject) for name, subject in self.end if name == metric)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The core's answer and every event before it."""
+
+    answer: dict[str, Any]
+    events: list[dict[str, Any]]
+
+    def window(self, phase: str = "measure") -> Window:
+        """The window of this name."""
+        edges = {e["edge"]: e for e in self.events if e.get("edge") and e["phase"] == phase}
+        start, end = (_by_metric(edges[edge]["values"]) for edge in ("start", "end"))
+        return Window(start, end, edges["end"]["t_s"] - edges["start"]["t_s"])
+
+    def latency(self, time: str, transaction_type: str) -> dict[str, Any]:
+        """The latencies of one kind of time and one type."""
+        (found,) = [
+            entry
+            for entry in self.answer["latency"]
+            if (entry["time"], entry["transaction_type"]) == (time, transaction_type)
+        ]
+        return dict(found)
+
+
+def count_above(latency: dict[str, Any], us: float) -> int:
+    """Records of a latency that are surely above `us`."""
+    return sum(count for low, _, count in latency["buckets"] if low > us)
+
+
+def _by_metric(values: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    known = [value for value in values if value["reason"] is None]
+    return {(row["metric"], row["subject"]): row["value"] if row["count"] is None else row["count"] for row in known}
+
+
+def script(text: str, *, source: str = "my.sql", seed: int = 7, **variables: float) -> dict[str, Any]:
+    """A script as a run's workload."""
+    return {"name": "script", "source": source, "text": text, "seed": seed, "variables": variables}
+
+
+def load_script(database: Path, text: str, *, source: str = "my.sql", **variables: float) -> dict[str, Any]:
+    """Load a database by a script's setup section."""
+    workload = {"name": "script", "source": source, "text": text, "variables": variables, "data": None}
+    job = {"database": str(database), "knobs": {"page_size_bytes": 4096}, "workload": workload, "threads": 1}
+    return call("load_sqlite", job)[0]
+
+
+def job(database: Path, workload: dict[str, Any], *, transactions: int = 2000, **parts: Any) -> dict[str, Any]:
+    """A run's job: a short warm-up, and a window of so many transactions or 20 s."""
+    return {
+        "database": str(database),
+        "knobs": _SETTINGS,
+        "workload": workload,
+        "warm_up": {"max_transactions": 1000, "max_seconds": 10},
+        "measure": {"transactions": transactions, "max_seconds": 20},
+        "sample_interval_ms": 200,
+        **parts,
+    }
+
+
+def run(database: Path, workload: dict[str, Any], **parts: Any) -> Run:
+    """One run on `database` itself."""
+    return Run(*call("run_sqlite", job(database, workload, **parts)))
+
+
+class Followed:
+    """A run going on, whose events are read as they come."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.events: list[dict[str, Any]] = []
+
+    def until_edge(self, edge: str) -> None:
+        """Read events until this edge of the measured window has been sampled."""
+        for event in self._events():
+            if event.get("edge") == edge:
+                return
+        raise AssertionError(f"the run ended before the {edge} of its window")
+
+    def finish(self) -> Run:
+        """The rest of the run."""
+        for event in self._events():
+            if "answer" in event:
+                return Run(event["answer"], self.events)
+        raise AssertionError(f"the run ended without an answer, with code {self.process.wait()}")
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            self.events.append(event)
+            yield event
+
+
+@contextmanager
+def followed(one_job: dict[str, Any]) -> Iterator[Followed]:
+    """A run in a process of its own; ended with the block, whatever happens."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _FOLLOWED],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(one_job) + "\n")
+            process.stdin.flush()
+            yield Followed(process)
+        finally:
+            process.kill()
