@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bufferlab.spec import builtin_experiments, load
 from support.fake import Bench, Ended
 
 pytestmark = pytest.mark.real
@@ -48,6 +49,18 @@ def test_the_quick_form_shows_reads_fall_as_the_pool_grows(bench: Bench) -> None
     assert reads == sorted(reads, reverse=True)
     assert reads[0] > 10 * reads[-1]
     assert all(point["status"] == "ok" for point in document["points"])
+
+
+@pytest.mark.parametrize("name", [name for name in builtin_experiments() if name != "buffer-size"])
+def test_every_experiment_runs_in_its_smallest_form(bench: Bench, name: str) -> None:
+    document = ok(bench.run(name, *ONE, "--json"))
+    assert document["points"]
+    for run in bench.runs():
+        assert run["status"] == "ok", run["reason"]
+        assert run["measured"]["transactions"] > 0
+        assert {row["name"]: row["status"] for row in run["integrity"]}["settings_applied"] == "passed"
+        assert [phase["name"] for phase in run["phases"]] == [phase.name for phase in load(name).phases]
+    assert bench.leftovers() == []
 
 
 def test_a_real_sweep_is_consistent_and_started_from_one_copy(bench: Bench) -> None:
