@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
+from bufferlab.results.window import Reading, Window
+from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
 
 HEALTHY = Sweep(truths=(BUFFER_SIZE[0], BUFFER_SIZE[2], BUFFER_SIZE[4]), blocks=2)
@@ -19,8 +23,10 @@ def checks(tmp_path: Path, **changes: object) -> dict[str, Check]:
 
 def test_a_healthy_sweep_passes_every_check(tmp_path: Path) -> None:
     found = checks(tmp_path)
-    assert {name for name, check in found.items() if check.status != "passed"} == set()
-    assert len(found) >= 12
+    assert {name: check.detail for name, check in found.items() if check.status != "passed"} == dict.fromkeys(
+        ("arrivals_accounted", "arrival_rate"), "no rate was asked for"
+    )
+    assert len(found) >= 14
 
 
 @pytest.mark.parametrize(
@@ -79,3 +85,104 @@ def test_runs_a_check_does_not_apply_to_are_counted(tmp_path: Path) -> None:
 
 def test_no_runs_give_no_checks() -> None:
     assert check_sweep([]) == []
+
+
+# Open loop, phases and other workloads, on the fake engine: real run folders whose counters are then falsified.
+
+RATES = 'rate = ["unlimited", "200", "2500"]'
+
+
+@pytest.fixture(scope="module")
+def open_loop(tmp_path_factory: pytest.TempPathFactory) -> list[MeasuredRun]:
+    """One run without a rate, one that keeps up with its rate, one that cannot."""
+    bench = Bench(tmp_path_factory.mktemp("open") / "bench")
+    bench.measure(bench.experiment(sweep=RATES, knobs='pool_size = "64k"', repetitions=1))
+    return [MeasuredRun.read(record) for record in bench.sweep().runs()]
+
+
+def found(runs: list[MeasuredRun]) -> dict[str, Check]:
+    return {check.name: check for check in check_sweep(runs)}
+
+
+def falsified(run: MeasuredRun, metric: str, change: Callable[[float], float]) -> MeasuredRun:
+    """The run with another number at the end of its window, of its first type."""
+    subjects = dict(run.window.end[metric])
+    first = next(iter(subjects))
+    subjects[first] = Reading(change(subjects[first].number or 0.0), None)
+    return replace(run, window=Window(run.window.start, {**run.window.end, metric: subjects}, run.window.seconds))
+
+
+def of_rate(runs: list[MeasuredRun], rate: str) -> MeasuredRun:
+    return next(run for run in runs if run.run["point"]["swept"]["rate"] == rate)
+
+
+def test_in_a_healthy_open_loop_arrivals_add_up_and_come_at_their_rate_also_when_half_are_dropped(
+    open_loop: list[MeasuredRun],
+) -> None:
+    assert of_rate(open_loop, "2500").window.change("arrivals_dropped").value
+    checks = found(open_loop)
+    for name in ("arrivals_accounted", "arrival_rate"):
+        assert checks[name].status == "passed", checks[name]
+        assert "1 runs not checked" in checks[name].detail
+    assert not {name for name, check in checks.items() if check.status == "failed"}
+
+
+@pytest.mark.parametrize(("rate", "metric", "more"), [
+    ("200", "arrivals", 1), ("2500", "arrivals_dropped", 1), ("2500", "arrivals_dropped", -1), ("200", "arrivals", -1),
+    ("200", "arrivals_late", 1e6), ("unlimited", "arrivals", 1), ("unlimited", "arrivals_late", 1),
+    ("unlimited", "arrivals_dropped", 1),
+])  # fmt: skip
+def test_one_arrival_too_many_or_too_few_is_noticed(
+    open_loop: list[MeasuredRun], rate: str, metric: str, more: float
+) -> None:
+    wrong = of_rate(open_loop, rate)
+    runs = [falsified(run, metric, lambda count: count + more) if run is wrong else run for run in open_loop]
+    assert {name for name, check in found(runs).items() if check.status == "failed"} == {"arrivals_accounted"}
+
+
+@pytest.mark.parametrize("share", [0.8, 1.2])
+def test_a_schedule_that_was_not_kept_is_noticed(open_loop: list[MeasuredRun], share: float) -> None:
+    wrong = of_rate(open_loop, "200")
+    window = Window(wrong.window.start, wrong.window.end, (wrong.window.seconds or 0) / share)
+    runs = [replace(run, window=window) if run is wrong else run for run in open_loop]
+    check = found(runs)["arrival_rate"]
+    assert check.status == "failed"
+    assert ("more" if share > 1 else "less") in check.detail
+
+
+def test_a_driver_that_is_behind_has_kept_its_schedule(open_loop: list[MeasuredRun]) -> None:
+    wrong = of_rate(open_loop, "200")
+    late = falsified(wrong, "arrival_lag_us", lambda lag: lag + 5e6)
+    late = replace(late, window=replace(late.window, seconds=(late.window.seconds or 0) + 5))
+    assert found([late])["arrival_rate"].status == "passed"
+
+
+def test_what_is_of_tpcc_alone_does_not_apply_elsewhere_and_says_so(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    sweep = 'hot_rows = ["50%", "200%"]\nrows = [20000, 50000]'
+    knobs = 'pool_size = "256k"'
+    bench.measure(bench.experiment(workload='name = "hot_rows"', knobs=knobs, sweep=sweep, repetitions=1))
+    checks = found([MeasuredRun.read(record) for record in bench.sweep().runs()])
+    assert not {name for name, check in checks.items() if check.status == "failed"}
+    assert checks["littles_law"].status == "not_applicable"
+    assert "hot_rows has no terminals" in checks["littles_law"].detail
+    assert checks["page_gets_constant"].status == "not_applicable"
+    assert checks["same_data"].detail == "one data_key for each of 2 settings of the data"
+
+
+def test_phases_after_the_window_change_no_check(tmp_path: Path) -> None:
+    details = []
+    for name in ("without", "with"):
+        bench = Bench(tmp_path / name)
+        bench.root.mkdir()
+        (bench.root / "scan.sql").write_text("SELECT 1;")
+        phases = '[phases.scan]\nscript = "scan.sql"\ntransactions = 700\nmax_duration = "9s"\n'
+        bench.measure(bench.experiment(more=phases if name == "with" else "", repetitions=1))
+        details.append(check_sweep([MeasuredRun.read(record) for record in bench.sweep().runs()]))
+    assert details[0] == details[1]
+
+
+def test_arms_of_one_setting_must_ask_for_the_same_pages(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    bench.measure(bench.experiment(sweep='arm = ["a", "b"]', repetitions=1))
+    assert found([MeasuredRun.read(record) for record in bench.sweep().runs()])["page_gets_constant"].status == "passed"

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 Status = Literal["passed", "failed", "not_applicable"]
 
 #: The database grows while it is warmed up, and a larger pool may need longer to be warm: 2.5 % was seen at
-#: one warehouse, far less than any step of a sweep that is worth reading.
+#: one warehouse, far less than any step of a sweep that is worth reading. The transactions themselves are the same.
 PAGE_GETS_LIMIT = 0.03
 PROCESS_BYTES_LIMIT = 0.005
 DEVICE_BYTES_LIMIT = 0.02
 DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
 FETCHES_LIMIT = 0.05
+ARRIVALS_LIMIT = 0.005
+#: Random arrivals scatter around their rate by one over the root of their number; this many times that is no fault.
+ARRIVALS_SIGMAS = 4.5
 MEMORY_LIMIT = 0.10
 MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
 
@@ -78,6 +81,11 @@ class MeasuredRun:
     def knob(self, name: str) -> Any:
         """What a knob really was."""
         return self.run["knobs_actual"].get(name)
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether transactions arrived at a rate, instead of one after another."""
+        return bool(self.run.get("load", {}).get("mode") == "open")
 
     @property
     def direct(self) -> bool:
@@ -143,13 +151,13 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     swept = {knob for run in runs for knob in run.run["point"]["swept"]}
     if len({run.run["point"]["index"] for run in runs}) < 2:
         return _not_applicable(name, title, "the sweep has one point")
-    if not swept <= {"pool_size", "pool_size_bytes", "io_mode", "pcache"}:
+    if not swept <= {"pool_size", "pool_size_bytes", "io_mode", "pcache", "arm"}:
         return _not_applicable(name, title, f"{', '.join(sorted(swept))} changes which pages the work asks for")
     gets = [(run, run.figures["page_gets_per_transaction"]) for run in runs]
     told = [(run, figure.value) for run, figure in gets if figure.value is not None]
     if not told:
         return _not_applicable(name, title, gets[0][1].reason or "not sampled")
-    # A block shares its seed, so its points run the same transactions, but for those the warm-up has used up.
+    # A block shares its seed, so its points run the same transactions, on a database that grew in their warm-ups.
     means: dict[int, float] = {}
     for block in {run.run["block"] for run, _ in told}:
         of_block = [value for run, value in told if run.run["block"] == block]
@@ -202,8 +210,10 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
 
 def _little_off(run: MeasuredRun) -> _Off:
     workload = run.run["workload"]
-    if run.run.get("load", {}).get("mode") == "open":
+    if run.open_loop:
         return _Off(run, None, "open loop: as many transactions are inside as arrive, not a fixed number")
+    if workload["name"] != "tpcc":
+        return _Off(run, None, f"{workload['name']} has no terminals that wait for each other")
     terminals = workload.get("terminals") or 10 * workload.get("warehouses", 0)
     if not terminals or not run.window.seconds or "queue" not in run.latency_us:
         return _Off(run, None, "the run has no queue times")
@@ -211,6 +221,55 @@ def _little_off(run: MeasuredRun) -> _Off:
     # Transactions that wait at either edge are counted once whole and once not at all: at most one per terminal.
     allowance = terminals / max(1, run.latency_n)
     return _Off(run, max(0.0, abs(inside / terminals - 1) - allowance))
+
+
+def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
+    """Arrivals = committed + rolled back + dropped; those that nobody has begun have not been counted yet."""
+    name, title = "arrivals_accounted", "Every arrival was served or dropped; without a rate there are none"
+    stray = [run.label for run in runs if not run.open_loop and any(_arrival_counts(run).values())]
+    if stray:
+        return _outcome(name, title, False, f"arrivals were counted in a closed loop ({stray[0]})")
+    if not any(run.open_loop for run in runs):
+        return _not_applicable(name, title, _NO_RATE)
+
+    def off(run: MeasuredRun) -> _Off:
+        if not run.open_loop:
+            return _Off(run, None, _NO_RATE)
+        counts, ended = _arrival_counts(run), run.figures["transactions"]
+        if ended.value is None or counts["arrivals"] is None:
+            return _Off(run, None, ended.reason or "arrivals were not sampled")
+        if (counts["arrivals_late"] or 0) > ended.value:
+            return _Off(run, 1.0, "more late than served")
+        return _ratio_off(run, Figure(ended.value + (counts["arrivals_dropped"] or 0)), Figure(counts["arrivals"]))
+
+    return _worst(name, title, 0.0, map(off, runs))
+
+
+def _achieved_rate(runs: Sequence[MeasuredRun]) -> Check:
+    """The schedule was kept: a slow engine makes arrivals late or dropped, never fewer."""
+    name, title = "arrival_rate", "Transactions arrived at the rate asked for"
+    return _worst(name, title, ARRIVALS_LIMIT, map(_rate_off, runs))
+
+
+def _rate_off(run: MeasuredRun) -> _Off:
+    if not run.open_loop:
+        return _Off(run, None, _NO_RATE)
+    arrivals, load = _arrival_counts(run)["arrivals"], run.run["load"]
+    if not arrivals or not run.window.seconds:
+        return _Off(run, None, "arrivals were not sampled")
+    # A driver that is behind at the end has taken arrivals off a schedule that is only that far.
+    behind_s = (run.window.level("arrival_lag_us").value or 0.0) / 1e6
+    achieved = arrivals / max(1e-9, run.window.seconds - behind_s)
+    scatter = ARRIVALS_SIGMAS / arrivals**0.5 if load["arrivals"] == "poisson" else 1 / arrivals
+    off = achieved / load["rate_per_s"] - 1
+    return _Off(run, max(0.0, abs(off) - scatter), "more" if off > 0 else "less")
+
+
+_NO_RATE = "no rate was asked for"
+
+
+def _arrival_counts(run: MeasuredRun) -> dict[str, float | None]:
+    return {name: run.window.change(name).value for name in ("arrivals", "arrivals_late", "arrivals_dropped")}
 
 
 def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
@@ -290,17 +349,24 @@ def _memory_pair(run: MeasuredRun) -> tuple[float, float] | None:
     return frames * page_size, resident
 
 
+#: Beside the page size, what is swept of these asks for other data.
+_DATA_SETTINGS = ("warehouses", "rows", "load_seed")
+
+
 def _same_data(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "same_data", "Every run started from the same loaded data"
-    keys: dict[Any, set[Any]] = {}
+    keys: dict[tuple[Any, ...], set[Any]] = {}
     for run in runs:
-        keys.setdefault(run.knob("page_size_bytes"), set()).add(run.run["data_key"])
+        scale = tuple(f"{setting} {run.run['workload'].get(setting)}" for setting in _DATA_SETTINGS
+                      if setting in run.run["point"]["swept"])  # fmt: skip
+        keys.setdefault((f"page size {run.knob('page_size_bytes')}", *scale), set()).add(run.run["data_key"])
     if any(None in found for found in keys.values()):
         return _not_applicable(name, title, "a run does not record its data_key")
-    differing = [f"page size {size}" for size, found in keys.items() if len(found) > 1]
-    detail = f"more than one data_key at {', '.join(differing)}" if differing else f"one data_key for {len(runs)} runs"
+    differing = [", ".join(setting) for setting, found in keys.items() if len(found) > 1]
+    detail = f"more than one data_key at {'; '.join(differing)}" if differing else f"one data_key for {len(runs)} runs"
     if not differing and len(keys) > 1:
-        detail = f"one data_key for each of {len(keys)} page sizes"
+        of_what = "page sizes" if all(len(setting) == 1 for setting in keys) else "settings of the data"
+        detail = f"one data_key for each of {len(keys)} {of_what}"
     return _outcome(name, title, not differing, detail)
 
 
@@ -328,6 +394,8 @@ _CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (
     _process_bytes,
     _device_bytes,
     _little,
+    _arrivals,
+    _achieved_rate,
     _latency_counts,
     _fetches,
     _bounces,

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING
 
 from bufferlab.results.derive import FORMULAS
 from bufferlab.results.quantity import Figure
-from bufferlab.results.window import Edge, Reading, Window
+from bufferlab.results.window import MEASURE, Edge, Reading, Window
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+#: The phase of what happens between two windows: a phase's own setup.
+BETWEEN = "between"
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,10 @@ def instants(samples: pl.DataFrame) -> list[Instant]:
 
 
 def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
-    """The named derived figures of every stretch between samples. Stretches too short to divide by are joined."""
+    """The named derived figures of every stretch between samples. Stretches too short to divide by are joined.
+
+    A stretch that ends at a start edge is not of that window: of the warm-up, or of what lies between two windows.
+    """
     points = instants(samples)
     gaps = sorted(b.t_s - a.t_s for a, b in pairwise(points))
     shortest = gaps[len(gaps) // 2] / 2 if gaps else 0.0
@@ -61,10 +68,9 @@ def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
         long_enough = before is not None and instant.t_s - before.t_s > shortest
         if before is not None and long_enough:
             window = Window(before.readings, instant.readings, instant.t_s - before.t_s)
-            # The stretch that ends at the start edge is still warm-up.
-            phase = before.phase if instant.edge == "start" else instant.phase
+            phase = BETWEEN if before.edge == "end" else before.phase if instant.edge == "start" else instant.phase
             rows.append(Second(instant.t_s, phase, {name: FORMULAS[name].evaluate(window) for name in names}))
-        if before is None or long_enough or instant.edge == "start":
+        if before is None or long_enough or instant.edge:
             before = instant
     return rows
 
@@ -72,7 +78,7 @@ def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
 def measured_instants(samples: pl.DataFrame) -> list[Instant]:
     """The samples from the start edge to the end edge; empty when a run has not both."""
     points = instants(samples)
-    edges = {instant.edge: place for place, instant in enumerate(points) if instant.edge}
+    edges = {instant.edge: place for place, instant in enumerate(points) if instant.edge and instant.phase == MEASURE}
     if "start" not in edges or "end" not in edges:
         return []
     return points[edges["start"] : edges["end"] + 1]

@@ -246,7 +246,8 @@ class Script:
         if metric.name in self.counters:
             return [{**one, "count": self.counters[metric.name]}]
         if metric.name == "arrival_lag_us":
-            return [{**one, "value": self.window.queue_us}] if self.window.rate_per_s is not None else []
+            # What it cannot serve it drops at once, so it is never behind its schedule.
+            return [{**one, "value": 0.0}] if self.window.rate_per_s is not None else []
         if metric.probe == "workload" and metric.kind == "counter":
             counts = self._of(metric.name)
             begun = [name for window in self.windows[: self.at + 1] for name in self._subjects(window)]
