@@ -1,4 +1,5 @@
-//! What the SQLite path costs: load rate, transactions with everything in memory, the driver's own share, the recorder.
+//! What the SQLite path costs: load rate, transactions and single selects with everything in memory, the driver's own
+//! share, the recorder.
 //!
 //! `cargo bench -p bufferlab-load` runs the full size and prints medians; `cargo test` runs a small size that checks the
 //! results and prints nothing worth quoting. Every timed piece of work is verified, so that no wrong answer is timed.
@@ -23,6 +24,7 @@ use bufferlab_load::sqlite::pcache;
 use bufferlab_load::sqlite::workloads::SqliteWorkload;
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
+use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, HotRowsPopulation, Layout};
 use bufferlab_workload::tpcc::statements::STATEMENTS;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 
@@ -30,6 +32,9 @@ struct Size {
     warehouses: u32,
     warm_up: u64,
     transactions: u64,
+    /// Rows of sysbench's table, and selects of them.
+    rows: u32,
+    selects: u64,
     records: u64,
     repetitions: usize,
 }
@@ -37,9 +42,25 @@ struct Size {
 fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
     let size = if full {
-        Size { warehouses: 4, warm_up: 5_000, transactions: 20_000, records: 20_000_000, repetitions: 5 }
+        Size {
+            warehouses: 4,
+            warm_up: 5_000,
+            transactions: 20_000,
+            rows: 400_000,
+            selects: 1_000_000,
+            records: 20_000_000,
+            repetitions: 5,
+        }
     } else {
-        Size { warehouses: 1, warm_up: 200, transactions: 500, records: 100_000, repetitions: 1 }
+        Size {
+            warehouses: 1,
+            warm_up: 200,
+            transactions: 500,
+            rows: 5_000,
+            selects: 2_000,
+            records: 100_000,
+            repetitions: 1,
+        }
     };
     // The load initialises SQLite, after which its page cache can no longer be chosen.
     pcache::install().unwrap();
@@ -47,6 +68,9 @@ fn main() {
     let database = directory.path().join("bench.db");
     let loads: Vec<f64> = (0..size.repetitions).map(|_| load_once(&database, &size)).collect();
     let runs: Vec<(f64, f64)> = (0..size.repetitions as u64).map(|seed| run_once(&database, &size, seed)).collect();
+    let table = directory.path().join("hot.db");
+    let hot_loads: Vec<f64> = (0..size.repetitions).map(|_| load_table_once(&table, &size)).collect();
+    let selects: Vec<f64> = (0..size.repetitions as u64).map(|seed| select_us(&table, &size, seed)).collect();
     let recorder: Vec<f64> = (0..size.repetitions).map(|_| record_ns(size.records)).collect();
     if full {
         let (rates, overheads): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
@@ -54,6 +78,8 @@ fn main() {
         report("load", &loads, "rows/s");
         report("transactions in memory", &rates, "transactions/s");
         report("driver without engine", &overheads, "us/transaction");
+        report("load of sysbench's table", &hot_loads, "rows/s");
+        report("selects in memory", &selects, "us/select");
         report("recorder", &recorder, "ns/record");
     }
 }
@@ -65,10 +91,60 @@ fn report(what: &str, values: &[f64], unit: &str) {
     println!("{what:<24} {middle:>12.2} [{low:.2}, {high:.2}] {unit}");
 }
 
-fn load_once(database: &Path, size: &Size) -> f64 {
+fn remove(database: &Path) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(PathBuf::from(format!("{}{suffix}", database.display())));
     }
+}
+
+fn load_table_once(database: &Path, size: &Size) -> f64 {
+    remove(database);
+    let data = Tables::HotRows(HotRowsPopulation::new(size.rows, 1).unwrap()).into();
+    let job = Load { database: database.to_owned(), page_size: PageSize::new(4096).unwrap(), data, generators: 1 };
+    let loaded = load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(loaded.rows, u64::from(size.rows));
+    loaded.rows as f64 / loaded.seconds
+}
+
+/// Microseconds for one select of a random row of a table that is wholly in the pool.
+fn select_us(database: &Path, size: &Size, run_seed: u64) -> f64 {
+    let config = HotRowsConfig {
+        rows: size.rows,
+        run_seed,
+        hot_rows: size.rows,
+        layout: Layout::Scattered,
+        zipf: 0.0,
+        update_percent: 0,
+    };
+    let engine = Engine::open(database, &knobs()).unwrap();
+    let workload = HotRowsDriver::new(&config).unwrap();
+    // SAFETY: the client is dropped with the driver, before the engine is closed.
+    let client = unsafe { SqliteClient::new(&engine, &workload.statements().unwrap()).unwrap() };
+    let mut driver = Driver::new(client, workload);
+    while driver.prefill_step().unwrap() {}
+    let begun = Instant::now();
+    (0..size.selects).for_each(|_| driver.step().unwrap());
+    let elapsed_us = begun.elapsed().as_secs_f64() * 1e6;
+    assert_eq!(driver.into_client().rows_returned(), u64::from(size.rows) + size.selects, "each found its row");
+    engine.close().unwrap();
+    elapsed_us / size.selects as f64
+}
+
+/// Everything in the pool, and no waiting for the disk.
+fn knobs() -> SqliteKnobs {
+    SqliteKnobs {
+        page_size: PageSize::new(4096).unwrap(),
+        pool_frames: 400_000,
+        io_mode: IoChoice::Buffered,
+        pcache: Pcache::Ours,
+        synchronous: Synchronous::Off,
+        wal_autocheckpoint_bytes: 4 << 20,
+        locking_mode: LockingMode::Normal,
+    }
+}
+
+fn load_once(database: &Path, size: &Size) -> f64 {
+    remove(database);
     let job = Load {
         database: database.to_owned(),
         page_size: PageSize::new(4096).unwrap(),
@@ -84,18 +160,8 @@ fn load_once(database: &Path, size: &Size) -> f64 {
 
 /// Transactions per second with the whole database in the pool, and microseconds per transaction without the engine.
 fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
-    let page_size = PageSize::new(4096).unwrap();
-    let knobs = SqliteKnobs {
-        page_size,
-        pool_frames: 400_000,
-        io_mode: IoChoice::Buffered,
-        pcache: Pcache::Ours,
-        synchronous: Synchronous::Off,
-        wal_autocheckpoint_bytes: 4 << 20,
-        locking_mode: LockingMode::Normal,
-    };
     let config = TpccConfig::new(size.warehouses, 1, seed).unwrap();
-    let engine = Engine::open(database, &knobs).unwrap();
+    let engine = Engine::open(database, &knobs()).unwrap();
     let workload = TpccDriver::new(config, 0, 1).unwrap();
     for (_, sql) in dialect::sections(workload.prefill_sql()) {
         assert!(engine.execute_script_unless(&AtomicBool::new(false), &sql).unwrap());
