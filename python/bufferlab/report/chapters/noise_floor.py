@@ -20,6 +20,8 @@ REPETITIONS = (3, 5, 10)
 OLD_DAYS = 30
 _ARM = "arm"
 _IDENTICAL = "identical"
+#: The share that the noise within a block has of that across blocks where the host decides it.
+_HOST_PART = 0.25
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,12 @@ class _Line:
 
     @property
     def worse(self) -> bool:
-        return bool(self.here and self.floor.within and clearly_more(self.here, self.floor.within))
+        """Whether the host was clearly noisier than its floor. Asked only of figures in which the host has a part:
+        counts answer to the settings and the transactions, and scatter in a sweep however quiet the host is."""
+        within, across = self.floor.within, self.floor.across
+        if self.here is None or within is None or across is None or within.value < _HOST_PART * across.value:
+            return False
+        return clearly_more(self.here, within)
 
 
 def noise_floor(analysis: Analysis) -> Section | None:
@@ -144,14 +151,22 @@ def _scatter_text(found: Scatter | None) -> str:
         return words.NOTHING
     if found.ci_low is None or found.ci_high is None:
         return f"{_IDENTICAL} (n = {found.n})"
-    value, low, high = (f"{100 * one:.2g}" for one in (found.value, found.ci_low, found.ci_high))
+    value, low, high = (_percent(one) for one in (found.value, found.ci_low, found.ci_high))
     return f"{value} % ({low}–{high}; n = {found.n})"
 
 
 def _found(known: Scatter | None, repetitions: int, paired: bool) -> str:
     if known is None or known.value == 0:
         return words.NOTHING
-    return f"{100 * (detectable(known.value, repetitions, paired=paired) - 1):.2g} %"
+    return f"{_percent(detectable(known.value, repetitions, paired=paired) - 1)} %"
+
+
+def _percent(ratio: float) -> str:
+    """Two digits; what is below a hundredth of a per cent is as good as nothing."""
+    percent = 100 * ratio
+    if percent < 0.01:
+        return "<0.01"
+    return f"{percent:,.0f}" if percent >= 100 else f"{percent:.2g}"
 
 
 def _read(stored: Mapping[str, Any] | None) -> Scatter | None:
