@@ -70,7 +70,9 @@ def command(
 
         report = as_report(compared)
         if html:
-            _write(html, "--html", render_html(report, " and ".join(str(path) for path in (a, b) if path)))
+            _write(
+                html, "--html", render_html(report, " and ".join(map(str, filter(None, (a, b)))), "bufferlab compare")
+            )
         if md:
             _write(md, "--md", render_markdown(report))
     if as_json:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
 
-def render_html(report: Report, folder_name: str = "") -> str:
-    """The page as text. `folder_name` tells the reader where the samples are."""
+def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report") -> str:
+    """The page as text. `folder_name` tells the reader where the samples are, `made_by` what makes it again."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -42,6 +42,7 @@ def render_html(report: Report, folder_name: str = "") -> str:
     return template.render(
         report=report,
         folder_name=folder_name,
+        made_by=made_by,
         svg=svg,
         check_counts=counts,
         is_figure=lambda block: isinstance(block, Figure),
