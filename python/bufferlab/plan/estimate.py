@@ -14,6 +14,7 @@ from bufferlab.plan.facts import workload_of
 from bufferlab.plan.grid import Point, needed_data
 from bufferlab.plan.make import Plan
 from bufferlab.spec import Experiment
+from bufferlab.units import MIB
 
 _START_SECONDS = 0.5
 """A worker process: interpreter, imports, opening the database."""
@@ -21,6 +22,8 @@ _PHASE_COST = 3.0
 """Transactions of the workload that one of a phase is taken to cost: phases scan and insert many rows."""
 _PHASE_SETUP_SECONDS = 0.3
 """What a phase makes for itself before its edges."""
+_PHASE_BYTES = 64 * MIB
+"""Room for that and for what it inserts: a script does not say."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
         warm_up_seconds += repetitions * warming
         measure_seconds += repetitions * measuring
         checked_bytes += repetitions * (size + grown_bytes)
-        largest_bytes = max(largest_bytes, size + grown_bytes)
+        largest_bytes = max(largest_bytes, size + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)
     # Which of them are loaded already is not told; all but a swept scale are of one size.
