@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from bufferlab.report import words
+from bufferlab.report import findings, words
 from bufferlab.report.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns, is_size
 from bufferlab.report.model import Banner
 from bufferlab.results.integrity import MeasuredRun
@@ -27,9 +27,12 @@ _KNOB_WORDS = {
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
-    """What the sweep found about its headline metric, in one sentence (one per group of points)."""
+    """What the sweep found, in sentences: about its headline metric, or what its axis asks for instead."""
+    if metric is None and (told_instead := findings.instead(analysis)):
+        return told_instead
     metric = metric or analysis.headline
     told = [sentence for group in analysis.groups if (sentence := _of_group(analysis, group, metric))]
+    told += findings.of_pages(analysis) if told else []
     if told:
         return " ".join(told)
     reasons = [point.reason for point in analysis.points if point.reason]
@@ -86,7 +89,8 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
     found = analysis.verdicts(metric, group)
     if found is None:
         return where + _single(analysis, with_figures[0], metric)
-    return where + _sentence(analysis, with_figures, metric, found)
+    told = [where + _sentence(analysis, with_figures, metric, found), *findings.of_group(analysis, group, metric)]
+    return " ".join(told)
 
 
 def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:

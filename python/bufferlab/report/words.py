@@ -113,6 +113,28 @@ def percent_range(low: float, high: float) -> str:
     return f"{low:.{decimals}f}–{high:.{decimals}f} %"
 
 
+def count(estimate: Estimate) -> str:
+    """A whole number of things with its interval: "17,243 (17,233–17,252)"."""
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return f"{estimate.value:,.0f}"
+    return f"{estimate.value:,.0f} ({math.floor(estimate.ci_low):,}–{math.ceil(estimate.ci_high):,})"
+
+
+def outward_range(low: float, high: float) -> str:
+    """Two positive bounds with as many digits as tell them apart, rounded outward.
+
+    >>> outward_range(0.0412, 0.0587), outward_range(0.05, 0.05)
+    ('0.041–0.059', '0.0500–0.0500')
+    """
+    width = high - low if high > low else high / 100 or 1.0
+    decimals = min(6, max(0, 1 - math.floor(math.log10(width))))
+    # A bound above zero stays above zero.
+    while low > 0 and decimals < 9 and _outward(low, high, decimals)[0] <= 0:
+        decimals += 1
+    low, high = _outward(low, high, decimals)
+    return f"{low:,.{decimals}f}–{high:,.{decimals}f}"
+
+
 def unit_of(metric: str) -> str:
     """The unit of a metric as the registry declares it."""
     return metrics.get(metric).unit

@@ -79,6 +79,29 @@ def knee(analysis: Analysis) -> Section | None:
     return Section("knee", "The knee", _intro(lines, fitted), (*blocks, *([ratios] if ratios.rows else [])))
 
 
+@dataclass(frozen=True)
+class FoundKnee:
+    """One group's knee in rows: as the model predicts it, as measured, and the one as a multiple of the other."""
+
+    group: Group
+    predicted: int
+    fitted: Estimate
+    ratio: Estimate
+
+
+def found_knees(analysis: Analysis) -> list[FoundKnee]:
+    """Every group whose knee was both predicted and found in the measurements."""
+    if analysis.axis != "hot_rows":
+        return []
+    lines = [line for place, group in enumerate(analysis.groups) if (line := _line(place, group)) is not None]
+    fitted = _fitted_knees(lines)
+    return [
+        FoundKnee(line.group, line.knee, fitted.mean(line.place), ratio)
+        for line in lines
+        if fitted is not None and line.knee and (ratio := _against_prediction(line, fitted)) is not None
+    ]
+
+
 def _line(place: int, group: Group) -> _Line | None:
     points = tuple(point for point in group.points if point.values(_MISSES))
     if len(points) < 2:

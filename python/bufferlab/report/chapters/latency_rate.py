@@ -51,6 +51,33 @@ def latency_rate(analysis: Analysis) -> Section | None:
     return Section("response", "Response time", _intro(analysis, found), tuple(blocks))
 
 
+@dataclass(frozen=True)
+class Saturation:
+    """One group's offered rates: the highest that was served before the first that was not, and that one."""
+
+    group: Group
+    served_per_s: float | None
+    """None when not even the lowest rate was served."""
+    first_not_served_per_s: float | None
+    """None when every rate was served."""
+    completed_per_s: float | None
+    """What was completed of the first rate that was not served."""
+
+
+def saturation(analysis: Analysis) -> list[Saturation]:
+    """Up to which rate the database keeps up, for every group of open-loop points along the rate."""
+    found = []
+    for group in analysis.groups if analysis.axis == "rate" else ():
+        told = [response for point in group.points if (response := _response(point)) is not None]
+        told.sort(key=lambda one: one.rate_per_s)
+        behind = next((one for one in told if not one.keeps_up), None)
+        served = [one.rate_per_s for one in told if behind is None or one.rate_per_s < behind.rate_per_s]
+        if told:
+            first, completed = (behind.rate_per_s, behind.completed_per_s) if behind else (None, None)
+            found.append(Saturation(group, max(served, default=None), first, completed))
+    return found
+
+
 def _response(point: PointRuns) -> _Response | None:
     records = {record.run_id: record for record in point.records}
     runs = [run for run in point.ok if run.run.get("load", {}).get("mode") == "open"]

@@ -1,0 +1,159 @@
+"""Sentences that answer an experiment beside its headline: knees, saturation, the best set, what a MiB brings.
+
+Each is said only where its interval allows it, and says so where it does not. Numbers come from the chapters and
+`stats`; words from `words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Literal
+
+from bufferlab.engines import registry as engines
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, Group, PointRuns, is_size
+from bufferlab.report.chapters.knee import FoundKnee, found_knees
+from bufferlab.report.chapters.latency_rate import Saturation, saturation
+from bufferlab.results import metrics
+from bufferlab.results.metrics import qualified
+from bufferlab.stats.best import BestSet, equivalence_set
+from bufferlab.stats.knee import Knee, knee_of_curve
+from bufferlab.units import format_bytes
+
+#: A phase is told by the first of these that its runs have: rates of scans and inserts wait for long windows.
+_TOLD_OF_A_PHASE = (
+    "read_bytes_per_row",
+    "reads_per_row",
+    "write_bytes_per_transaction",
+    "wal_write_bytes_per_transaction",
+)
+
+#: From here on "times as many" is read more easily than per cent more.
+_MANY_TIMES = 3.0
+
+
+def instead(analysis: Analysis) -> str:
+    """What answers in place of the headline's change: knees of hot rows, the rate up to which arrivals are served."""
+    found = [_knee(one) for one in found_knees(analysis)] or [_saturation(one) for one in saturation(analysis)]
+    return " ".join(found)
+
+
+def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
+    """What follows the sentence on one group's headline: the best set, and the benefit of a further MiB."""
+    fit = analysis.fit(metric)
+    points = [point for point in group.points if fit and point.index in fit.points]
+    if fit is None or len(points) < 2 or analysis.claim_blocked(metric) or not _is_engines(analysis):
+        return
+    if metrics.get(metric).better in ("lower", "higher") and len(points) > 2:
+        better: Literal["less", "more"] = "less" if metrics.get(metric).better == "lower" else "more"
+        best = equivalence_set(fit, better, [point.index for point in points])
+        if len(best.members) > 1 and best.others and not best.note:
+            yield _best(analysis, points, best, metric, "less" if better == "less" else "more")
+    sizes: dict[Hashable, int] = {
+        point.index: size for point in points if (size := analysis.axis_bytes(point)) is not None
+    }
+    is_pool = is_size(analysis.axis or "") and analysis.axis != "page_size"
+    if is_pool and len(points) > 2 and len(set(sizes.values())) == len(points):
+        said = _marginal(knee_of_curve(fit, sizes), metric)
+        if said:
+            yield said
+
+
+def of_pages(analysis: Analysis) -> Iterator[str]:
+    """For sweeps of the page size: bytes beside pages, and what each phase pays, from the smallest to the largest."""
+    for group in analysis.groups if analysis.axis == "page_size" else ():
+        told = [said for name in _told_of_pages(analysis, group) if (said := _span(analysis, group, name))]
+        points = [point for point in group.points if point.ok]
+        if told:
+            where = f"With {group.label}, from" if group.label else "From"
+            ends = f"{analysis.short_label(points[0])} to {analysis.short_label(points[-1])} pages"
+            yield f"{where} {ends}: {'; '.join(told)}."
+
+
+def _told_of_pages(analysis: Analysis, group: Group) -> Iterator[str]:
+    yield analysis.per_work("read_bytes")
+    for phase in analysis.phases:
+        yield from [name for told in _TOLD_OF_A_PHASE if _moves(group, name := qualified(phase, told))][:1]
+
+
+def _span(analysis: Analysis, group: Group, metric: str) -> str | None:
+    found = analysis.verdicts(metric, group)
+    if found is None or analysis.claim_blocked(metric):
+        return None
+    phase, _ = metrics.phase_of(metric)
+    title = words.title_of(metric)
+    title = f"in {phase.replace('_', ' ')} {title[0].lower()}{title[1:]}" if phase else f"{title[0].lower()}{title[1:]}"
+    span = found.span
+    if span.direction == "rises" and span.contrast == "ratio" and (span.estimate.ci_low or 0) >= _MANY_TIMES:
+        times = words.outward_range(span.estimate.ci_low or 0, span.estimate.ci_high or 0)
+        return f"{title} rise to {times} times as many"
+    return f"{title} {words.verdict(span, words.unit_of(metric)).replace('rises', 'rise').replace('falls', 'fall')}"
+
+
+def _moves(group: Group, metric: str) -> bool:
+    return any(value for point in group.points for _, _, value in point.values(metric))
+
+
+def _is_engines(analysis: Analysis) -> bool:
+    """Only what the engine may choose has a best setting: how much work there is, is not for it to choose."""
+    name = next((run.run["engine"] for run in analysis.runs), None)
+    return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
+
+
+def _knee(found: FoundKnee) -> str:
+    where = f"With {found.group.label}: the" if found.group.label else "The"
+    fitted, ratio = words.count(found.fitted), words.interval(found.ratio)
+    basis = (
+        f"95 % intervals, n = {found.fitted.n}" if found.fitted.has_interval else f"no interval, n = {found.fitted.n}"
+    )
+    said = (
+        f"{where} knee was found at {fitted} hot rows, predicted at {found.predicted:,}: measured / predicted {ratio}"
+    )
+    low, high = found.ratio.ci_low, found.ratio.ci_high
+    if low is None or high is None:
+        return f"{said} ({basis})."
+    agrees = ", which cannot be told from one" if low <= 1 <= high else ""
+    return f"{said}{agrees} ({basis})."
+
+
+def _saturation(found: Saturation) -> str:
+    where = f"With {found.group.label}: the" if found.group.label else "The"
+    if found.first_not_served_per_s is None:
+        return f"{where} database kept up with every rate offered, up to {found.served_per_s:,g} transactions a second."
+    beyond = f"of {found.first_not_served_per_s:,g} it completed {found.completed_per_s or 0:,.0f}"
+    if found.served_per_s is None:
+        return f"{where} database kept up with no rate offered; {beyond} a second."
+    return f"{where} highest rate served was {found.served_per_s:,g} transactions a second; {beyond}."
+
+
+def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric: str, less: str) -> str:
+    """Several points that may be the best; "the rest" only where each pair is resolved."""
+    members = [analysis.short_label(point) for point in points if point.index in best.members]
+    together = "both" if len(members) == 2 else "all"
+    verb = {"less": "have less", "more": "have more"}[less]
+    said = f"{words.listing(members)} cannot be told apart as the best"
+    if best.beat_all_others:
+        return f"{said}; {together} {verb} than the rest."
+    return f"{said}; each of the rest is beaten by at least one of them."
+
+
+def _marginal(found: Knee, metric: str) -> str | None:
+    """What the last step that brought something saved per MiB, and what the next one may bring at most."""
+    unit = words.unit_of(metric)
+    noun, _, per = unit.partition("/")
+    what = f"{noun} per {per}" if per else noun
+    if any(not step.benefit.has_interval for step in found.steps):
+        return None
+    if found.size_bytes is None:
+        return f"No step was shown to save {what}."
+    last = next(step for step in found.steps if step.to_bytes == found.size_bytes)
+    low, high = last.benefit.ci_low, last.benefit.ci_high
+    if low is None or high is None:
+        return None
+    route = f"from {format_bytes(last.from_bytes)} to {format_bytes(last.to_bytes)}"
+    said = f"Each further MiB {route} saved {words.outward_range(low, high)} {what}"
+    if found.beyond is None:
+        return f"{said}."
+    most = found.beyond.benefit.ci_high
+    beyond = f"; beyond {format_bytes(found.size_bytes)} nothing more was resolved"
+    return f"{said}{beyond}{f', at most {words.number(max(0.0, most))} per MiB' if most is not None else ''}."
