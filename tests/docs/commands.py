@@ -10,6 +10,7 @@ RUN: dict[str, int] = {
     "./bufferlab doctor": 0,
     "./bufferlab list experiments": 0,
     "./bufferlab run buffer-size --dry-run": 0,
+    "./bufferlab run script --dry-run": 0,
 }
 """Run as written, from the root of the repository, and end with this exit code."""
 
@@ -21,6 +22,8 @@ EXCUSED: dict[str, str] = {
     "--repetitions 2 --transactions 30000": "takes a quarter of an hour and 4 GB of disk",
     "./bufferlab run buffer-size": "takes five minutes; its --quick form is run by tests/cli",
     "./bufferlab run buffer-size --quick": "run by tests/cli, with a folder of its own for the results",
+    "./bufferlab run my.sql": "there is no such file; tests/real/test_scripts.py runs scripts",
+    "./bufferlab run my.sql --set data=tpcc --sweep pool_size=10%,40%": "as the one above",
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
     "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "as the one above",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
