@@ -109,6 +109,22 @@ def test_every_error_of_a_file_is_told_at_once_with_its_line(bench: Bench) -> No
     snapshot("error-many", re.sub(r"(where: ).*?(wrong\.toml)", r"\1\2", ended.err))
 
 
+def test_an_error_in_a_script_is_told_with_its_own_line(bench: Bench) -> None:
+    bench.root.mkdir()
+    (bench.root / "wrong.sql").write_text("-- transaction: read\n\\set id randm(1, 10)\nSELECT :id;\n")
+    ended = bench.bufferlab("run", bench.root / "wrong.sql")
+    assert ended.code == 2
+    snapshot("error-in-script", ended.err)
+
+
+@pytest.mark.parametrize("name", ["hot-rows", "page-size", "open-loop", "script"])
+def test_a_dry_run_shows_points_order_time_and_space(bench: Bench, name: str) -> None:
+    ended = bench.bufferlab("run", name, "--smoke", "--dry-run")
+    assert ended.code == 0
+    snapshot(f"plan-{name}", ended.out)
+    assert not bench.root.exists(), "a dry run touches nothing"
+
+
 def test_an_error_is_also_an_object_with_json(bench: Bench) -> None:
     ended = bench.bufferlab("run", "bufer-size", "--json")
     assert ended.code == 2
