@@ -1,0 +1,163 @@
+//! Measures what bufferlab itself costs per transaction in an open loop and per statement of a script, against a client
+//! that answers at once, and how exactly arrivals begin: `cargo run --release -p bufferlab-load --example loop_overhead`.
+//!
+//! To be run alone on the machine; nothing here touches a database.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::time::Instant;
+
+use bufferlab_load::arrivals::{Arrivals, OpenLoop, Spacing};
+use bufferlab_load::driver::Driver;
+use bufferlab_load::pacing::wake_on_time;
+use bufferlab_workload::client::{Batch, Client, ClientError, Outcome, Planned, StatementId, Value, Workload};
+use bufferlab_workload::script::{Script, ScriptWorkload};
+
+const TRANSACTIONS: u32 = 2_000_000;
+const PACED: u32 = 5_000;
+const REPETITIONS: usize = 5;
+
+/// Looks at every parameter, as binding them would, and answers nothing.
+#[derive(Default)]
+struct Answered(u64);
+
+impl Client for Answered {
+    fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError> {
+        for call in 0..batch.len() {
+            for index in 0..batch.param_count(call) {
+                black_box(batch.param(call, index));
+            }
+            batch.begin_rows(call);
+        }
+        self.0 += 1;
+        Ok(())
+    }
+
+    fn rows_returned(&self) -> u64 {
+        self.0
+    }
+}
+
+/// One statement with a parameter that is already known: what replaying costs.
+#[derive(Default)]
+struct Replayed {
+    batch: Batch,
+}
+
+impl Workload for Replayed {
+    fn transaction_types(&self) -> Vec<String> {
+        vec!["replayed".to_owned()]
+    }
+
+    fn terminals(&self) -> usize {
+        1
+    }
+
+    fn plan(&mut self) -> Planned {
+        Planned { transaction_type: 0, terminal: 0 }
+    }
+
+    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+        self.batch.clear();
+        self.batch.call(StatementId(0), &[Value::Int(7)]);
+        client.execute(&mut self.batch)?;
+        Ok(Outcome::Committed)
+    }
+}
+
+fn schedule(rate_per_s: f64, spacing: Spacing) -> Result<Arrivals, Box<dyn Error>> {
+    let asked = OpenLoop { rate_per_s, spacing, patience_ns: u64::MAX, seed: 1 };
+    Arrivals::new(&asked).ok_or_else(|| "the rate is out of range".into())
+}
+
+/// The fastest of some repetitions, in nanoseconds per transaction: what disturbs only adds.
+fn fastest_ns<W: Workload>(
+    mut make: impl FnMut() -> Result<Driver<Answered, W>, Box<dyn Error>>,
+) -> Result<f64, Box<dyn Error>> {
+    let mut fastest = f64::INFINITY;
+    for _ in 0..REPETITIONS {
+        let mut driver = make()?;
+        driver.start_arrivals();
+        let begun = Instant::now();
+        for _ in 0..TRANSACTIONS {
+            // At the highest rate every arrival is due, so nothing waits here.
+            while driver.due_in().is_some() {
+                driver.wait();
+            }
+            driver.step()?;
+        }
+        fastest = fastest.min(begun.elapsed().as_nanos() as f64 / f64::from(TRANSACTIONS));
+    }
+    Ok(fastest)
+}
+
+fn script_ns(lines: &str) -> Result<f64, Box<dyn Error>> {
+    let script = Script::parse("overhead.sql", lines, &[])?;
+    fastest_ns(|| Ok(Driver::new(Answered::default(), ScriptWorkload::new(script.clone(), 1)?)))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let closed = fastest_ns(|| Ok(Driver::new(Answered::default(), Replayed::default())))?;
+    println!("closed loop, one replayed statement: {closed:.0} ns per transaction");
+    for spacing in [Spacing::Constant, Spacing::Poisson] {
+        // Ten million a second cannot be kept up with: the schedule and the tallies are all that is added.
+        let open =
+            fastest_ns(
+                || Ok(Driver::new(Answered::default(), Replayed::default()).open_loop(schedule(1e7, spacing)?)),
+            )?;
+        println!("open loop ({}): {:+.0} ns per transaction", spacing.name(), open - closed);
+    }
+    let fixed = script_ns("SELECT :transaction_number;")?;
+    println!("script, one statement without \\set: {:+.0} ns per transaction against the replayed one", fixed - closed);
+    let statements = script_ns(&"SELECT :transaction_number;".repeat(11))?;
+    println!("script, every further statement, the client's own cost included: {:.0} ns", (statements - fixed) / 10.0);
+    for (name, expression) in [
+        ("random", "random(1, 400000)"),
+        ("random_zipfian", "random_zipfian(1, 400000, 0.9)"),
+        ("random_gaussian", "random_gaussian(1, 400000, 3)"),
+        ("random_exponential", "random_exponential(1, 400000, 3)"),
+        ("a sum of ten numbers", "1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10"),
+    ] {
+        let with_set = script_ns(&format!("\\set x {expression}\nSELECT :x;"))?;
+        println!("script, \\set with {name}: {:+.0} ns", with_set - fixed);
+    }
+    paced()
+}
+
+/// How late arrivals begin when there is time enough: the sleep, the wake-up and the spinning.
+fn paced() -> Result<(), Box<dyn Error>> {
+    wake_on_time();
+    let mut driver =
+        Driver::new(Answered::default(), Replayed::default()).open_loop(schedule(1000.0, Spacing::Constant)?);
+    driver.start_arrivals();
+    for _ in 0..PACED {
+        while driver.due_in().is_some() {
+            driver.wait();
+        }
+        driver.step()?;
+    }
+    driver.sample(&mut Vec::new());
+    for (_, tally) in driver.tallies() {
+        let us = |share| tally.queue.quantile_ns(share).unwrap_or(0) as f64 / 1000.0;
+        println!(
+            "at 1000/s arrivals begin late by {:.1} us (median), {:.1} us (99 %), {:.1} us (most); {} of {PACED} count as late",
+            us(0.5),
+            us(0.99),
+            us(1.0),
+            tally.late
+        );
+    }
+    Ok(())
+}
