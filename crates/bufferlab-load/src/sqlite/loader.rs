@@ -16,6 +16,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 
 use super::data::{Data, Tables};
+use super::interrupt::Interruptible;
 use super::script::run_setup;
 use super::statement::{SqliteError, Statement};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
@@ -110,8 +111,18 @@ fn load_tables(
         write_blocks(connection, population, &blocks, cancelled, on_progress)
     })
     .map_err(|error| error.into_failure(&load.database))?;
-    connection.execute_batch(&indexes_sql).map_err(|error| at(load, "building indexes", &error))?;
+    build_indexes(load, connection, &indexes_sql, cancelled)?;
     Ok(population.tables().iter().map(|table| table.name.to_owned()).zip(rows_of).collect())
+}
+
+/// Builds the indexes; sorting a large table's keys takes as long as loading its rows, so this can be stopped too.
+fn build_indexes(load: &Load, connection: &Connection, sql: &str, cancelled: &AtomicBool) -> Result<(), Failure> {
+    // SAFETY: the connection is open, and the guard ends with this function.
+    let _guard = unsafe { Interruptible::begin(connection.handle(), cancelled) };
+    connection.execute_batch(sql).map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::OperationInterrupted) => WriteError::Cancelled.into_failure(&load.database),
+        _ => at(load, "building indexes", &error),
+    })
 }
 
 /// Executes a script's setup section, with a journal: its statements may fail halfway or roll back, as in any database.
@@ -268,4 +279,38 @@ fn insert_statements(connection: &Connection, tables: &[LoadedTable]) -> Result<
     // SAFETY: the statements are dropped in write_blocks(), before the connection is closed in load().
     let prepare = |table| unsafe { Statement::prepare(connection.handle(), &sql_of(table)) };
     tables.iter().map(prepare).collect::<Result<_, _>>().map_err(WriteError::Sqlite)
+}
+
+#[cfg(test)]
+mod tests {
+    use bufferlab_workload::hot_rows::HotRowsPopulation;
+
+    use super::*;
+
+    fn stopped_at(stop: impl Fn(LoadProgress) -> bool) -> (Failure, u64) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let population = HotRowsPopulation::new(60_000, 1).expect("the scale is valid");
+        let page_size = PageSize::new(4096).expect("4096 is a page size");
+        let data = Tables::HotRows(population).into();
+        let job = Load { database: directory.path().join("stopped.db"), page_size, data, generators: 2 };
+        let (cancelled, mut last) = (AtomicBool::new(false), 0);
+        let mut on_progress = |progress: LoadProgress| {
+            last = progress.rows;
+            cancelled.store(stop(progress), Ordering::Relaxed);
+        };
+        let failure = load(&job, &cancelled, &mut on_progress).expect_err("it was stopped");
+        (failure, last)
+    }
+
+    #[test]
+    fn a_load_is_stopped_between_two_partitions() {
+        let (failure, rows) = stopped_at(|progress| progress.rows >= 20_000);
+        assert_eq!((failure.kind, rows), (FailureKind::Interrupted, 20_000));
+    }
+
+    #[test]
+    fn a_load_is_stopped_while_it_builds_indexes() {
+        let (failure, rows) = stopped_at(|progress| progress.rows == progress.total);
+        assert_eq!((failure.kind, rows), (FailureKind::Interrupted, 60_000));
+    }
 }
