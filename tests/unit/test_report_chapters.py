@@ -319,3 +319,15 @@ def test_points_of_an_a_a_sweep_keep_their_letters(tmp_path: Path) -> None:
     assert analysis.axis == "arm"
     assert [analysis.name_of(point) for point in analysis.points] == ["a", "b"]
     assert not [section for section in build_report(bench.sweep()).sections if section.id == "best"]
+
+
+def test_an_interval_far_longer_than_its_runs_leaves_the_picture_and_the_caption_says_so(tmp_path: Path) -> None:
+    """Two runs that differ by half: the interval of their mean is many times as high as they are."""
+    found = build_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, block_noise=0.5, noise=0.0)))
+    assert found.headline is not None
+    plot = points(found.headline)
+    highest = max(value for dot in plot.series[0].dots for value in dot.runs)
+    assert max(dot.ci_high or 0 for dot in plot.series[0].dots) > 5 * highest
+    assert "Intervals that leave the picture are longer than it." in found.headline.caption
+    tick = max(float(text.replace(",", "")) for text in re.findall(r">([\d,.]+)</text>", draw(found.headline)))
+    assert tick < 4 * highest

@@ -191,7 +191,8 @@ class Analysis:
         """Why nothing may be claimed about this metric, whatever its interval; None when claims are allowed."""
         window_s = self._shortest_s(metric)
         if needs_long_window(metric) and window_s is not None and window_s < LONG_WINDOW_SECONDS:
-            return f"window {window_s:.{0 if window_s >= 1 else 1}f} s, needs {LONG_WINDOW_SECONDS:.0f} s"
+            shown = f"{window_s:.0f}" if window_s >= 1 else f"{window_s:.1g}"
+            return f"window {shown} s, needs {LONG_WINDOW_SECONDS:.0f} s"
         return None
 
     def _comparisons(self, present: set[Hashable]) -> list[tuple[Hashable, Hashable]]:

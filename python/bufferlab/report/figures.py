@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.report import words
-from bufferlab.report.model import Dot, Figure, PointsPlot, Series, TimePlot
+from bufferlab.report.model import INTERVAL_REACH, Dot, Figure, PointsPlot, Series, TimePlot
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _canvas(width_in: float, height_in: float) -> Canvas:
 
 
 def _draw_points(plot: PointsPlot) -> Canvas:
-    figure = _canvas(8.4, 5.4 if plot.marks or len(plot.series) > 4 else 4.5)
+    figure = _canvas(8.4, 5.4 if plot.marks or len(plot.series) > 4 else 4.7 if len(plot.series) > 2 else 4.5)
     axes = figure.subplots()
     if plot.x_is_log:
         axes.set_xscale("log", base=2)
@@ -129,7 +129,7 @@ def _draw_points(plot: PointsPlot) -> Canvas:
     axes.set_ylabel(plot.y_label)
     axes.grid(visible=False, axis="x")
     style: Any = {"fontsize": _FONT_SIZE - 1.5, "labelspacing": 0.3}
-    if plot.marks or len(plot.series) > 4:
+    if plot.marks or len(plot.series) > 2:
         # Above the axes, where no line goes through it.
         figure.legend(loc="outside upper left", ncols=2 if any(len(s.label) > 16 for s in plot.series) else 4, **style)
     elif len(plot.series) > 1 or plot.curves:
@@ -245,11 +245,14 @@ def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
         return
     if not plot.y_is_log:
         dots = [dot for series in plot.series for dot in series.dots]
-        top = max(bound for dot in dots for bound in (dot.mean, dot.ci_high or 0.0, *dot.runs))
+        reach = INTERVAL_REACH * max(value for dot in dots for value in (dot.mean, *dot.runs))
+        top = max(bound for dot in dots for bound in (dot.mean, min(dot.ci_high or 0.0, reach), *dot.runs))
         axes.set_ylim(0, top * 1.15 or 1.0)
         return
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
     low, high = axes.get_ylim()
+    values = [value for series in plot.series for dot in series.dots for value in (dot.mean, *dot.runs)]
+    low, high = max(low, min(values) / INTERVAL_REACH**2), min(high, max(values) * INTERVAL_REACH**2)
     axes.set_ylim(low / 1.1, high * 1.3)
 
 

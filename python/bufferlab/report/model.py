@@ -7,6 +7,10 @@ from typing import Literal
 
 from bufferlab.results.integrity import Check
 
+#: An interval may reach this many times as high as the runs before the axis leaves its end out (squared on a log axis):
+#: two runs that differ can have an interval in which the runs themselves could not be seen.
+INTERVAL_REACH = 2.5
+
 
 @dataclass(frozen=True)
 class Column:
@@ -93,6 +97,16 @@ class PointsPlot:
     x_in_bytes: bool = False
     curves: tuple[Curve, ...] = ()
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def cuts_intervals(self) -> bool:
+        """Whether some interval is too long to be drawn whole."""
+        dots = [dot for one in self.series for dot in one.dots]
+        values = [value for dot in dots for value in (dot.mean, *dot.runs)]
+        power = 2 if self.y_is_log else 1
+        high, low = max(values) * INTERVAL_REACH**power, min(values) / INTERVAL_REACH**2
+        lows = [dot.ci_low for dot in dots if dot.ci_low is not None and self.y_is_log]
+        return any((dot.ci_high or 0.0) > high for dot in dots) or any(bound < low for bound in lows)
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,8 @@ def _caption(analysis: Analysis, metric: str, plot: PointsPlot) -> str:
     assert fit is not None
     runs = f"Open dots: the {words.plural(fit.n, 'run')}. "
     bars = "Filled: mean with its 95 % interval. " if len(fit.blocks) > 1 else "Filled: mean; one run has no interval. "
+    if plot.cuts_intervals:
+        bars += "Intervals that leave the picture are longer than it. "
     if plot.y_is_log:
         return runs + bars + ("Both axes are logarithmic." if plot.x_is_log else "The vertical axis is logarithmic.")
     return runs + bars + f"The vertical axis {'starts' if plot.y_from_zero else 'does not start'} at zero."

@@ -212,7 +212,7 @@ def parts_of_window(analysis: Analysis) -> Table | None:
                     value = FORMULAS[name].evaluate(window).value
                     if value is not None:
                         per_part.setdefault((name, place), []).append(value)
-        rows.append(_parts_row(analysis.name_of(point), used, names, per_part))
+        rows += [_parts_row(analysis.name_of(point), used, names, per_part)] if used else []
     if not shares:
         return None
     heads = ("n", "Hit ratio, start", "50 %", "end", f"{words.title_of(analysis.headline)}, start", "50 %", "end")

@@ -73,12 +73,18 @@ def _knob_row(point: PointRuns, knob: str, swept: bool) -> Row:
     name = f"{knob} (swept)" if swept else knob
     if actual is None:
         return Row((name, spaced(asked), "not read back", ""), "differs")
-    shown = format_bytes(actual) if isinstance(actual, int) and is_size(knob) else str(actual)
+    shown = _shown(knob, actual)
     values = {str(actual_of(other.run["knobs_actual"], knob)) for other in point.ok}
     if len(values) > 1:
         return Row((name, spaced(asked), ", ".join(sorted(values)), "differs between runs"), "differs")
     note = _difference(knob, asked, actual, run)
     return Row((name, spaced(asked), shown, note or ""), "differs" if note and "differs" in note else "")
+
+
+def _shown(knob: str, actual: Any) -> str:
+    if not isinstance(actual, int) or isinstance(actual, bool):
+        return str(actual)
+    return format_bytes(actual) if is_size(knob) else f"{actual:,}"
 
 
 def _difference(knob: str, asked: str, actual: Any, run: Mapping[str, Any]) -> str | None:

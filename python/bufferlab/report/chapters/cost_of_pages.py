@@ -46,7 +46,9 @@ def cost_of_pages(analysis: Analysis) -> Section | None:
     blocks: list[Table | Figure | None] = []
     if by_page:
         shapes = _shapes(analysis)
-        blocks += [_shape_table(shapes), _tree_table(shapes), _per_work(analysis)]
+        blocks += [_shape_table(shapes), _tree_table(shapes)]
+    if analysis.axis == "page_size":
+        blocks.append(_per_work(analysis))
         bytes_read = analysis.per_work("read_bytes")
         blocks.append(points_figure(analysis, bytes_read, bytes_read.replace("_", "-")))
     for phase in analysis.phases:
@@ -84,7 +86,7 @@ def _shape_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
                 (
                     format_bytes(page_size),
                     format_bytes(loaded),
-                    words.share(loaded / shapes[0][1] - 1) if shapes[0][1] else words.NOTHING,
+                    words.share(loaded / shapes[0][1] - 1).replace("-", "−") if shapes[0][1] else words.NOTHING,
                     format_count(shape["pages"]),
                     words.share(sum(tree["interior_pages"] for tree in shape["trees"]) / max(1, shape["pages"]), 2),
                     words.share(sum(tree["unused_bytes"] for tree in shape["trees"]) / (shape["pages"] * page_size)),
