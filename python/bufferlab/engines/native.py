@@ -40,6 +40,10 @@ class Native(Protocol):
         """The b-trees of a closed SQLite file, level by level."""
         ...
 
+    def check_script(self, source: str, text: str, variables_json: str) -> str:
+        """What a script holds, without an engine; a NativeError that names its line when it is wrong."""
+        ...
+
     def core_version(self) -> str:
         """Version of the core."""
         ...
