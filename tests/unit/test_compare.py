@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from bufferlab.report.compare_sides import of_one_folder, of_two_folders
 from bufferlab.report.compare_words import answer
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
+from bufferlab.report.model import PointsPlot
 from bufferlab.results.store import SweepFolder
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
 
@@ -266,6 +268,20 @@ def on_terminal(compared: SidesCompared) -> str:
     console = Console(width=400, record=True, file=io.StringIO())
     console.print(terminal(compared))
     return console.export_text()
+
+
+def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path: Path) -> None:
+    sweep = Sweep(truths=TWO, blocks=2, **SHORT)
+    compared = two(tmp_path, sweep, replace(sweep, seed=2))
+    report = as_report(compared)
+    assert report.headline is not None
+    assert isinstance(report.headline.plot, PointsPlot)
+    assert [series.label for series in report.headline.plot.series] == ["A", "B"]
+    assert [dot.tick for dot in report.headline.plot.series[0].dots] == ["10 %", "20 %"]
+    page = render_html(report)
+    assert "<svg" in page
+    assert all(f'id="{anchor}"' in page for anchor in re.findall(r'href="#([^"]+)"', page))
+    assert ".svg" not in render_markdown(as_report(compared, figure=False))
 
 
 def test_a_narrow_terminal_still_names_the_figures(tmp_path: Path) -> None:

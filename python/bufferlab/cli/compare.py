@@ -68,13 +68,14 @@ def command(
         from bufferlab.report.html import render_html
         from bufferlab.report.markdown import render_markdown
 
-        report = as_report(compared)
         if html:
             _write(
-                html, "--html", render_html(report, " and ".join(map(str, filter(None, (a, b)))), "bufferlab compare")
+                html,
+                "--html",
+                render_html(as_report(compared), " and ".join(map(str, filter(None, (a, b)))), "bufferlab compare"),
             )
         if md:
-            _write(md, "--md", render_markdown(report))
+            _write(md, "--md", render_markdown(as_report(compared, figure=False)))
     if as_json:
         from bufferlab.report.compare_json import as_json as document
 

@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, PointRuns, spaced
 from bufferlab.report.answer import banners
 from bufferlab.report.compare import SidesCompared
 from bufferlab.report.compare_guard import differing_settings
+from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.report.compare_words import answer, limits, table, unmatched
-from bufferlab.report.model import Banner, Column, Report, Row, Section, Table
+from bufferlab.report.detail_tables import check_table
+from bufferlab.report.model import Banner, Column, Dot, Figure, PointsPlot, Report, Row, Section, Series, Table
+from bufferlab.report.plots import points_data
+from bufferlab.results.integrity import Check
 
 if TYPE_CHECKING:
     from rich.console import Group
 
+#: A logarithmic axis reads better when the largest value is this many times the smallest.
+_LOG_FROM = 12.0
 #: The narrowest that these columns are shown.
 _NARROWEST = {"Figure": 12, "Verdict": 15}
 
 
-def as_report(compared: SidesCompared) -> Report:
-    """The comparison in the shape every writer of reports takes."""
-    sides = compared.sides
+def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
+    """The comparison in the shape every writer of reports takes; without `figure` it needs no file beside it."""
     figures = table(compared)
+    checks = tuple(_checks(compared))
     return Report(
         title="compare",
         question=_question(compared),
         answer=answer(compared),
         facts=_facts(compared),
         banners=tuple(_banners(compared)),
-        headline=None,
+        headline=_figure(compared) if figure else None,
         steps=None,
         limits=tuple(limits(compared)),
         sections=(
             Section("figures", "The figures", "", (figures,)),
+            Section("checks", "Can the numbers be believed?", "", (check_table(checks),)),
             Section("sides", "The two sides", "", tuple(filter(None, [_what_differs(compared), _left_out(compared)]))),
         ),
-        checks=tuple(
-            replace(check, title=check.title if sides.one_sweep else f"{name}: {check.title}")
-            for name, analysis in ((sides.name_a, sides.a), (sides.name_b, sides.b))[: 1 if sides.one_sweep else 2]
-            for check in analysis.checks
-        ),
+        checks=checks,
         status="ok",
     )
 
@@ -67,6 +72,50 @@ def terminal(compared: SidesCompared) -> Group:
     lines += [drawn, Text(figures.caption, style="dim")]
     lines += [Text(f"  {line}") for line in unmatched(compared)]
     return Group(*lines)
+
+
+def _checks(compared: SidesCompared) -> Iterator[Check]:
+    """The integrity checks of both sweeps; of one sweep, once."""
+    sides = compared.sides
+    if sides.one_sweep:
+        yield from sides.a.checks
+        return
+    for name, analysis in ((sides.name_a, sides.a), (sides.name_b, sides.b)):
+        yield from (replace(check, title=f"{name}: {check.title}") for check in analysis.checks)
+
+
+def _figure(compared: SidesCompared) -> Figure | None:
+    """The headline at every matched setting, side by side; a single setting needs no picture."""
+    sides, metric = compared.sides, compared.headline
+    if len(sides.matched) < 2:
+        return None
+    series = (
+        Series(sides.name_a, tuple(_dots(sides.a, metric, [(match, match.a) for match in sides.matched]))),
+        Series(sides.name_b, tuple(_dots(sides.b, metric, [(match, match.b) for match in sides.matched]))),
+    )
+    values = [value for one in series for dot in one.dots for value in dot.runs]
+    if not all(one.dots for one in series):
+        return None
+    y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
+    title, unit = words.title_of(metric), words.unit_of(metric).split("/")[0]
+    plot = PointsPlot("Setting", f"{title} ({unit})", series, x_is_log=False, y_is_log=y_is_log)
+    caption = (
+        "Open dots: the runs. Filled: mean with its 95 % interval for another run like them. Whether two means differ "
+        "is said by the interval of their change, in the table; overlap here does not say it."
+    )
+    alt = f"{title} of {sides.name_a} and {sides.name_b} at {len(sides.matched)} settings; the table has the numbers."
+    name = f"compared-{metric.replace('_', '-')}"
+    return Figure(name, title, alt, caption, plot, points_data(plot, name, title))
+
+
+def _dots(analysis: Analysis, metric: str, points: list[tuple[MatchedPoint, PointRuns]]) -> Iterator[Dot]:
+    fit = analysis.fit(metric)
+    for match, point in points:
+        if fit is None or point.index not in fit.points:
+            continue
+        mean, runs = fit.mean(point.index), tuple(value for _, _, value in point.values(metric))
+        tick = "\n".join(spaced(value) for value in match.settings.values())
+        yield Dot(float(match.place), tick, runs, mean.value, mean.ci_low, mean.ci_high)
 
 
 def _question(compared: SidesCompared) -> str:
