@@ -21,7 +21,6 @@ from bufferlab.plan import (
     make,
     needed_data,
 )
-from bufferlab.plan.estimate import count_databases
 from bufferlab.plan.grid import workload_identity
 from bufferlab.spec import Experiment, Overrides
 
@@ -113,7 +112,7 @@ def test_a_swept_scale_needs_a_database_for_each_and_a_share_is_of_the_points_ow
     assert pools[("1", "10%")] == 8_000_000 // 4096 * 4096
     assert pools[("2", "10%")] == 16_000_000 // 4096 * 4096
     assert plan.database_bytes == 160_000_000
-    assert count_databases(plan) == 2
+    assert estimate(plan).cache_bytes == 80_000_000 + 160_000_000, "one of each scale"
 
 
 def test_a_share_is_of_the_reference_page_size_or_of_the_points_own() -> None:

@@ -98,13 +98,8 @@ def declared_rates(experiment: Experiment) -> Rates:
     return replace(rates, transactions_per_s=rates.transactions_per_s / workload_of(experiment).relative_cost)
 
 
-def count_databases(plan: Plan) -> int:
-    """Different databases the plan needs: its points', and those that shares are reckoned from."""
-    return len(_database_sizes(plan))
-
-
 def _database_sizes(plan: Plan) -> list[int]:
-    """Bytes of every different database, by the points that need it."""
+    """Bytes of every different database the plan needs: its points', and those that shares are reckoned from."""
     own = {point.data: point.database_bytes for point in plan.points}
     return list((dict.fromkeys(needed_data(plan.experiment), plan.database_bytes) | own).values())
 
