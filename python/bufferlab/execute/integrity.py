@@ -29,7 +29,7 @@ def check_run(
         _same_start(dataset, method),
         _settings_applied(asked, result["actual"]),
         _window_complete(experiment, result["measured"]),
-        *([_phases_complete(experiment, result.get("phases", []))] if experiment.phases else []),
+        *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
     ]
 
 
