@@ -327,7 +327,7 @@ def test_an_interval_far_longer_than_its_runs_leaves_the_picture_and_the_caption
     assert found.headline is not None
     plot = points(found.headline)
     highest = max(value for dot in plot.series[0].dots for value in dot.runs)
-    assert max(dot.ci_high or 0 for dot in plot.series[0].dots) > 5 * highest
+    assert max(dot.ci_high or 0 for dot in plot.series[0].dots) > 3 * highest
     assert "Intervals that leave the picture are longer than it." in found.headline.caption
     tick = max(float(text.replace(",", "")) for text in re.findall(r">([\d,.]+)</text>", draw(found.headline)))
     assert tick < 4 * highest
