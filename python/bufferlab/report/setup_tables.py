@@ -16,7 +16,8 @@ _PAIR = (Column("What", numeric=False), Column("Value", numeric=False))
 
 def setup_tables(analysis: Analysis) -> list[Table]:
     """Host, device, engine, workload: everything that should be equal before numbers are compared."""
-    host = {key: value for key, value in analysis.sweep.host.items() if key not in ("format", "format_version")}
+    apart = ("format", "format_version", "noise")  # The noise floor has a chapter of its own.
+    host = {key: value for key, value in analysis.sweep.host.items() if key not in apart}
     device = host.pop("device", None)
     tables = [Table("host", "Host", _PAIR, _pairs(host))]
     if isinstance(device, Mapping):
