@@ -13,6 +13,7 @@ import pytest
 
 from bufferlab.report.publish import publish
 from support.chromium import chromium, console_messages, fetched
+from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 pytestmark = pytest.mark.browser
@@ -152,6 +153,21 @@ def test_a_narrow_screen_scrolls_in_one_direction_only(tmp_path: Path, page: Pat
         answer = browser.execute_script(_VISIBLE, "#answer")
         assert answer["bottom"] <= 800
         assert answer["right"] <= width
+
+
+def test_a_sweep_of_many_lines_and_chapters_fits_a_telephone_too(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    sweep = 'layout = ["scattered", "clustered"]\npage_size = ["4k", "16k"]\nhot_rows = ["50%", "120%", "250%"]'
+    workload = 'name = "hot_rows"\nrows = 100000'
+    bench.measure(bench.experiment(workload=workload, knobs='pool_size = "1MiB"', sweep=sweep, repetitions=1))
+    publish(bench.sweep())
+    with chromium(tmp_path / "profile", width=360) as browser:
+        browser.get((bench.sweep_path() / "report.html").as_uri())
+        browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+        assert browser.execute_script(_CUT_OFF) == []
+        assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
+        assert browser.find_elements("css selector", "#knee-section figure svg")
 
 
 def test_figures_stay_legible_on_a_telephone(tmp_path: Path, page: Path) -> None:

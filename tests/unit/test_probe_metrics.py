@@ -29,3 +29,10 @@ def test_a_probe_emits_exactly_the_metrics_declared_for_it(probe: str) -> None:
 @pytest.mark.parametrize("probe", SOURCES)
 def test_a_probe_names_itself_as_its_metrics_do(probe: str) -> None:
     assert f'const NAME: &str = "{probe}";' in (PROBES / SOURCES[probe]).read_text()
+
+
+def test_the_driver_emits_every_metric_declared_for_the_workload() -> None:
+    source = (PROBES.parents[1] / "bufferlab-load/src/driver.rs").read_text()
+    emitting, _, _tests = source.partition("#[cfg(test)]")
+    declared = {metric.name for metric in metrics.RAW.values() if metric.probe == "workload"}
+    assert declared - set(re.findall(r'"([a-z0-9_]+)"', emitting)) == set()
