@@ -55,6 +55,7 @@ class Scenario:
         """What the row is called in the table."""
         what = [f"{self.points} points x {self.blocks}", self.kind, f"{100 * self.noise:g} %", self.spread]
         what += [f"{self.missing} missing"] if self.missing else []
+        what += [f"blocks {100 * self.block_noise:g} %"] if self.block_noise != 0.01 else []
         return ", ".join(what)
 
     def deviations(self) -> Array:

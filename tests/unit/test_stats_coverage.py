@@ -6,7 +6,9 @@ Every simulation is seeded and names its count, so that a failure can be repeate
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -119,3 +121,12 @@ def test_intervals_cover_although_one_point_scatters_far_more(point: int) -> Non
 def test_uneven_scatter_makes_no_false_claims() -> None:
     false = sum(any_claim(sweep) for sweep in sweeps(FLAT, blocks=5, noise=UNEVEN, block_noise=0.01, seed=8))
     assert false / SWEEPS <= 0.05 + 3 * (0.05 * 0.95 / SWEEPS) ** 0.5, f"{false} of {SWEEPS} claimed a difference"
+
+
+def test_the_command_for_large_simulations_prints_both_tables() -> None:
+    tool = Path(__file__).parents[2] / "tools/simulate-statistics"
+    done = subprocess.run([tool, "--quick", "--sweeps", "8"], capture_output=True, text=True, check=True, timeout=120)
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("|")]
+    # Two heads with their rules, and a cell for every column.
+    assert len([row for row in rows if "---" in row[1]]) == 2
+    assert {len(row) for row in rows} == {11, 8}
