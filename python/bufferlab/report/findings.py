@@ -130,10 +130,10 @@ def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric
     """Several points that may be the best; "the rest" only where each pair is resolved."""
     members = [analysis.short_label(point) for point in points if point.index in best.members]
     together = "both" if len(members) == 2 else "all"
-    verb = {"less": "have less", "more": "have more"}[less]
+    side = {"less": "below", "more": "above"}[less]
     said = f"{words.listing(members)} cannot be told apart as the best"
     if best.beat_all_others:
-        return f"{said}; {together} {verb} than the rest."
+        return f"{said}; {together} are {side} the rest."
     return f"{said}; each of the rest is beaten by at least one of them."
 
 

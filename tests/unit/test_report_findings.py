@@ -1,0 +1,83 @@
+"""The sentences beside the headline's change: each is there when its data allow it, and silent otherwise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bufferlab.report.analysis import Analysis
+from bufferlab.report.answer import answer
+from support.fake import Bench
+from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
+
+PHASE = '[phases.{name}]\nscript = "{name}.sql"\ntransactions = 200\nmax_duration = "20s"\n'
+
+
+def said(folder: Path, sweep: Sweep) -> str:
+    return answer(Analysis.of(build(folder, sweep)))
+
+
+def test_points_that_cannot_be_told_apart_are_best_together(tmp_path: Path) -> None:
+    truths = (Truth("10%", 20.0), Truth("20%", 10.0), Truth("40%", 3.0), Truth("80%", 3.0))
+    found = said(tmp_path, Sweep(truths=truths, blocks=5, noise=0.007, seed=2))
+    assert "40 % and 80 % cannot be told apart as the best; both are below the rest." in found
+    assert re.search(r"beyond 68 MiB nothing more was resolved, at most [\d.]+ per MiB\.", found)
+
+
+def test_a_single_best_point_is_not_called_a_set(tmp_path: Path) -> None:
+    assert "cannot be told apart" not in said(tmp_path, Sweep(truths=BUFFER_SIZE, blocks=5))
+
+
+def test_what_a_mib_saved_holds_the_truth(tmp_path: Path) -> None:
+    found = said(tmp_path, Sweep(truths=BUFFER_SIZE, blocks=5, block_noise=0.005))
+    match = re.search(r"Each further MiB from 68 MiB to 136 MiB saved ([\d.]+)–([\d.]+) pages per New-Order\.", found)
+    assert match is not None, found
+    assert float(match[1]) <= (3.1 - 0.9) / 68 <= float(match[2])
+
+
+def test_a_flat_sweep_says_that_no_step_saved_anything(tmp_path: Path) -> None:
+    truths = tuple(Truth(pool, 10.0) for pool in ("10%", "20%", "40%"))
+    found = said(tmp_path, Sweep(truths=truths, blocks=5, noise=0.01, seed=4))
+    assert "no step is resolved" in found
+    assert "would have been found" in found
+    assert found.endswith("No step was shown to save pages per New-Order.")
+
+
+def test_one_repetition_says_nothing_of_best_or_benefit(tmp_path: Path) -> None:
+    found = said(tmp_path, Sweep(blocks=1))
+    assert found.endswith("so no difference is claimed.")
+
+
+def test_hot_rows_are_answered_by_their_knees_beside_the_predicted_ones(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    sweep = 'layout = ["scattered", "clustered"]\nhot_rows = ["40%", "80%", "115%", "140%", "250%"]'
+    workload = 'name = "hot_rows"\nrows = 200000'
+    bench.measure(bench.experiment(workload=workload, knobs='pool_size = "2MiB"', sweep=sweep, repetitions=2))
+    found = answer(Analysis.of(bench.sweep()))
+    knees = re.findall(r"With layout (\w+): the knee was found at ([\d,]+).*?, predicted at ([\d,]+): measured", found)
+    assert [layout for layout, _, _ in knees] == ["scattered", "clustered"]
+    for _, fitted, predicted in knees:
+        assert float(fitted.replace(",", "")) == pytest.approx(float(predicted.replace(",", "")), rel=0.1)
+
+
+def test_an_open_loop_is_answered_by_the_rate_it_served(tmp_path: Path) -> None:
+    """The fake engine serves a thousand transactions a second and no more."""
+    bench = Bench(tmp_path / "bench")
+    sweep = 'rate = ["200", "800", "3000"]'
+    bench.measure(bench.experiment(knobs='patience = "500ms"', sweep=sweep, repetitions=2))
+    found = answer(Analysis.of(bench.sweep()))
+    assert found.startswith("The highest rate served was 800 transactions a second; of 3,000 it completed ")
+
+
+def test_page_sizes_are_answered_in_pages_bytes_and_phases(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    bench.root.mkdir(parents=True)
+    (bench.root / "scan.sql").write_text("-- transaction: x\nSELECT 1;\n")
+    sweep = 'page_size = ["4k", "16k", "64k"]'
+    bench.measure(bench.experiment(sweep=sweep, repetitions=3, more=PHASE.format(name="scan")))
+    found = answer(Analysis.of(bench.sweep()))
+    assert "as the page grows from 4 KiB to 64 KiB" in found
+    assert "From 4 KiB to 64 KiB pages: bytes read per New-Order " in found
+    assert "; in scan bytes read per row " in found
