@@ -118,6 +118,9 @@ def test_a_rate_is_an_open_loop_and_every_arrival_is_in_the_results(bench: Bench
     assert slow["load"] == {"mode": "open", "rate_per_s": 250.0, "arrivals": "poisson", "patience_s": 2.0}
     assert slow["knobs_actual"]["rate_per_s"] == 250.0
     assert slow["measured"]["seconds"] == pytest.approx(3000 / 250)
+    for rate, detail in (("250", "3,000 transactions"), ("2500", "1,200 of 3,000 arrivals served, the others dropped")):
+        (row,) = (row for row in runs[f"rate {rate}"]["integrity"] if row["name"] == "window_complete")
+        assert (row["status"], row["detail"]) == ("passed", detail)
     for record in bench.sweep().runs():
         if record.run["load"]["mode"] == "open":
             assert set(record.latency()["time"].unique()) == {"service", "queue", "response"}

@@ -225,7 +225,7 @@ def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[
         "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
         "phases": result["phases"],
-        "integrity": check_run(setting.experiment, point.native_knobs, result, dataset, setting.method),
+        "integrity": check_run(setting.experiment, point, result, dataset, setting.method),
     }
     if point.load["mode"] == "closed":  # In an open loop the rate is what was asked, not what could be had.
         setting.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])

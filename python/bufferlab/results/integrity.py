@@ -152,7 +152,7 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     if len({run.run["point"]["index"] for run in runs}) < 2:
         return _not_applicable(name, title, "the sweep has one point")
     if not swept <= {"pool_size", "pool_size_bytes", "io_mode", "pcache", "arm"}:
-        return _not_applicable(name, title, f"{', '.join(sorted(swept))} changes which pages the work asks for")
+        return _not_applicable(name, title, f"{', '.join(sorted(swept))} may change which pages the work asks for")
     gets = [(run, run.figures["page_gets_per_transaction"]) for run in runs]
     told = [(run, figure.value) for run, figure in gets if figure.value is not None]
     if not told:

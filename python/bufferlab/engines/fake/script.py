@@ -146,10 +146,8 @@ class Script:
         completed = self._completed()
         done = {name: completed[name] - self.before_window[name] for name in self._subjects(self.window)}
         self.latency += [row for name, count in done.items() for row in self._histograms(name, count)]
-        counted = self.measured if self.window.rate_per_s is None else sum(done.values())
-        self.parts.append(
-            {"name": self.window.name, "transactions": counted, "seconds": self.t_s - self.measured_from_s}
-        )
+        seconds = self.t_s - self.measured_from_s
+        self.parts.append({"name": self.window.name, "transactions": sum(done.values()), "seconds": seconds})
 
     def sample(self, edge: str | None) -> dict[str, Any]:
         """A sample event with every raw metric: a number, or the reason why there is none."""
