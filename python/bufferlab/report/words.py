@@ -124,7 +124,7 @@ def outward_range(low: float, high: float) -> str:
     """Two positive bounds with as many digits as tell them apart, rounded outward.
 
     >>> outward_range(0.0412, 0.0587), outward_range(0.05, 0.05)
-    ('0.041–0.059', '0.0500–0.0500')
+    ('0.041–0.059', '0.05000–0.05000')
     """
     width = high - low if high > low else high / 100 or 1.0
     decimals = min(6, max(0, 1 - math.floor(math.log10(width))))
