@@ -270,6 +270,14 @@ def on_terminal(compared: SidesCompared) -> str:
     return console.export_text()
 
 
+def test_two_runs_a_side_print_no_absurd_interval(tmp_path: Path) -> None:
+    wild = replace(ONE, blocks=2, noise=1.0)
+    compared = two(tmp_path, wild, replace(wild, seed=6))
+    assert outcomes(compared) == ["not_distinguishable"]
+    assert "too few runs to say" in answer(compared)
+    assert "e+" not in on_terminal(compared)
+
+
 def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path: Path) -> None:
     sweep = Sweep(truths=TWO, blocks=2, **SHORT)
     compared = two(tmp_path, sweep, replace(sweep, seed=2))

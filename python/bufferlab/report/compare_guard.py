@@ -153,7 +153,7 @@ def _other_actual(sides: Sides) -> list[str]:
             a, b = (actual_of(point.actual, name) for point in match.both)
             if a is not None and b is not None and not _alike(a, b):
                 found.setdefault(name, f"{name} was {_shown(name, a)} and {_shown(name, b)}{where}")
-    return [f"Asked alike, run differently: {words.listing(list(found.values()))}."] if found else []
+    return [f"Asked alike, run differently: {'; '.join(found.values())}."] if found else []
 
 
 def _alike(a: Any, b: Any) -> bool:
