@@ -16,7 +16,7 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
 from bufferlab.errors import EnvironmentLackingError, Interrupted
-from bufferlab.execute import storage, worker
+from bufferlab.execute import one_run, storage, worker
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method, restore
@@ -232,6 +232,13 @@ def test_a_worker_that_is_asked_to_stop_sends_what_it_has(tmp_path: Path) -> Non
         assert process.wait(timeout=10) == 0
     assert last["event"] == "result"
     assert last["result"]["status"] == "interrupted"
+
+
+def test_a_warm_up_that_was_cut_short_has_no_gate_and_is_not_stored_as_one() -> None:
+    told = {"gate": None, "seconds": 0.4, "transactions": 120, "misses": 7}
+    assert one_run._warm_up(told) is None
+    ended = one_run._warm_up({**told, "gate": "pool_turnover"})
+    assert ended == {"gate": "pool_turnover", "seconds": 0.4, "transactions": 120, "detail": {"misses": 7}}
 
 
 def test_two_sweeps_at_once_load_a_database_once(tmp_path: Path) -> None:
