@@ -245,18 +245,13 @@ enum Pacing {
 impl Pacing {
     fn typed(&self) -> PyResult<Pace> {
         let Pacing::Open { rate_per_s, arrivals, patience_s } = self else { return Ok(Pace::Closed) };
-        let spacing = match arrivals.as_str() {
-            "poisson" => Some(Spacing::Poisson),
-            "constant" => Some(Spacing::Constant),
-            _ => None,
-        };
         let positive = |name, value: f64| {
             let out_of_range = || unusable(format!("{name} = {value} is not a positive number"), "load");
             (value.is_finite() && value > 0.0).then_some(value).ok_or_else(out_of_range)
         };
         Ok(Pace::Open {
             rate_per_s: positive("rate_per_s", *rate_per_s)?,
-            spacing: choice("arrivals", arrivals, spacing)?,
+            spacing: choice("arrivals", arrivals, Spacing::from_name(arrivals))?,
             patience: Duration::try_from_secs_f64(positive("patience_s", *patience_s)?)
                 .map_err(|error| unusable(format!("patience_s = {patience_s}: {error}"), "load"))?,
         })
