@@ -232,7 +232,7 @@ def _said(line: _Line, fitted: Fit | None) -> str:
     label = line.group.label or "hot rows"
     predicted = f"predicted knee {format_count(line.knee)} rows" if line.knee else "no predicted knee"
     if fitted and line.place in fitted.points:
-        return f"{label}: {predicted}, fitted {_count(fitted.mean(line.place))}"
+        return f"{label}: {predicted}, fitted {words.count(fitted.mean(line.place))}"
     return f"{label}: {predicted}"
 
 
@@ -252,7 +252,7 @@ def _table(lines: Sequence[_Line], fitted: Fit | None) -> Table:
                     format_count(sum(line.tree["level_pages"][:-1])),
                     words.number(line.rows / leaves),
                     format_count(line.knee) if line.knee else "none",
-                    _count(fitted.mean(line.place)) if fitted and line.place in fitted.points else words.NOTHING,
+                    words.count(fitted.mean(line.place)) if fitted and line.place in fitted.points else words.NOTHING,
                     words.interval(against) if against else words.NOTHING,
                     _hinge(line),
                 )
@@ -293,14 +293,7 @@ def _hinge(line: _Line) -> str:
     if len({hot_rows for _, hot_rows, _ in near}) < 3:
         return words.NOTHING
     found = hinge_zero(near)
-    return _count(found) if math.isfinite(found.value) else words.NOTHING
-
-
-def _count(found: Estimate) -> str:
-    """A number of rows with its interval, in whole rows."""
-    if found.ci_low is None or found.ci_high is None:
-        return f"{found.value:,.0f}"
-    return f"{found.value:,.0f} ({math.floor(found.ci_low):,}–{math.ceil(found.ci_high):,})"
+    return words.count(found) if math.isfinite(found.value) else words.NOTHING
 
 
 def _ratios(lines: Sequence[_Line], fitted: Fit | None) -> Table:
