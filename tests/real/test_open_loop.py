@@ -154,4 +154,12 @@ def test_the_time_limit_ends_a_window_whose_next_arrival_is_far_away(table: Path
     assert run.answer["measured"]["seconds"] == pytest.approx(1.0, abs=0.3)
 
 
+def test_a_driver_that_waits_for_its_next_arrival_stops_when_it_is_asked_to(table: Path) -> None:
+    job = windows.job(table, windows.script(QUICK), load=open_loop(0.01))
+    with windows.followed(job, stop_at="start") as going_on:
+        run = going_on.finish()
+    assert run.answer["status"] == "interrupted"
+    assert run.answer["measured"]["seconds"] < 2.0, "the request waited for an arrival 100 s away"
+
+
 _NO_WARM_UP = {"max_transactions": 1, "max_seconds": 0.1}

@@ -30,7 +30,14 @@ _FOLLOWED = """
 import json, sys
 from bufferlab import _native
 job = json.loads(sys.stdin.readline())
-answer = _native.run_sqlite(json.dumps(job), lambda event: print(event, flush=True))
+stop_at = json.loads(sys.stdin.readline())
+
+def on_event(event):
+    print(event, flush=True)
+    if stop_at and json.loads(event).get("edge") == stop_at:
+        _native.cancel()
+
+answer = _native.run_sqlite(json.dumps(job), on_event)
 print(json.dumps({"answer": json.loads(answer)}), flush=True)
 """
 
@@ -145,8 +152,8 @@ class Followed:
 
 
 @contextmanager
-def followed(one_job: dict[str, Any]) -> Iterator[Followed]:
-    """A run in a process of its own; ended with the block, whatever happens."""
+def followed(one_job: dict[str, Any], *, stop_at: str | None = None) -> Iterator[Followed]:
+    """A run in a process of its own, cancelled at an edge if told so; ended with the block, whatever happens."""
     with subprocess.Popen(
         [sys.executable, "-c", _FOLLOWED],
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
@@ -156,7 +163,7 @@ def followed(one_job: dict[str, Any]) -> Iterator[Followed]:
     ) as process:
         try:
             assert process.stdin is not None
-            process.stdin.write(json.dumps(one_job) + "\n")
+            process.stdin.write(json.dumps(one_job) + "\n" + json.dumps(stop_at) + "\n")
             process.stdin.flush()
             yield Followed(process)
         finally:
