@@ -71,7 +71,7 @@ def test_the_data_stays_consistent_and_every_transaction_is_accounted_for(databa
     run = core.run(database, pool_size_bytes=8 * MIB, transactions=4600)
     answer = check(database, {"name": "tpcc", "warehouses": 1}, run.answer["delivered_orders"])
     assert [c["condition"] for c in answer["conditions"] if not c["passed"]] == []
-    assert len(answer["conditions"]) == 12
+    assert len(answer["conditions"]) == 13
     assert sum(orders for _, _, orders in run.answer["delivered_orders"]) > 0
     by_type = {
         kind: run.delta("transactions_committed", kind) + run.delta("transactions_rolled_back", kind)

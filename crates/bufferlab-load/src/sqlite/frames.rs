@@ -8,6 +8,13 @@ use std::ptr;
 
 use rusqlite::ffi::sqlite3_pcache_page;
 
+/// Readable bytes behind the last page of a mapping and behind a page that stands alone.
+///
+/// `vdbeRecordCompareInt` reads up to 72 bytes past the end of a record that lies at the end of its page, and counts on
+/// 74 bytes of padding there (`sqlite3VdbeFindCompare`); the stock cache keeps its headers there. Between the pages of
+/// a region the next page serves as well: what is read too much is never used.
+const OVERREAD_BYTES: usize = 128;
+
 /// A frame. SQLite sees only the first field and gives its address back to us.
 #[repr(C)]
 pub struct Frame {
@@ -93,7 +100,7 @@ impl FrameMemory {
     }
 
     fn overflow_page_layout(&self) -> Layout {
-        layout(self.page_bytes, self.page_bytes.max(4096))
+        layout(self.page_bytes + OVERREAD_BYTES, self.page_bytes.max(4096))
     }
 }
 
@@ -111,7 +118,7 @@ impl Region {
     fn new(count: usize, page_bytes: usize, extra_bytes: usize) -> Self {
         let frames_layout = layout(count * size_of::<Frame>(), align_of::<Frame>());
         let extras_layout = layout(count * extra_bytes, 16);
-        let pages_layout = layout(count * page_bytes, page_bytes.max(4096));
+        let pages_layout = layout(count * page_bytes + OVERREAD_BYTES, page_bytes.max(4096));
         Region {
             frames: zeroed(frames_layout).cast(),
             frames_layout,
@@ -188,4 +195,37 @@ fn mapped(layout: Layout) -> *mut u8 {
 unsafe fn unmap(memory: *mut u8, layout: Layout) {
     // SAFETY: the caller's promise.
     unsafe { libc::munmap(memory.cast(), layout.size()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// True when the kernel maps all of `bytes` at `start`.
+    fn is_mapped(start: *const u8, bytes: usize) -> bool {
+        let page = start as usize / 4096 * 4096;
+        let length = start as usize + bytes - page;
+        let mut residency = vec![0u8; length.div_ceil(4096)];
+        // SAFETY: mincore only looks the range up, and writes one byte for each of its system pages.
+        unsafe { libc::mincore(page as *mut c_void, length, residency.as_mut_ptr().cast()) == 0 }
+    }
+
+    #[test]
+    fn every_page_may_be_overread_by_a_few_bytes() {
+        for page_bytes in [512, 4096, 65536] {
+            let mut memory = FrameMemory::new(page_bytes, 24);
+            let mut frames = Vec::new();
+            // Whole system pages, so that only the slack is behind the last one; many, as neighbours may be mapped.
+            for _ in 0..40 {
+                memory.add_region(64, &mut frames);
+            }
+            for &frame in &frames {
+                // SAFETY: a frame of this memory.
+                let page = unsafe { (*frame).page.pBuf.cast::<u8>() };
+                assert!(is_mapped(page, page_bytes + OVERREAD_BYTES));
+            }
+            assert!(memory.regions.iter().all(|region| region.pages_layout.size() >= 64 * page_bytes + OVERREAD_BYTES));
+            assert!(memory.overflow_page_layout().size() >= page_bytes + OVERREAD_BYTES);
+        }
+    }
 }
