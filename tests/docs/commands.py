@@ -28,6 +28,10 @@ EXCUSED: dict[str, str] = {
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
     "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "as the one above",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
+    "./bufferlab run hot-rows": "takes five minutes; tests/cli runs its --smoke form",
+    "./bufferlab run page-size": "takes five minutes; tests/cli runs its --smoke form",
+    "./bufferlab run open-loop": "takes five minutes; tests/cli runs its --smoke form",
+    ".venv/bin/pytest -m slow -s tests/real/test_a_a.py": "takes ten minutes; an unmarked test runs one pair",
     "./bufferlab run buffer-size --full": "takes hours; its --dry-run is run by tests/cli",
 }
 """Not run here, and why."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from bufferlab.models.hot_rows import predicted_knee
 from bufferlab.report.analysis import Analysis
@@ -14,6 +16,7 @@ from bufferlab.report.figures import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
 from bufferlab.report.model import Figure, PointsPlot, Report, Section, Table, TimePlot
+from bufferlab.report.terminal import terminal_table
 from bufferlab.results.store import SweepFolder
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
@@ -36,6 +39,14 @@ def figure(section: Section, id: str) -> Figure:
     (found,) = [block for block in section.blocks if block.id == id]
     assert isinstance(found, Figure)
     return found
+
+
+def first_figure(report: Report, id: str) -> Figure:
+    """The figure beside the answer, which no chapter repeats."""
+    assert report.headline is not None
+    assert report.headline.id == id
+    assert not [block for section in report.sections for block in section.blocks if block.id == id]
+    return report.headline
 
 
 def column(found: Table, title: str) -> list[str]:
@@ -96,7 +107,7 @@ def test_a_sweep_has_the_chapters_of_its_data_and_no_others(
 
 
 def test_one_line_per_page_size_and_layout_stands_on_the_rows_there_really_were(of_hot_rows: Report) -> None:
-    plot = points(figure(chapter(of_hot_rows, "knee"), "knee-figure"))
+    plot = points(first_figure(of_hot_rows, "knee-figure"))
     assert [series.label for series in plot.series] == [
         f"layout {layout}, page size {size}" for size in ("4 KiB", "16 KiB") for layout in ("scattered", "clustered")
     ]
@@ -109,7 +120,7 @@ def test_one_line_per_page_size_and_layout_stands_on_the_rows_there_really_were(
 
 
 def test_the_predicted_curve_leaves_zero_at_the_predicted_knee(of_hot_rows: Report) -> None:
-    plot = points(figure(chapter(of_hot_rows, "knee"), "knee-figure"))
+    plot = points(first_figure(of_hot_rows, "knee-figure"))
     assert len(plot.curves) == 4
     predicted = [mark for mark in plot.marks if mark.dashed]
     assert [mark.label for mark in predicted] == ["predicted knee", "", "", ""]
@@ -179,10 +190,28 @@ def test_a_count_asked_as_a_share_is_shown_with_the_count(of_hot_rows: Report) -
     assert [row[2] for row in sizes] == ["4 KiB", "16 KiB"]
 
 
-def test_many_groups_show_ends_beside_the_figure_and_every_step_in_the_table(of_hot_rows: Report) -> None:
-    assert of_hot_rows.steps is not None
-    assert len(of_hot_rows.steps.rows) == 4
-    assert len(table(chapter(of_hot_rows, "numbers"), "all-steps").rows) == 16
+def test_many_groups_show_ends_beside_the_figure_and_every_step_in_the_table(of_pages: Report) -> None:
+    assert of_pages.steps is not None
+    assert len(of_pages.steps.rows) == 2
+    assert len(table(chapter(of_pages, "numbers"), "all-steps").rows) == 4
+
+
+def test_what_the_sweep_asks_is_answered_first(of_hot_rows: Report, of_rates: Report, of_pages: Report) -> None:
+    """A knee or a response time stands beside the answer, its table first in the terminal; then the headline metric."""
+    for report, chapter_id in ((of_hot_rows, "knee"), (of_rates, "response")):
+        lead = table(chapter(report, chapter_id), report.lead)
+        assert report.steps is None
+        own, *_ = [block for block in chapter(report, "figures").blocks if isinstance(block, Figure)]
+        assert report.headline is not None
+        assert own.id != report.headline.id
+        console = Console(width=200, file=io.StringIO())
+        console.print(terminal_table(report))
+        shown = console.file.getvalue()  # type: ignore[attr-defined]
+        blocks = (block for section in report.sections for block in section.blocks)
+        places = {block.id: shown.find(block.title) for block in blocks if isinstance(block, Table) and block.brief}
+        assert 0 < places.pop(lead.id) < min(place for place in places.values() if place >= 0)
+    assert of_pages.lead == ""
+    assert of_pages.steps is not None
 
 
 def test_the_file_is_described_by_page_size(of_pages: Report) -> None:
@@ -219,7 +248,7 @@ def test_response_times_rise_with_the_rate_until_the_database_does_not_keep_up(o
     found = table(response, "response-times")
     assert column(found, "Keeps up") == ["yes", "yes", "no"]
     assert float(column(found, "Dropped")[-1].split()[0]) > 50
-    plot = points(figure(response, "response-time"))
+    plot = points(first_figure(of_rates, "response-time"))
     assert [series.label for series in plot.series] == ["median", "p95", "p99", "p99.9", "maximum"]
     assert plot.y_is_log
     for series in plot.series:

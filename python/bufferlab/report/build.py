@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass, replace
 
 from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns
@@ -16,6 +17,7 @@ from bufferlab.report.detail_tables import (
     latency_table,
     run_table,
 )
+from bufferlab.report.findings import instead
 from bufferlab.report.model import Figure, PointResult, Report, Section, StepResult, Summary, Table
 from bufferlab.report.plots import points_figure
 from bufferlab.report.points_tables import (
@@ -39,26 +41,61 @@ def build(sweep: SweepFolder) -> Report:
     """The report of a sweep, from its stored samples alone."""
     analysis = Analysis.of(sweep)
     summaries = _summaries(analysis)
+    first = _first(analysis)
     return Report(
         title=sweep.experiment,
         question=_question(sweep),
         answer=answer(analysis),
         facts=_facts(analysis),
         banners=tuple(banners(analysis)),
-        headline=points_figure(
-            analysis, analysis.headline, analysis.headline.replace("_", "-"), value_labels=len(analysis.groups) == 1
-        ),
-        steps=step_table(analysis) if len(analysis.groups) == 1 else spans_table(analysis),
+        headline=first.figure,
+        steps=first.steps,
         limits=tuple(limits(analysis)),
-        sections=_sections(analysis),
+        sections=_sections(analysis, first),
         checks=tuple(analysis.checks),
         status=_status(analysis),
+        lead=first.lead,
         points=tuple(_point_result(point, summaries) for point in analysis.points),
         comparisons=tuple(_comparisons(analysis)),
     )
 
 
-def _sections(analysis: Analysis) -> tuple[Section, ...]:
+@dataclass(frozen=True)
+class _First:
+    """What stands beside the answer: a figure, and either the steps of the headline metric or a chapter's table."""
+
+    figure: Figure | None
+    chapters: tuple[Section, ...]
+    steps: Table | None = None
+    lead: str = ""
+    headline_figure: Figure | None = None
+    """The headline metric's own figure, where another one stands first."""
+
+
+def _first(analysis: Analysis) -> _First:
+    """The chapter that answers what this sweep asks gives the first figure; else it is the headline metric's."""
+    chapters = tuple(filter(None, (chapter(analysis) for chapter in CHAPTERS)))
+    one_group = len(analysis.groups) == 1
+    own = points_figure(analysis, analysis.headline, analysis.headline.replace("_", "-"), value_labels=one_group)
+    answering = next((found for found in chapters if found.id == _answering(analysis)), None)
+    blocks = answering.blocks if answering else ()
+    figure = next((block for block in blocks if isinstance(block, Figure)), None)
+    table = next((block for block in blocks if isinstance(block, Table) and block.brief), None)
+    if answering is None or figure is None or table is None:
+        return _First(own, chapters, step_table(analysis) if one_group else spans_table(analysis))
+    rest = replace(answering, blocks=tuple(block for block in answering.blocks if block is not figure))
+    chapters = tuple(rest if found is answering else found for found in chapters)
+    return _First(figure, chapters, lead=table.id, headline_figure=own)
+
+
+def _answering(analysis: Analysis) -> str:
+    """Id of the chapter whose sentences answer in place of the headline metric's; empty when none does."""
+    if not instead(analysis):
+        return ""
+    return "response" if analysis.axis == "rate" else "knee"
+
+
+def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
     def section(id: str, title: str, intro: str, *blocks: Table | Figure | None) -> Section:
         return Section(id, title, intro, tuple(block for block in blocks if block is not None and _has_rows(block)))
 
@@ -75,7 +112,7 @@ def _sections(analysis: Analysis) -> tuple[Section, ...]:
             per_transaction(analysis),
             per_second(analysis),
         ),
-        *filter(None, (chapter(analysis) for chapter in CHAPTERS)),
+        *first.chapters,
         section(
             "checks",
             "Can the numbers be believed?",
@@ -88,6 +125,7 @@ def _sections(analysis: Analysis) -> tuple[Section, ...]:
             "figures",
             "More figures",
             "",
+            first.headline_figure,
             points_figure(analysis, "hit_ratio", "hit-ratio"),
             points_figure(analysis, writes, writes.replace("_", "-")),
             points_figure(analysis, analysis.work_per_s, per_second_figure),

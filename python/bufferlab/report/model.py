@@ -230,5 +230,7 @@ class Report:
     sections: tuple[Section, ...]
     checks: tuple[Check, ...]
     status: str
+    lead: str = ""
+    """Id of the table that answers the question, where the steps of one metric do not."""
     points: tuple[PointResult, ...] = field(default=(), repr=False)
     comparisons: tuple[StepResult, ...] = field(default=(), repr=False)

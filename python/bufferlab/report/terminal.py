@@ -29,11 +29,13 @@ def terminal_table(report: Report) -> Group:
     brief = [
         block for section in report.sections for block in section.blocks if isinstance(block, Table) and block.brief
     ]
-    for table in (found for found in brief if found.id in _MAIN_TABLES):
+    first = [found for found in brief if found.id == report.lead]
+    main = [found for found in brief if found.id in _MAIN_TABLES]
+    for table in (*first, *main):
         lines += [_rich(table, table.brief), Text("")]
     if report.steps:
         lines += [_rich(report.steps), Text("")]
-    for table in (found for found in brief if found.id not in _MAIN_TABLES):
+    for table in (found for found in brief if found not in first + main):
         lines += [_rich(table, table.brief), Text("")]
     lines.append(_checks(report))
     return Group(*lines)

@@ -30,7 +30,11 @@ def number(value: float | None, unit: str = "") -> str:
 
 
 def interval(estimate: Estimate, unit: str = "") -> str:
-    """A mean with its interval: "9.70 (9.51–9.89)"."""
+    """A mean with its interval: "9.70 (9.51–9.89)".
+
+    >>> interval(Estimate(2000.65435, 2000.65340, 2000.65529, n=3))
+    '2,000.65 (2,000.65–2,000.66)'
+    """
     if unit.split("/")[0] in ("bytes", "byte"):
         return _byte_interval(estimate)
     decimals = _decimals(estimate.value)
@@ -39,6 +43,9 @@ def interval(estimate: Estimate, unit: str = "") -> str:
     half = (estimate.ci_high - estimate.ci_low) / 2
     if half > 0:
         decimals = min(5, max(0, 1 - math.floor(math.log10(half))))
+        # Six digits in all: nothing here is known better, and a clock's least steps are no result.
+        whole_digits = math.floor(math.log10(abs(estimate.value))) + 1 if abs(estimate.value) >= 1 else 0
+        decimals = min(decimals, max(0, 6 - whole_digits))
     low, high = _outward(estimate.ci_low, estimate.ci_high, decimals)
     return f"{estimate.value:,.{decimals}f} ({low:,.{decimals}f}–{high:,.{decimals}f})"
 
