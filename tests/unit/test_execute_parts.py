@@ -150,6 +150,7 @@ def test_rates_are_remembered_and_a_damaged_memory_is_no_error(tmp_path: Path) -
     rates.observe("transactions_per_s", 2000, 1.0)
     rates.observe("transactions_per_s", 4000, 1.0)
     rates.observe("load_bytes_per_s", 5, 0.0)
+    rates.observe("load_bytes_per_s", 100_000, 1.0)  # A database this small says nothing of a rate.
     rates.save()
     again = KnownRates(tmp_path, "sqlite/tpcc", RATES)
     assert again.now.transactions_per_s == 3000

@@ -11,8 +11,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from bufferlab.engines.declaration import Rates
+from bufferlab.units import MIB
 
 _FORMAT_VERSION = 1
+#: What a smaller database takes is mostly the start and the end of a process.
+_LEAST_BYTES = 16 * MIB
 _WEIGHT_OF_NEW = 0.5
 
 
@@ -27,7 +30,7 @@ class KnownRates:
 
     def observe(self, name: str, amount: float, seconds: float) -> None:
         """A stage handled so much in so long; trifles say nothing about a rate."""
-        if amount <= 0 or seconds < 0.01:
+        if amount <= 0 or seconds < 0.01 or (name.endswith("_bytes_per_s") and amount < _LEAST_BYTES):
             return
         rate = amount / seconds
         if name in self._observed:
