@@ -167,7 +167,8 @@ def test_a_sweep_of_many_lines_and_chapters_fits_a_telephone_too(tmp_path: Path)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
         assert browser.execute_script(_CUT_OFF) == []
         assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
-        assert browser.find_elements("css selector", "#knee-section figure svg")
+        assert browser.find_elements("css selector", "#knee-figure svg")
+        assert browser.find_elements("css selector", "#knee-section table")
 
 
 def test_figures_stay_legible_on_a_telephone(tmp_path: Path, page: Path) -> None:
