@@ -7,6 +7,7 @@ pub mod driver;
 pub mod event;
 pub mod failure;
 pub mod gate;
+pub mod mysql;
 pub mod pacing;
 pub mod recorder;
 pub mod sampler;

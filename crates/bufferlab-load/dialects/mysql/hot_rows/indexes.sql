@@ -1,0 +1,3 @@
+-- Built after the rows: sorted, hence packed.
+
+ALTER TABLE sbtest1 ADD INDEX k_1 (k);

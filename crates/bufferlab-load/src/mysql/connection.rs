@@ -1,0 +1,66 @@
+//! Connecting to a server, with a session that is the same on every version.
+
+use std::time::Duration;
+
+use mysql::{Conn, Error, OptsBuilder};
+
+use super::error::failure;
+use super::target::Target;
+use crate::failure::{Failure, FailureKind};
+
+/// How long a TCP connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What every session is set to, so that versions with other defaults behave alike: a value that does not fit is an
+/// error (5.6 would cut it), dates are UTC, reads see one snapshot.
+const SESSION: [&str; 3] = [
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+    "SET SESSION time_zone = '+00:00'",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+];
+
+/// Connects to the target's database.
+///
+/// # Errors
+/// When the server is not there, refuses the account, or has no such database.
+pub fn connect(target: &Target) -> Result<Conn, Failure> {
+    open(target, Some(&target.database))
+}
+
+/// Connects without choosing a database, as before it is created.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
+    open(target, None)
+}
+
+fn open(target: &Target, database: Option<&str>) -> Result<Conn, Failure> {
+    let place = target.place();
+    if target.socket.is_none() && target.host.is_none() {
+        let hint = "give the server's socket, or its host and port";
+        return Err(Failure::new(FailureKind::Usage, "nothing says where the server is", place, hint));
+    }
+    let options = OptsBuilder::new()
+        .user(Some(&target.user))
+        .pass(Some(&target.password))
+        .db_name(database)
+        .socket(target.socket.as_deref())
+        .ip_or_hostname(target.host.as_deref())
+        .tcp_port(target.port_or_default())
+        .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
+        // Left to itself the library asks a TCP server for its socket and moves there: another transport than asked for.
+        .prefer_socket(false)
+        // Statements are prepared and kept by the client itself.
+        .stmt_cache_size(0)
+        // An update counts the rows it found, also those it left as they were.
+        .additional_capabilities(mysql::consts::CapabilityFlags::CLIENT_FOUND_ROWS)
+        .init(SESSION.to_vec());
+    Conn::new(options).map_err(|error| match error {
+        Error::IoError(error) => {
+            let what = format!("connecting to the server: {error}");
+            Failure::new(FailureKind::Environment, what, place, "is it running, and is this its socket or address?")
+        }
+        error => failure("connecting to the server", &place, &error),
+    })
+}

@@ -1,0 +1,147 @@
+//! What a server's or the connection's error means to a run. Numbers: mysql's include/mysqld_error.h and errmsg.h.
+
+use bufferlab_workload::client::ClientError;
+use mysql::Error;
+
+use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
+
+const ER_DISK_FULL: u16 = 1021;
+const ER_CON_COUNT_ERROR: u16 = 1040;
+const ER_DBACCESS_DENIED_ERROR: u16 = 1044;
+const ER_ACCESS_DENIED_ERROR: u16 = 1045;
+const ER_BAD_DB_ERROR: u16 = 1049;
+const ER_SERVER_SHUTDOWN: u16 = 1053;
+const ER_RECORD_FILE_FULL: u16 = 1114;
+const ER_NEW_ABORTING_CONNECTION: u16 = 1184;
+const ER_SPECIFIC_ACCESS_DENIED_ERROR: u16 = 1227;
+const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
+const ER_LOCK_DEADLOCK: u16 = 1213;
+const ER_QUERY_INTERRUPTED: u16 = 1317;
+const ER_CONNECTION_KILLED: u16 = 1927;
+const CR_SERVER_GONE_ERROR: u16 = 2006;
+const CR_SERVER_LOST: u16 = 2013;
+
+/// What an error is, before it is told to a workload or to a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Retry,
+    Lost,
+    DiskFull,
+    Statement,
+}
+
+fn meaning(error: &Error) -> Meaning {
+    let Error::MySqlError(server) = error else { return Meaning::Lost };
+    match server.code {
+        ER_LOCK_DEADLOCK | ER_LOCK_WAIT_TIMEOUT => Meaning::Retry,
+        ER_DISK_FULL | ER_RECORD_FILE_FULL => Meaning::DiskFull,
+        ER_SERVER_SHUTDOWN
+        | ER_NEW_ABORTING_CONNECTION
+        | ER_QUERY_INTERRUPTED
+        | ER_CONNECTION_KILLED
+        | CR_SERVER_GONE_ERROR
+        | CR_SERVER_LOST => Meaning::Lost,
+        _ if says_no_space(&server.message) => Meaning::DiskFull,
+        _ => Meaning::Statement,
+    }
+}
+
+/// Errors of the file layer carry the errno in their text: "Got error 28 from storage engine", "(Errcode: 28 ...".
+fn says_no_space(message: &str) -> bool {
+    ["No space left on device", "error 28 ", "error: 28 ", "Errcode: 28", "errno: 28", "Disk full"]
+        .iter()
+        .any(|words| message.contains(words))
+}
+
+/// The error of a statement, as its workload is told.
+#[must_use]
+pub fn client_error(statement: &str, error: &Error) -> ClientError {
+    let message = error.to_string();
+    match meaning(error) {
+        Meaning::Retry => ClientError::Retry { message },
+        Meaning::Lost => ClientError::Lost { message },
+        Meaning::DiskFull => ClientError::DiskFull { message },
+        Meaning::Statement => ClientError::Statement { statement: statement.to_owned(), message },
+    }
+}
+
+/// What to do when the server is gone.
+pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
+
+/// An error outside of any workload: of connecting, preparing, loading or controlling. `place` is the server's, or the
+/// name of the statement.
+#[must_use]
+pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
+    let (kind, hint) = match meaning(error) {
+        Meaning::DiskFull => (FailureKind::FullDisk, FULL_DISK_HINT),
+        Meaning::Lost => (FailureKind::Io, SERVER_GONE_HINT),
+        Meaning::Retry => {
+            (FailureKind::Io, "another client holds locks in this database: use one that is bufferlab's own")
+        }
+        Meaning::Statement => statement_failure(error),
+    };
+    Failure::new(kind, format!("{action}: {error}"), place, hint)
+}
+
+fn statement_failure(error: &Error) -> (FailureKind, &'static str) {
+    let Error::MySqlError(server) = error else { return (FailureKind::Internal, "please report this") };
+    match server.code {
+        ER_ACCESS_DENIED_ERROR => (FailureKind::Environment, "check the user and the password"),
+        ER_DBACCESS_DENIED_ERROR | ER_SPECIFIC_ACCESS_DENIED_ERROR => (
+            FailureKind::Environment,
+            "the account lacks this right: grant it, or let bufferlab start a private server",
+        ),
+        ER_BAD_DB_ERROR => (FailureKind::Data, "the database is not the one that was loaded: load it again"),
+        ER_CON_COUNT_ERROR => (FailureKind::Environment, "raise max_connections, or use fewer connections"),
+        _ => (FailureKind::Data, "the database is not the one that was loaded, or the server's version is unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mysql::MySqlError;
+
+    use super::*;
+
+    fn server(code: u16, message: &str) -> Error {
+        Error::MySqlError(MySqlError { state: "HY000".to_owned(), message: message.to_owned(), code })
+    }
+
+    fn told(error: &Error) -> &'static str {
+        match client_error("read_item", error) {
+            ClientError::Retry { .. } => "retry",
+            ClientError::Lost { .. } => "lost",
+            ClientError::DiskFull { .. } => "full",
+            ClientError::Statement { .. } => "statement",
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn deadlocks_and_lock_timeouts_are_tried_again() {
+        assert_eq!(told(&server(1213, "Deadlock found")), "retry");
+        assert_eq!(told(&server(1205, "Lock wait timeout exceeded")), "retry");
+    }
+
+    #[test]
+    fn a_connection_that_ended_is_lost() {
+        let reset = Error::IoError(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        assert_eq!(told(&reset), "lost");
+        assert_eq!(told(&server(1053, "Server shutdown in progress")), "lost");
+        assert_eq!(told(&server(2013, "Lost connection")), "lost");
+    }
+
+    #[test]
+    fn a_full_disk_is_known_by_number_and_by_words() {
+        assert_eq!(told(&server(1114, "The table 'stock' is full")), "full");
+        assert_eq!(told(&server(1030, "Got error 28 from storage engine")), "full");
+        assert_eq!(told(&server(3, "Error writing file (Errcode: 28 - No space left on device)")), "full");
+        assert_eq!(told(&server(1030, "Got error 281 from storage engine")), "statement");
+    }
+
+    #[test]
+    fn other_errors_name_their_statement() {
+        let error = client_error("read_item", &server(1146, "Table 'item' doesn't exist"));
+        assert!(error.to_string().contains("read_item"), "{error}");
+    }
+}
