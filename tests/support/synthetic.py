@@ -6,6 +6,7 @@ are chosen so that the wanted figures come out, and a test that compares them ca
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,36 @@ class Truth:
     page_gets_per_transaction: float = 300.0
 
 
+class Kind:
+    """What is the engine's own in a synthetic sweep: its settings, counters and levels. This one is SQLite."""
+
+    version: str = "3.50.4"
+
+    def swept(self, truth: Truth) -> dict[str, str]:
+        """The settings that make a point what it is."""
+        return {"pool_size": truth.pool}
+
+    def settings(self, sweep: Sweep, truth: Truth) -> tuple[dict[str, str], dict[str, Any]]:
+        """The settings as asked and as read back."""
+        return _knobs(sweep, truth.pool)
+
+    def emits(self, name: str) -> bool:
+        """Whether such an engine has this metric."""
+        return not name.startswith(("innodb_", "com_", "server_")) and name != "questions"
+
+    def missing(self, name: str) -> str | None:
+        """Why the server does not have this metric, if it has not."""
+        return None
+
+    def changes(self, sweep: Sweep, truth: Truth, common: Mapping[str, float]) -> dict[str, float]:
+        """Counters of its own: changes over the window, beside those every engine has."""
+        return {}
+
+    def level(self, sweep: Sweep, truth: Truth, name: str, t_s: float) -> float | None:
+        """A gauge of its own."""
+        return None
+
+
 #: The shape of the buffer-size sweep: reads fall steeply, writes hardly.
 BUFFER_SIZE = (
     Truth("5%", 31.2, 6.2),
@@ -54,6 +85,7 @@ class Sweep:
     """Point -> noise of its own."""
     block_noise: float = 0.02
     seed: int = 1
+    kind: Kind = field(default_factory=Kind)
     experiment: str = "buffer-size"
     question: str = "How does the size of the buffer pool change what the database reads and writes?"
     engine: str = "sqlite"
@@ -142,11 +174,12 @@ def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
 
 
 def _toml(sweep: Sweep) -> str:
-    pools = ", ".join(f'"{truth.pool}"' for truth in sweep.truths)
+    swept = [sweep.kind.swept(truth) for truth in sweep.truths]
+    axes = "".join(f"{name} = {json.dumps([one[name] for one in swept])}\n" for name in swept[0])
     question = sweep.question.replace("\\", "\\\\").replace('"', '\\"')
     return (
         f'format_version = 1\nname = "{sweep.experiment}"\nquestion = "{question}"\nengine = "{sweep.engine}"\n\n'
-        f"[sweep]\npool_size = [{pools}]\n"
+        f"[sweep]\n{axes}"
     )
 
 
@@ -183,15 +216,16 @@ def _knobs(sweep: Sweep, pool: str) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def _point(sweep: Sweep, index: int) -> dict[str, Any]:
-    pool = sweep.truths[index].pool
-    asked, actual = _knobs(sweep, pool)
+    truth = sweep.truths[index]
+    asked, actual = sweep.kind.settings(sweep, truth)
+    swept = sweep.kind.swept(truth)
     return {
         "index": index,
-        "label": f"pool_size {pool}",
+        "label": ", ".join(f"{name} {value}" for name, value in swept.items()),
         "point_key": keys.point_key(
             experiment=sweep.experiment, engine=sweep.engine, workload=_workload(sweep), knobs_asked=asked
         ),
-        "swept": {"pool_size": pool},
+        "swept": swept,
         "knobs_asked": asked,
         "native_knobs": actual,
     }
@@ -209,7 +243,7 @@ def _publish(
 ) -> RunRecord:
     status, reason = sweep.statuses.get((point["index"], block), ("ok", None))
     truth = sweep.truths[point["index"]]
-    asked, actual = _knobs(sweep, truth.pool)
+    asked, actual = sweep.kind.settings(sweep, truth)
     seconds = _seconds(sweep, truth, factor) * math.exp(rng.normal(0, sweep.throughput_noise))
     ended = began + timedelta(seconds=sweep.warm_up_seconds + seconds + 2)
     whole = status == "ok"
@@ -218,13 +252,13 @@ def _publish(
         "experiment": sweep.experiment,
         "point_key": point["point_key"],
         "actual_key": keys.actual_key(
-            engine=sweep.engine, engine_version="3.50.4", workload=_workload(sweep), knobs_actual=actual
+            engine=sweep.engine, engine_version=sweep.kind.version, workload=_workload(sweep), knobs_actual=actual
         ),
         "data_key": keys.data_key(
             {"page_size_bytes": sweep.page_size_bytes, "load": sweep.load + block % sweep.data_keys}
         ),
         "engine": sweep.engine,
-        "engine_version": "3.50.4",
+        "engine_version": sweep.kind.version,
         "workload": _workload(sweep),
         "knobs_asked": asked,
         "knobs_actual": actual if whole else {},
@@ -325,6 +359,7 @@ def _rates(sweep: Sweep, truth: Truth, factor: float, seconds: float) -> dict[st
         "paged_in_bytes": reads * page,
         "paged_out_bytes": writes * page,
     }
+    changes |= sweep.kind.changes(sweep, truth, changes)
     faulty = {name: change * sweep.scale.get(name, 1.0) + sweep.add.get(name, 0.0) for name, change in changes.items()}
     return {**faulty, sweep.backwards: -5.0} if sweep.backwards else faulty
 
@@ -344,12 +379,13 @@ def _samples(
         phase = "warm_up" if second < warm else "measure"
         share = float(done[second])
         t_s = warm + seconds if edge == "end" else float(second)
-        rows += _sample(sweep, t_s, phase, edge, share, changes, pool_bytes, seconds)
+        rows += _sample(sweep, truth, t_s, phase, edge, share, changes, pool_bytes, seconds)
     return rows
 
 
 def _sample(
     sweep: Sweep,
+    truth: Truth,
     t_s: float,
     phase: str,
     edge: str | None,
@@ -373,7 +409,11 @@ def _sample(
 
     rows = []
     for name, metric in metrics.RAW.items():
-        if metric.kind == "latency":
+        if not sweep.kind.emits(name):
+            continue
+        if why := sweep.kind.missing(name):
+            rows.append(row(name, "", None, None, why))
+        elif metric.kind == "latency":
             rows += [row(name, kind, None, 700.0, None) for kind in MIX]
         elif name.startswith("transactions_"):
             for kind, weight in MIX.items():
@@ -394,7 +434,8 @@ def _sample(
             rows.append(row(name, subject, 1_000_000_000 + round(changes[name] * share), None, None))
         else:
             subject = "vda" if metric.probe == "device" else ""
-            rows.append(row(name, subject, None, _gauge(sweep, name, pool_bytes), None))
+            own = sweep.kind.level(sweep, truth, name, t_s)
+            rows.append(row(name, subject, None, _gauge(sweep, name, pool_bytes) if own is None else own, None))
     return rows
 
 
@@ -418,7 +459,7 @@ def _latency(sweep: Sweep, seconds: float) -> list[dict[str, Any]]:
     """Histograms that obey Little's law for ten terminals a warehouse and exactly the transactions measured."""
     terminals = 10 * sweep.warehouses
     per_transaction_us = terminals * seconds * 1e6 / sweep.transactions
-    service_us = seconds * 1e6 / sweep.transactions
+    service_us = _workload(sweep)["connections"] * seconds * 1e6 / sweep.transactions
     rows = []
     left = sweep.transactions - sweep.lost_latencies
     for place, (kind, weight) in enumerate(MIX.items()):

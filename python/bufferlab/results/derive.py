@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bufferlab.results import metrics
+from bufferlab.results import innodb, metrics
 from bufferlab.results.quantity import Figure, Quantity, check_units
 from bufferlab.results.window import MEASURE, Window, counted, elapsed
 
@@ -128,7 +128,10 @@ FORMULAS = check_units(
     | _row_formulas()
     | _arrival_formulas()
     | _device_formulas()
-    | _cpu_formulas("all"),
+    | _cpu_formulas("all")
+    | innodb.per_work_formulas(_NEW_ORDERS, "new_order")
+    | innodb.per_work_formulas(_TRANSACTIONS, "transaction")
+    | innodb.formulas(_SECONDS),
     {name: metric.unit for name, metric in metrics.DERIVED.items()},
 )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from bufferlab.results import metrics_innodb as innodb
+
 Kind = Literal["counter", "gauge", "ratio", "latency"]
 Better = Literal["lower", "higher", "neither"]
 
@@ -54,14 +56,14 @@ def _derived(table: str) -> list[Metric]:
 
 
 _ENGINE_COUNTERS = """
-page_gets        | gets   | neither | logical page requests (SQLite's CACHE_HIT + CACHE_MISS)
-demand_misses    | gets   | lower   | gets that found no page in the pool (CACHE_MISS); the WAL may serve some
-pages_read       | pages  | lower   | whole pages read from the database file
-pages_written    | pages  | lower   | whole pages written to the database file
-pages_created    | pages  | neither | pages added to the database
+page_gets        | gets   | neither | logical page requests (SQLite's CACHE_HIT + CACHE_MISS; InnoDB's buffer_pool_read_requests)
+demand_misses    | gets   | lower   | gets that found no page in the pool (CACHE_MISS, of which the WAL may serve some; InnoDB's buffer_pool_reads)
+pages_read       | pages  | lower   | whole pages read from the database file (InnoDB: pages_read, read-ahead included)
+pages_written    | pages  | lower   | whole pages written to the database file (InnoDB: pages_written, doublewrite not counted)
+pages_created    | pages  | neither | pages added to the database (InnoDB: pages_created in the pool)
 pages_spilled    | pages  | lower   | dirty pages written before commit to free a frame (CACHE_SPILL)
-db_read_bytes    | bytes  | lower   | bytes read from the database file
-db_write_bytes   | bytes  | lower   | bytes written to the database file
+db_read_bytes    | bytes  | lower   | bytes read from the database file (InnoDB: data_read)
+db_write_bytes   | bytes  | lower   | bytes written to the database file (InnoDB: data_written, with redo log and doublewrite buffer)
 db_other_reads   | reads  | lower   | reads of the database file that are not whole pages
 wal_reads        | reads  | lower   | reads of the write-ahead log
 wal_read_bytes   | bytes  | lower   | bytes read from the write-ahead log
@@ -78,7 +80,7 @@ pool_hits        | gets   | higher  | fetches the page pool answered from memory
 pool_admissions  | pages  | neither | pages taken into a frame of the pool because they were not in it
 pool_evictions   | pages  | lower   | pages evicted to make room
 pool_recycled    | pages  | neither | frames given to a new page without leaving the pool
-"""
+"""  # noqa: E501
 
 _ENGINE_GAUGES = """
 pool_frames          | pages | neither | frames the pool may hold
@@ -180,16 +182,23 @@ CPU_COLUMNS = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", 
 
 _CPU_COUNTERS = "\n".join(f"cpu_{name}_us | us | neither | CPU time in mpstat's %{name}" for name in CPU_COLUMNS)
 
-_SQLITE = "SQLite's status counters, bufferlab's VFS and page pool"
+_ENGINE_OWN = (
+    "SQLite's status counters, bufferlab's VFS and page pool; InnoDB's status variables (docs/innodb-metrics.md)"
+)
 _PROC_SELF = "getrusage, /proc/self/io and statm, and the driver thread's CPU clock"
 _RAW_LIST = [
-    *_raw("engine", _SQLITE, "counter", _ENGINE_COUNTERS),
-    *_raw("engine", _SQLITE, "gauge", _ENGINE_GAUGES),
+    *_raw("engine", _ENGINE_OWN, "counter", _ENGINE_COUNTERS),
+    *_raw("engine", _ENGINE_OWN, "gauge", _ENGINE_GAUGES),
+    *_raw("engine", innodb.STATUS_SOURCE, "counter", innodb.STATUS_COUNTERS),
+    *_raw("engine", innodb.STATUS_SOURCE, "gauge", innodb.STATUS_GAUGES),
+    *_raw("engine", innodb.METRICS_SOURCE, "counter", innodb.metrics_counters()),
     *_raw("workload", "the driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
     *_raw("workload", "the driver's histograms", "latency", _WORKLOAD_LATENCIES),
     *_raw("workload", "the driver's arrival clock", "gauge", _ARRIVAL_LAG),
     *_raw("process", _PROC_SELF, "counter", _PROCESS_COUNTERS),
     *_raw("process", _PROC_SELF, "gauge", "resident_bytes | bytes | neither | resident memory of the worker"),
+    *_raw("server", innodb.SERVER_SOURCE, "counter", innodb.SERVER_COUNTERS),
+    *_raw("server", innodb.SERVER_SOURCE, "gauge", innodb.SERVER_GAUGES),
     *_raw("device", "/proc/diskstats, the whole disk that holds the data", "counter", _DEVICE_COUNTERS),
     *_raw("device", "/proc/diskstats, each disk below a stacked device", "counter", _DISK_COUNTERS),
     *_raw("device", "/proc/diskstats", "gauge", "device_in_flight | requests | lower | requests in flight"),
@@ -301,6 +310,7 @@ _DERIVED_LIST = [
     *_device_direction("discard", "lower"),
     *_derived(_DEVICE_REST),
     *_derived(_CPU_SHARES),
+    *_derived(innodb.derived()),
 ]
 
 #: What probes and engines emit, by name.

@@ -21,8 +21,12 @@ _SCALED = {
     "KiB": ("byte", 1024.0),
 }
 _PLURALS = frozenset(
-    ("bytes", "pages", "gets", "reads", "writes", "requests", "transactions", "syncs", "faults", "rows", "arrivals")
+    (
+        *("bytes", "pages", "gets", "reads", "writes", "requests", "transactions", "syncs", "faults", "rows"),
+        *("arrivals", "frames", "loops", "scans", "splits", "merges", "statements", "waits"),
+    )
 )
+_SINGULAR = {"batches": "batch", "searches": "search"}
 
 
 class UnitMismatchError(AssertionError):
@@ -66,7 +70,7 @@ class Unit:
 def _single(name: str) -> Unit:
     if name == "1":
         return Unit(())
-    name = name[:-1] if name in _PLURALS else name
+    name = _SINGULAR.get(name, name[:-1] if name in _PLURALS else name)
     base, scale = _SCALED.get(name, (name, 1.0))
     return Unit(((base, 1),), scale)
 
@@ -108,6 +112,17 @@ class Quantity:
             return Figure(first.value + factor * second.value)
 
         return Quantity(self.unit, add, f"({self.name} + {other.name})")
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        factor = other.unit.factor_to(self.unit)
+
+        def subtract(window: Window) -> Figure:
+            first, second = self.evaluate(window), other.evaluate(window)
+            if first.value is None or second.value is None:
+                return Figure(None, first.reason or second.reason)
+            return Figure(first.value - factor * second.value)
+
+        return Quantity(self.unit, subtract, f"({self.name} - {other.name})")
 
     def complement(self) -> Quantity:
         """One minus a share."""

@@ -1,12 +1,14 @@
 """A window of one run, the measured one or a phase's: what every counter did between its two edge samples.
 
 Counters go by difference, end minus start; one that went backwards gives a reason, not a number. Gauges are
-read at the end edge. Nothing here knows what a figure means.
+read at an edge, or over all samples of the window. Nothing here knows what a figure means.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bufferlab.results import metrics
@@ -25,6 +27,8 @@ class Reading:
 
 
 Edge = dict[str, dict[str, Reading]]
+#: Gauge -> (time in s, number) of every sample of a window, in time's order.
+Course = Mapping[str, tuple[tuple[float, float], ...]]
 #: The phase of the samples that bound the main window.
 MEASURE = "measure"
 
@@ -36,6 +40,8 @@ class Window:
     start: Edge
     end: Edge
     seconds: float | None
+    course: Course = field(default_factory=dict)
+    """Gauges without a subject, sample by sample; a window cut out between two samples has its edges only."""
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
@@ -43,7 +49,7 @@ class Window:
         start, start_s = _edge(samples, phase, "start")
         end, end_s = _edge(samples, phase, "end")
         seconds = end_s - start_s if start_s is not None and end_s is not None else None
-        return cls(start, end, seconds)
+        return cls(start, end, seconds, _course(samples, phase))
 
     def subjects(self, metric: str) -> list[str]:
         """The devices, cores or transaction types that a metric was sampled for."""
@@ -66,10 +72,33 @@ class Window:
 
     def level(self, metric: str, subject: str = "") -> Figure:
         """What a gauge showed at the end edge."""
-        reading = self.end.get(metric, {}).get(subject)
-        if reading is None:
-            return Figure(None, f"{metric} was not sampled")
-        return Figure(reading.number, reading.reason)
+        return _shown(self.end, metric, subject)
+
+    def first_level(self, metric: str, subject: str = "") -> Figure:
+        """What a gauge showed at the start edge."""
+        return _shown(self.start, metric, subject)
+
+    def time_mean(self, metric: str) -> Figure:
+        """The mean of a gauge over the window, straight lines between its samples (of its edges, if it has no more)."""
+        points = self.course.get(metric, ())
+        whole = points[-1][0] - points[0][0] if points else 0.0
+        if whole > 0:
+            area = sum((b - a) * (of_a + of_b) / 2 for (a, of_a), (b, of_b) in pairwise(points))
+            return Figure(area / whole)
+        first, last = self.first_level(metric), self.level(metric)
+        if first.value is None or last.value is None:
+            return Figure(None, first.reason or last.reason)
+        return Figure((first.value + last.value) / 2)
+
+    def lowest(self, metric: str) -> Figure:
+        """The smallest sample of a gauge in the window."""
+        points = self.course.get(metric, ())
+        if points:
+            return Figure(min(number for _, number in points))
+        first, last = self.first_level(metric), self.level(metric)
+        if first.value is None or last.value is None:
+            return Figure(None, first.reason or last.reason)
+        return Figure(min(first.value, last.value))
 
     def _change_of_one(self, metric: str, subject: str) -> Figure:
         before = self.start.get(metric, {}).get(subject)
@@ -81,6 +110,24 @@ class Window:
         if after.number < before.number:
             return Figure(None, f"{metric} went backwards, from {before.number:.0f} to {after.number:.0f}")
         return Figure(after.number - before.number)
+
+
+def _shown(edge: Edge, metric: str, subject: str) -> Figure:
+    reading = edge.get(metric, {}).get(subject)
+    if reading is None:
+        return Figure(None, f"{metric} was not sampled")
+    return Figure(reading.number, reading.reason)
+
+
+def _course(samples: pl.DataFrame, phase: str) -> Course:
+    import polars as pl
+
+    of_gauges = (pl.col("phase") == phase) & (pl.col("subject") == "") & pl.col("value").is_not_null()
+    rows = samples.filter(of_gauges).select("metric", "t_s", "value").sort("t_s", maintain_order=True)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for metric, t_s, value in rows.iter_rows():
+        found.setdefault(metric, []).append((t_s, value))
+    return {metric: tuple(points) for metric, points in found.items()}
 
 
 def _edge(samples: pl.DataFrame, phase: str, edge: str) -> tuple[Edge, float | None]:
@@ -127,3 +174,27 @@ def elapsed() -> Quantity:
         return Figure(window.seconds)
 
     return Quantity(Unit.parse("s"), seconds, "the window's length")
+
+
+def _gauge(metric: str) -> Unit:
+    declared = metrics.RAW[metric]
+    if declared.kind != "gauge":
+        raise AssertionError(f"{metric} is a {declared.kind}: only gauges have a level")
+    return Unit.parse(declared.unit)
+
+
+def mean_of(metric: str) -> Quantity:
+    """The mean of a gauge over the window's time."""
+    return Quantity(_gauge(metric), lambda window: window.time_mean(metric), metric)
+
+
+def lowest_of(metric: str) -> Quantity:
+    """The smallest sample of a gauge in the window."""
+    return Quantity(_gauge(metric), lambda window: window.lowest(metric), metric)
+
+
+def level_of(metric: str, *, at_start: bool = False) -> Quantity:
+    """A gauge at one edge of the window."""
+    return Quantity(
+        _gauge(metric), lambda window: window.first_level(metric) if at_start else window.level(metric), metric
+    )

@@ -1,0 +1,154 @@
+"""Formulas of InnoDB's figures: the victim path, the cache it really has, what it writes and why.
+
+Where a frame comes from (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and MariaDB 10.2 to 10.4). Every search
+adds one to S = get_free_search. Each of its passes first looks at the free list; one that finds it empty adds one to
+L = get_free_loops and then either frees a frame by scanning the LRU tail and begins anew, or tries a single-page
+flush, adds one to W = Innodb_buffer_pool_wait_free and begins anew; F = single_flush_failure_count of these freed
+nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list, without either, S - L + F. The
+three add up to S by construction: what can be wrong is checked elsewhere (`integrity_innodb`). MySQL 5.6 does not
+count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the figures are null
+with that reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bufferlab.results import metrics_innodb
+from bufferlab.results.quantity import Figure, Quantity, Unit
+from bufferlab.results.window import Window, counted, level_of, lowest_of, mean_of
+
+#: The counters of the victim path: S, L, W, F.
+SEARCHES = "innodb_metric_buffer_lru_get_free_search"
+LOOPS = "innodb_metric_buffer_lru_get_free_loops"
+WAIT_FREE = "innodb_buffer_pool_wait_free"
+FAILURES = "innodb_metric_buffer_lru_single_flush_failure_count"
+NO_LOOPS = "this version does not count the passes of a search for a frame (buffer_LRU_get_free_loops)"
+NO_SINGLE_PAGE = (
+    "user threads of this version flush no single pages: who finds no frame waits for the page cleaner "
+    "(no buffer_LRU_single_flush_failure_count)"
+)
+#: Why the server lacks a counter; a run that ended early, or one of another engine, keeps its own reason.
+_MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}
+_PAGES = "innodb_buffer_pool_pages_"
+
+
+def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Quantity:
+    """One way to a frame, from S, L, W and F: all four or nothing, as W means another thing where there is no F."""
+
+    def evaluate(window: Window) -> Figure:
+        counts = []
+        for metric in (FAILURES, LOOPS, SEARCHES, WAIT_FREE):
+            found = window.change(metric)
+            if found.value is None:
+                sampled = metric in window.end and metric in window.start
+                return Figure(None, _MEANING.get(metric, found.reason) if sampled else found.reason)
+            counts.append(found.value)
+        failures, loops, searches, waits = counts
+        return Figure(of(searches, loops, waits, failures))
+
+    return Quantity(Unit.parse("frames"), evaluate, name)
+
+
+FREE_LIST = _victim("free-list hits", lambda searches, loops, waits, failures: searches - loops + failures)
+LRU_SCAN = _victim("LRU-scan hits", lambda searches, loops, waits, failures: loops - waits)
+SINGLE_PAGE = _victim("single-page flushes", lambda searches, loops, waits, failures: waits - failures)
+_SEARCHES = counted(SEARCHES)
+
+
+def _counted(name: str) -> Quantity:
+    """A counter of INNODB_METRICS by the engine's own name."""
+    return counted(f"{metrics_innodb.METRIC_PREFIX}{name.lower()}")
+
+
+def _lru_writes() -> Quantity:
+    """Dirty pages written by LRU batches.
+
+    MariaDB 10.2 leaves buffer_LRU_batch_flush_total_pages at zero; there they are what neither flush-list batches nor
+    single-page flushes wrote. The latter are taken to have written a page each, which is the most they can have.
+    """
+    own, batches = _counted("buffer_LRU_batch_flush_total_pages"), _counted("buffer_LRU_batch_flush_count")
+    written, listed = counted("pages_written"), _counted("buffer_flush_batch_total_pages")
+
+    def evaluate(window: Window) -> Figure:
+        found, ended = own.evaluate(window), batches.evaluate(window)
+        dead = found.value == 0 and not ended.value
+        if not dead:
+            return found
+        rest = (written - listed).evaluate(window)
+        single = SINGLE_PAGE.evaluate(window)
+        if rest.value is None or single.value is None:
+            return found
+        return Figure(max(0.0, rest.value - single.value))
+
+    return Quantity(Unit.parse("pages"), evaluate, own.name)
+
+
+def per_work_formulas(work: Quantity, suffix: str) -> dict[str, Quantity]:
+    """What is told per unit of work."""
+    tops = {
+        "frame_requests": _SEARCHES,
+        "free_list_hits": FREE_LIST,
+        "lru_scan_hits": LRU_SCAN,
+        "single_page_flushes": SINGLE_PAGE,
+        "redo_bytes": counted("innodb_os_log_written"),
+        "page_splits": _counted("index_page_splits"),
+        "fsyncs": counted("innodb_data_fsyncs"),
+        "row_lock_waits": counted("innodb_row_lock_waits"),
+    }
+    found = {f"{name}_per_{suffix}": top / work for name, top in tops.items()}
+    if suffix == "transaction":
+        found["server_cpu_us_per_transaction"] = (counted("server_user_us") + counted("server_system_us")) / work
+    return found
+
+
+def formulas(seconds: Quantity) -> dict[str, Quantity]:
+    """Every other figure of InnoDB."""
+    return _shares() | _levels() | {f"{name}_per_s": top / seconds for name, top in _rates().items()}
+
+
+def _shares() -> dict[str, Quantity]:
+    ahead = counted("innodb_buffer_pool_read_ahead") + counted("innodb_buffer_pool_read_ahead_rnd")
+    return {
+        "free_list_share": FREE_LIST / _SEARCHES,
+        "lru_scan_share": LRU_SCAN / _SEARCHES,
+        "single_page_share": SINGLE_PAGE / _SEARCHES,
+        "read_ahead_share": ahead / counted("pages_read"),
+        "read_ahead_evicted_share": counted("innodb_buffer_pool_read_ahead_evicted") / ahead,
+        "doublewrite_share": counted("innodb_dblwr_pages_written") / counted("pages_written"),
+        "effective_cache_share": mean_of(f"{_PAGES}data") / mean_of(f"{_PAGES}total"),
+        "dirty_share": mean_of(f"{_PAGES}dirty") / mean_of(f"{_PAGES}data"),
+    }
+
+
+def _levels() -> dict[str, Quantity]:
+    data, free, misc = (mean_of(f"{_PAGES}{kind}") for kind in ("data", "free", "misc"))
+    return {
+        "effective_cache_pages": data,
+        "effective_cache_start_pages": level_of(f"{_PAGES}data", at_start=True),
+        "effective_cache_end_pages": level_of(f"{_PAGES}data"),
+        "pool_less_free_and_misc_pages": mean_of(f"{_PAGES}total") - free - misc,
+        "free_list_pages": free,
+        "free_list_min_pages": lowest_of(f"{_PAGES}free"),
+        "misc_pages": misc,
+        "dirty_pages": mean_of(f"{_PAGES}dirty"),
+        "log_age_bytes": mean_of("innodb_lsn_age_bytes"),
+    }
+
+
+def _rates() -> dict[str, Quantity]:
+    return {
+        "lru_batch_writes": _lru_writes(),
+        "lru_batch_evictions": _counted("buffer_LRU_batch_evict_total_pages"),
+        "lru_batches": _counted("buffer_LRU_batch_num_scan"),
+        "flush_list_writes": _counted("buffer_flush_batch_total_pages"),
+        "adaptive_writes": _counted("buffer_flush_adaptive_total_pages"),
+        "background_writes": _counted("buffer_flush_background_total_pages"),
+        "sync_writes": _counted("buffer_flush_sync_total_pages"),
+        "neighbour_writes": _counted("buffer_flush_neighbor_total_pages"),
+        "single_page_flushes": SINGLE_PAGE,
+        "frame_requests": _SEARCHES,
+        "doublewrite_pages": counted("innodb_dblwr_pages_written"),
+        "redo_bytes": counted("innodb_os_log_written"),
+        "log_waits": counted("innodb_log_waits"),
+    }
