@@ -1,0 +1,145 @@
+"""What every integrity check is made of: a run whose samples have been read, a check's outcome, the worst of many runs.
+
+Pure: runs in, checks out. Which checks there are is said in `integrity` and, for InnoDB, in `integrity_innodb`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from bufferlab.results.derive import FORMULAS, figures_of
+from bufferlab.results.latency import total_us
+from bufferlab.results.quantity import Figure
+from bufferlab.results.window import Window
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from bufferlab.results.store import RunRecord
+
+#: Engines that are servers with InnoDB in them.
+INNODB_ENGINES = frozenset({"mysql", "mariadb"})
+
+Status = Literal["passed", "failed", "not_applicable"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check and how it ended, with the numbers behind it."""
+
+    name: str
+    title: str
+    status: Status
+    detail: str
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run whose samples have been read: what every check and table starts from."""
+
+    run: dict[str, Any]
+    window: Window
+    figures: dict[str, Figure]
+    latency_us: dict[str, float]
+    """All the time transactions spent, in service and in the queue."""
+    latency_n: int
+    """Transactions in the service histograms."""
+    phases: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    """The same figures of every phase after the measured window."""
+
+    @classmethod
+    def read(cls, record: RunRecord) -> MeasuredRun:
+        """Read a run's samples and latencies from disk."""
+        samples = record.samples()
+        window = Window.of(samples)
+        latency = _of_window(record.latency())
+        n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
+        figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
+        phases = {phase["name"]: figures_of(samples, phase["name"]) for phase in record.run.get("phases", [])}
+        return cls(record.run, window, figures, total_us(latency), n, phases)
+
+    @property
+    def label(self) -> str:
+        """How a check names this run."""
+        return f"{self.run['point']['label']}, block {self.run['block'] + 1}"
+
+    def knob(self, name: str) -> Any:
+        """What a knob really was."""
+        return self.run["knobs_actual"].get(name)
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether transactions arrived at a rate, instead of one after another."""
+        return bool(self.run.get("load", {}).get("mode") == "open")
+
+    @property
+    def direct(self) -> bool:
+        """Whether the database file was read past the page cache."""
+        return self.knob("io_mode") == "direct" or str(self.knob("innodb_flush_method")).upper().startswith("O_DIRECT")
+
+    @property
+    def is_innodb(self) -> bool:
+        """Whether the engine is a server with InnoDB."""
+        return self.run["engine"] in INNODB_ENGINES
+
+    @property
+    def connections(self) -> int:
+        """How many connections ran transactions at the same time."""
+        return int(self.run["workload"].get("connections") or 1)
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The engine's version as numbers: (5, 7, 22); empty when it is not known."""
+        found = re.match(r"\d+(?:\.\d+)*", self.run["engine_version"] or "")
+        return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def _of_window(latency: pl.DataFrame) -> pl.DataFrame:
+    """The histograms of the measured window: a phase's types have its name and a dot before their own."""
+    return latency.filter(~latency["transaction_type"].str.contains(".", literal=True))
+
+
+def outcome(name: str, title: str, passed: bool, detail: str) -> Check:
+    """A check that was made."""
+    return Check(name, title, "passed" if passed else "failed", detail)
+
+
+def not_applicable(name: str, title: str, why: str) -> Check:
+    """A check that could not be made, and why."""
+    return Check(name, title, "not_applicable", why)
+
+
+@dataclass(frozen=True)
+class Off:
+    """How far one run is off, as a share, and which way; or why that cannot be said."""
+
+    run: MeasuredRun
+    share: float | None
+    why: str | None = None
+
+
+def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
+    """The check passes when no run is off by more than the limit; runs it does not apply to are counted apart."""
+    rows = list(offs)
+    told = [off for off in rows if off.share is not None]
+    if not told:
+        return not_applicable(name, title, rows[0].why or "no run has the numbers")
+    worst = max(told, key=lambda off: off.share or 0.0)
+    share = worst.share or 0.0
+    left = f"; {len(rows) - len(told)} runs not checked" if len(told) < len(rows) else ""
+    how = f"{100 * share:.3f} % {worst.why or 'off'}" if share else "exact"
+    detail = f"worst of {len(told)} runs: {how} ({worst.run.label}); limit {100 * limit:g} %{left}"
+    return outcome(name, title, share <= limit, detail)
+
+
+def ratio_off(run: MeasuredRun, value: Figure, reference: Figure) -> Off:
+    """How far a figure is from another that should be the same."""
+    if value.value is None or reference.value is None:
+        return Off(run, None, value.reason or reference.reason)
+    if reference.value == 0:
+        return Off(run, None if value.value == 0 else 1.0, "nothing was counted in the measured window")
+    off = value.value / reference.value - 1
+    return Off(run, abs(off), "more" if off > 0 else "less")

@@ -1,0 +1,178 @@
+"""Checks of InnoDB's own counters: do numbers that the server counts in different places agree?
+
+Each says on which versions it does not apply and why. Sources are storage/innobase of MySQL 5.7, where not said
+otherwise; S, L, W and F are those of `innodb`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bufferlab.results import innodb
+from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
+from bufferlab.results.metrics_innodb import METRIC_PREFIX
+from bufferlab.results.quantity import Figure
+
+#: Frames are also taken for pages that another thread had read meanwhile, and given back.
+FRAMES_LIMIT = 0.02
+FRAMES_MIN = 2000
+#: MONITOR_INC is a plain increment (srv0mon.h): two threads at once may lose one.
+COUNTING_LIMIT = 0.005
+POOL_PAGES_LIMIT = 0.01
+WHOLE_PAGES_LIMIT = 0.01
+#: A connection is idle between its last transaction and the window's end, when the others have not ended theirs.
+LITTLE_LIMIT = 0.05
+
+#: Settings that change where pages are and when they are written, not which are asked for.
+SAME_WORK = frozenset(
+    """lru_scan_depth buffer_pool_instances buffer_pool_chunk_size flush_method flush_log_at_trx_commit flush_neighbors
+    io_capacity io_capacity_max max_dirty_pages_pct max_dirty_pages_pct_lwm doublewrite log_file_size redo_log_capacity
+    old_blocks_pct old_blocks_time read_ahead_threshold random_read_ahead page_cleaners""".split()  # noqa: SIM905
+)
+
+_LRU = f"{METRIC_PREFIX}buffer_lru_"
+
+
+def _frames(runs: Sequence[MeasuredRun]) -> Check:
+    """Every frame that was looked for holds a page read or created, or went to the adaptive hash index or to locks."""
+    title = "Free frames looked for = pages read + pages created + frames for other uses"
+
+    def off(run: MeasuredRun) -> Off:
+        searches = run.window.change(innodb.SEARCHES)
+        if searches.value is not None and searches.value < FRAMES_MIN:
+            return Off(run, None, f"fewer than {FRAMES_MIN:,} frames were looked for")
+        parts = [run.window.change(name) for name in ("pages_read", "pages_created")]
+        missing = next((part.reason for part in parts if part.value is None), None)
+        if missing:
+            return Off(run, None, missing)
+        used = sum(part.value or 0.0 for part in parts) + max(0.0, _misc_growth(run))
+        return ratio_off(run, searches, Figure(used))
+
+    return worst_of("innodb_frames", title, FRAMES_LIMIT, map(off, runs))
+
+
+def _misc_growth(run: MeasuredRun) -> float:
+    name = "innodb_buffer_pool_pages_misc"
+    return (run.window.level(name).value or 0.0) - (run.window.first_level(name).value or 0.0)
+
+
+def _shares(runs: Sequence[MeasuredRun]) -> Check:
+    """The shares add to one by construction; one below zero would show counters that do not mean what we think."""
+    title = "Free list, LRU scan and single-page flush: shares within 0 and 1 that add to 1"
+    names = ("free_list_share", "lru_scan_share", "single_page_share")
+
+    def off(run: MeasuredRun) -> Off:
+        figures = [run.figures[name] for name in names]
+        missing = next((figure.reason for figure in figures if figure.value is None), None)
+        if missing:
+            return Off(run, None, missing)
+        shares = [figure.value or 0.0 for figure in figures]
+        worst = max(shares, key=lambda share: max(-share, share - 1))
+        outside = max(0.0, -worst, worst - 1)
+        return Off(run, max(abs(sum(shares) - 1), outside), "outside")
+
+    return worst_of("innodb_shares", title, COUNTING_LIMIT, map(off, runs))
+
+
+def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
+    """Scans that freed nothing: one for each batch's end, which lets users try again, and those of retries.
+
+    buf0lru.cc: try_LRU_scan is cleared by a failed first scan and set when a batch of either kind ends; a search that
+    comes round again scans whatever the flag says.
+    """
+    name, title = "innodb_lru_scans", "LRU scans that freed nothing: none below zero, no more than batches and retries"
+    told, whys = [], []
+    for run in runs:
+        why = _no_scan_count(run)
+        found = None if why else _failed_scans(run)
+        if found is None:
+            whys.append(why or "a counter of it was not sampled")
+        else:
+            told.append((run, *found))
+    if not told:
+        return not_applicable(name, title, whys[0])
+    bad = [
+        f"{failed:,.0f} of {scans:,.0f} scans, allowed 0 to {most:,.0f} ({run.label})"
+        for run, failed, most, scans in told
+        if not -COUNTING_LIMIT * scans <= failed <= most + COUNTING_LIMIT * scans
+    ]
+    left = f"; {len(whys)} runs not checked" if whys else ""
+    if bad:
+        return outcome(name, title, False, f"{len(bad)} of {len(told)} runs: {bad[0]}{left}")
+    run, failed, most, scans = max(told, key=lambda row: row[1] / max(1.0, row[2]))
+    detail = f"at most {failed:,.0f} of {scans:,.0f} scans failed, allowed {most:,.0f} ({run.label})"
+    return outcome(name, title, True, f"{detail}; {len(told)} runs{left}")
+
+
+def _no_scan_count(run: MeasuredRun) -> str | None:
+    if run.run["engine"] == "mysql" and run.version >= (8,):
+        return "MySQL 8.0 does not count a scan that frees the first page it looks at (buffer_LRU_search_num_scan)"
+    return innodb.LRU_SCAN.evaluate(run.window).reason
+
+
+def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
+    """Scans that freed nothing, how many there may have been, and all scans."""
+    names = ("search_num_scan", "batch_num_scan", "get_free_waits", "single_flush_failure_count")
+    counts = [run.window.change(f"{_LRU}{name}").value for name in names]
+    listed = run.window.change(f"{METRIC_PREFIX}buffer_flush_batch_num_scan").value
+    hits = innodb.LRU_SCAN.evaluate(run.window).value
+    if hits is None or listed is None or any(count is None for count in counts):
+        return None
+    scans, batches, waits, failures = (count or 0.0 for count in counts)
+    # Threads that are already scanning when the flag falls fail as well: at most one for each connection.
+    return scans - hits, batches + listed + waits + failures + run.connections, scans
+
+
+def _pool_pages(runs: Sequence[MeasuredRun]) -> Check:
+    """srv_export_innodb_status computes misc as the rest, so that a miscount shows as a share that cannot be."""
+    title = "Pages of data + free + other frames = frames of the pool, at both edges"
+    kinds = ("data", "free", "misc")
+
+    def off(run: MeasuredRun) -> Off:
+        shares = []
+        for level in (run.window.first_level, run.window.level):
+            total, parts = level(_pages("total")), [level(_pages(kind)) for kind in kinds]
+            missing = next((one.reason for one in (total, *parts) if one.value is None), None)
+            if missing or not total.value:
+                return Off(run, None, missing or "the pool has no frames")
+            shares.append(abs(sum(part.value or 0.0 for part in parts) / total.value - 1))
+        return Off(run, max(shares))
+
+    return worst_of("innodb_pool_pages", title, POOL_PAGES_LIMIT, map(off, runs))
+
+
+def _pages(kind: str) -> str:
+    return f"innodb_buffer_pool_pages_{kind}"
+
+
+def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
+    """What the server's files read is pages; anything else would be no work of the buffer pool."""
+    title = "Bytes read from data files = pages read × page size"
+
+    def off(run: MeasuredRun) -> Off:
+        page, reads = run.knob("page_size_bytes"), run.window.change("pages_read")
+        if not isinstance(page, int) or reads.value is None:
+            return Off(run, None, reads.reason or "the page size was not read back")
+        return ratio_off(run, run.window.change("db_read_bytes"), Figure(reads.value * page))
+
+    return worst_of("innodb_whole_pages", title, WHOLE_PAGES_LIMIT, map(off, runs))
+
+
+def little_off(run: MeasuredRun) -> Off:
+    """Connections = throughput x mean service time, in a closed loop without think time."""
+    if run.open_loop:
+        return Off(run, None, "open loop: a connection waits for its next arrival")
+    if not run.window.seconds or not run.latency_n:
+        return Off(run, None, "the run has no service times")
+    inside = run.latency_us.get("service", 0.0) / 1e6 / run.window.seconds
+    allowance = run.connections / run.latency_n
+    return Off(run, max(0.0, abs(inside / run.connections - 1) - allowance))
+
+
+CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (
+    _frames,
+    _shares,
+    _lru_scans,
+    _pool_pages,
+    _whole_pages,
+)
