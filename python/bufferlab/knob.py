@@ -26,6 +26,9 @@ from bufferlab.units import (
 Native = int | float | str
 """A value as the core takes it."""
 
+AUTO = "auto"
+"""What a setting with a value of its own for each version may be: not the user's choice."""
+
 _WHOLE = re.compile(r"\s*([+-]?[0-9][0-9_]{0,30})\s*")
 _MAX_FRACTION_DIGITS = 12
 """More digits of a number or share than this are a slip of the hand, and floats could not tell them apart."""
@@ -50,6 +53,8 @@ class KnobKind(Enum):
     """A time: "10s"."""
     FILE = "file"
     """The path of a text file, read before anything starts."""
+    TEXT = "text"
+    """A word or a path of some form that the engine or the workload judges."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,25 @@ class Knob:
     decides_file: bool = False
     """Changing it needs other loaded data; it is part of `data_key`."""
     sweepable: bool = True
+    auto: str | None = None
+    """What "auto" stands for where the version has the setting: a value, or "" for the server's own default, which is
+    then not set at all. None: the word means nothing here."""
+    versions: str = ""
+    """The servers' versions that have it, as versions.py reads them; "": all."""
+    value_versions: tuple[tuple[str, str], ...] = ()
+    """Values that only some versions have, each with those versions."""
+    pattern: str = ""
+    """Of a TEXT: the regular expression a value matches."""
+    example: str = ""
+    """Of a TEXT: what may be written, in words."""
 
     def parse(self, value: object) -> str:
         """The canonical text of a value asked for. Raises UnitError when it cannot be."""
+        if self.auto is not None and value == AUTO:
+            return AUTO
         match self.kind:
+            case KnobKind.TEXT:
+                return self._text(value)
             case KnobKind.CHOICE:
                 return self._choice(value)
             case KnobKind.COUNT:
@@ -100,14 +120,16 @@ class Knob:
                 raise UnitError(f"{self.name} = {value} is not the path of a file", f"write {self.range_text()}")
 
     def native(self, canonical: str, whole: int | None) -> Native:
-        """The value the core takes. A share needs the whole of which it is one."""
+        """The value the core takes. A share needs the whole of which it is one; "auto" for what is not to be set."""
+        if self.auto is not None and canonical == AUTO:
+            return self.native(self.parse(self.auto), whole) if self.auto else AUTO
         ratio = self.share(canonical)
         if ratio is not None:
             if whole is None:
                 raise ValueError(f"{self.name} = {canonical} needs {self.share_of}")
             return int(ratio * whole)
         match self.kind:
-            case KnobKind.CHOICE | KnobKind.FILE:
+            case KnobKind.CHOICE | KnobKind.FILE | KnobKind.TEXT:
                 return canonical
             case KnobKind.COUNT | KnobKind.COUNT_OR_SHARE:
                 return int(canonical)
@@ -125,8 +147,13 @@ class Knob:
 
     def range_text(self) -> str:
         """What may be written, for hints and for `bufferlab list`."""
+        return f"{self._range_text()} | {AUTO}" if self.auto is not None else self._range_text()
+
+    def _range_text(self) -> str:
         if self.kind is KnobKind.CHOICE:
             return " | ".join(self.choices)
+        if self.kind is KnobKind.TEXT:
+            return self.example
         if self.kind is KnobKind.FILE:
             return "the path of a text file"
         text = f"{self._show(self.minimum)} "
@@ -146,9 +173,18 @@ class Knob:
         return f"{limit:,}"
 
     def _choice(self, value: object) -> str:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
         if isinstance(value, str) and value in self.choices:
             return value
-        raise UnitError(f"{self.name} = {value} is not one of its values", f"choose {' | '.join(self.choices)}")
+        raise UnitError(f"{self.name} = {value} is not one of its values", f"choose {self.range_text()}")
+
+    def _text(self, value: object) -> str:
+        # A number or a switch of a TOML is as good as its text where any word will do.
+        text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+        if isinstance(text, str) and text == text.strip() and re.fullmatch(self.pattern, text):
+            return text
+        raise UnitError(f"{self.name} = {value} cannot be", f"write {self.range_text()}")
 
     def _whole(self, value: object) -> int:
         written = _WHOLE.fullmatch(value) if isinstance(value, str) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -14,6 +15,13 @@ def common(command: _Command) -> _Command:
     """--json and --debug, which every command has."""
     command = click.option("--debug", is_flag=True, help="Show log detail and tracebacks, on standard error.")(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
+
+
+def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
+    """--server as the setting it is short for; a path as an absolute one, because runs start elsewhere."""
+    if build is None:
+        return ()
+    return (("server", str(Path(build).expanduser().absolute()) if "/" in build else build),)
 
 
 class SettingValue(click.ParamType[tuple[str, str]]):

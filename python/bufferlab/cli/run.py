@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import SettingValue, SettingValues, common
+from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
 from bufferlab.cli.output import say
 from bufferlab.errors import EXIT_INTERRUPTED_INT, EXIT_INTERRUPTED_TERM, SpecError
 from bufferlab.spec import Experiment, Overrides, load
@@ -19,13 +19,18 @@ _DEFAULT_OUT = Path("runs")
 @click.command("run")
 @click.argument("experiment", required=False)
 @click.option("--engine", help="Use another engine than the experiment's.")
+@click.option(
+    "--server",
+    metavar="BUILD",
+    help="A name of `bufferlab engines`, or the path of a binary or folder. Short for --set server=BUILD.",
+)
 @click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set anything for all points. Repeatable.")
 @click.option("--sweep", type=SettingValues(), multiple=True, help="Sweep anything over these values. Repeatable.")
 @click.option("--repetitions", type=int, metavar="N", help="Runs per point; more make the intervals narrower.")
 @click.option("--transactions", type=int, metavar="N", help="Measure this many transactions per run (the rule).")
 @click.option("--duration", metavar="TIME", help='Measure for a time instead, such as "60s" or "10min".')
 @click.option("--warehouses", type=int, metavar="N", help="Scale of TPC-C's data: about 75 MB each.")
-@click.option("--connections", type=int, metavar="N", help="Connections that share the terminals (SQLite: 1).")
+@click.option("--connections", type=int, metavar="N", help="Connections to a server (SQLite: 1).  [default: 8]")
 @click.option("--seed", type=int, metavar="N", help="Another order of runs and other transactions; the same data.")
 @click.option("--quick", "profile", flag_value="quick", help="A look, in seconds; differences may stay unresolved.")
 @click.option("--full", "profile", flag_value="full", help="The source document's size; takes hours.")
@@ -49,6 +54,7 @@ _DEFAULT_OUT = Path("runs")
 def command(
     experiment: str | None,
     engine: str | None,
+    server: str | None,
     set_knobs: tuple[tuple[str, str], ...],
     sweep: tuple[tuple[str, tuple[str, ...]], ...],
     repetitions: int | None,
@@ -81,13 +87,15 @@ def command(
       bufferlab run buffer-size --quick              seconds
       bufferlab run buffer-size --set page_size=8k --sweep pool_size=16MiB,64MiB
       bufferlab run buffer-size --set pool_size=20% --sweep rate=500,1000,2000
+      bufferlab run buffer-size --engine mysql --server mysql-8.0
+      bufferlab run scan-depth --sweep server=mysql-5.7,mysql-8.0
       bufferlab run my.sql                           your own statements (docs/scripts.md)
       bufferlab run --resume runs/buffer-size-20260101-120000
     """
     overrides = Overrides(
         profile=profile,
         engine=engine,
-        set_knobs=set_knobs,
+        set_knobs=(*set_knobs, *server_setting(server)),
         sweep=sweep,
         repetitions=repetitions,
         transactions=transactions,

@@ -6,11 +6,12 @@ start or drive anything: that is each engine's behaviour.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bufferlab.knob import Knob
+from bufferlab.knob import AUTO, Knob, KnobKind
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,26 @@ class EngineDeclaration:
     """How a second client reads the closed database to check it: as SQLite, or only the engine itself can."""
     size_factor: float = 1.0
     """Bytes of a loaded database, over the workload's estimate."""
+    base_bytes: int = 0
+    """What a loaded database takes beside its data: logs, system tables. No part of what a share is a share of."""
+    start_seconds: float = 0.5
+    """A worker process until its database is open."""
     source: Literal["measured", "predicted"] = "measured"
     inputs: Literal["server", "given"] = "server"
     clock: Literal["wall", "virtual"] = "wall"
+    family: str = ""
+    """The storage engine several engines share: an experiment may have sizes for all of them at once."""
+    data_kind: Literal["file", "directory"] = "file"
+    """What a loaded database is."""
+    is_server: bool = False
+    """It runs as a process of its own, which other programs can be started against."""
+    needs_unprivileged_user: bool = False
+    """Its server refuses to run as root: as root, another user must be able to reach the data."""
+    default_connections: int = 1
+    rounds_up: tuple[str, ...] = ()
+    """Native names of sizes the engine may make larger than asked: a finding to report, not an error."""
+    passes_through: str = ""
+    """Names that begin so are variables of the engine's own, given to it as they are written; "": there are none."""
     hidden: bool = False
     """For tests: `bufferlab list` shows it with --all only."""
     notes: tuple[str, ...] = field(default=())
@@ -62,10 +80,39 @@ class EngineDeclaration:
         """The knobs, keyed by the name people write."""
         return {knob.name: knob for knob in self.knobs}
 
+    def variable(self, name: str) -> Knob | None:
+        """The knob that passes a variable of the engine's own through, if the name is one's."""
+        prefix = self.passes_through
+        if not prefix or not re.fullmatch(re.escape(prefix) + r"[a-zA-Z][a-zA-Z0-9_]*", name):
+            return None
+        return Knob(
+            name,
+            name,
+            KnobKind.TEXT,
+            "",
+            "",
+            f"the engine's own variable {name.removeprefix(prefix)}, as it is written",
+            pattern=r"[^\x00-\x1f\x7f]{1,200}",
+            example="a value of that variable",
+        )
+
+    def asked_knobs(self, asked: Mapping[str, str]) -> tuple[Knob, ...]:
+        """The declared knobs, then the variables passed through that are among the settings asked for."""
+        variables = (self.variable(name) for name in asked)
+        return (*self.knobs, *(knob for knob in variables if knob is not None))
+
     def native(self, asked: Mapping[str, str], database_bytes: int | None) -> dict[str, int | str]:
-        """The knobs as the core takes them, from canonical texts; shares are of that many bytes."""
-        native = {knob.native_name: knob.native(asked[knob.name], database_bytes) for knob in self.knobs}
-        return {name: value for name, value in native.items() if not isinstance(value, float)}
+        """The knobs as the core takes them, from canonical texts; shares are of that many bytes.
+
+        What is left to the engine ("auto" with no value of ours) is not among them.
+        """
+        native: dict[str, int | str] = {}
+        for knob in self.asked_knobs(asked):
+            value = knob.native(asked[knob.name], database_bytes)
+            left = knob.auto is not None and value == AUTO
+            if not left and not isinstance(value, float):
+                native[knob.native_name] = value
+        return native
 
     def defaults(self) -> dict[str, str]:
         """Every knob's default in canonical text."""

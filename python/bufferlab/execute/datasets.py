@@ -1,13 +1,13 @@
 """Loaded databases, kept between sweeps: found by `data_key`, verified before use, loaded when missing.
 
-An entry appears whole (a renamed folder) or not at all. Its manifest holds size and SHA-256 of the
-database, and its trees; a corrupt one is named, removed and loaded again. Copies for runs are restore.py's.
+An entry appears whole (a renamed folder) or not at all. Its manifest holds size and SHA-256 of the database (of
+each file, where it is a directory), and its trees; a corrupt one is named, removed and loaded again. Copies for runs
+are restore.py's.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import secrets
@@ -22,23 +22,29 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
-from bufferlab.errors import EnvironmentLackingError, Problem, RunFailed
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem, RunFailed
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.jobs import check_job, load_job, load_version, load_workload, shape_job
 from bufferlab.execute.progress import Progress
 from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.reach import open_way, servers_owner
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.storage import require_space
 from bufferlab.execute.supervise import Event, Outcome, supervise
+from bufferlab.execute.trees import Fingerprint, difference, fingerprint, fsync, make_durable, protect, size_of
 from bufferlab.plan import DataSetting
 from bufferlab.results.keys import data_key
 from bufferlab.spec.model import Workload
 from bufferlab.units import format_bytes, format_duration
 
-DATABASE = "database.db"
 _MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1
-_CHUNK_BYTES = 4 << 20
+
+
+def database_name(engine: EngineDeclaration) -> str:
+    """What a database is called in its folder, in the cache and in a run's."""
+    return "database.db" if engine.data_kind == "file" else "database"
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,7 @@ class Datasets:
     ) -> None:
         self._root = cache / "data"
         self._engine, self._workload = engine, workload
+        self._declaration = engines.declaration(engine)
         self._behaviour: Behaviour = engines.behaviour(engine)
         self._stop, self._progress, self._rates = stop, progress, rates
         self._silent_seconds = silent_seconds
@@ -96,6 +103,7 @@ class Datasets:
         if known is not None and _unchanged(known):
             return known
         self._root.mkdir(parents=True, exist_ok=True)
+        open_way(self._root, servers_owner(self._engine))
         with self._locked(key):
             dataset = self._verify(key) or self._load(key, setting, estimate_bytes)
         self._verified[key] = dataset
@@ -115,24 +123,20 @@ class Datasets:
             stored = manifest["database"]
             dataset = Dataset(
                 key,
-                folder / DATABASE,
+                folder / database_name(self._declaration),
                 stored["bytes"],
                 manifest["allocated_bytes"],
                 stored["sha256"],
                 manifest.get("shape"),
             )
-            found_bytes = dataset.database.stat().st_size
-            wrong = (
-                f"it holds {found_bytes} bytes, {dataset.size_bytes} were loaded"
-                if found_bytes != dataset.size_bytes
-                else "its contents are not what was loaded"
-                if self._hash(dataset.database) != dataset.sha256
-                else None
-            )
+            wrong = self._damage(dataset, stored)
         except (OSError, ValueError, KeyError, TypeError) as error:
             wrong = f"it cannot be read: {error}"
+        except DataFileError as error:
+            wrong = error.what
         if wrong is None:
-            return self._add_shape(dataset, manifest) if dataset.shape is None else dataset
+            lacks_shape = dataset.shape is None and self._declaration.data_kind == "file"
+            return self._add_shape(dataset, manifest) if lacks_shape else dataset
         self._progress.warn(
             Problem(
                 f"a cached database is corrupt, and is loaded again: {wrong}",
@@ -142,6 +146,14 @@ class Datasets:
         )
         shutil.rmtree(folder)
         return None
+
+    def _damage(self, dataset: Dataset, stored: dict[str, Any]) -> str | None:
+        """How the database differs from what was loaded; None when it does not."""
+        found_bytes = size_of(dataset.database)
+        if found_bytes != dataset.size_bytes and not stored.get("files"):
+            return f"it holds {found_bytes} bytes, {dataset.size_bytes} were loaded"
+        found = self._fingerprint(dataset.database)
+        return None if found.sha256 == dataset.sha256 else difference(stored.get("files", {}), found.parts)
 
     def _add_shape(self, dataset: Dataset, manifest: dict[str, Any]) -> Dataset:
         """A database that was loaded before trees were read: its trees are read now, and kept."""
@@ -153,17 +165,20 @@ class Datasets:
             if shape is not None:
                 _write_manifest(temporary / _MANIFEST, {**manifest, "shape": shape})
                 (temporary / _MANIFEST).rename(folder / _MANIFEST)
-                _fsync(folder)
+                fsync(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         return replace(dataset, shape=shape)
 
     def _load(self, key: str, setting: DataSetting, estimate_bytes: int) -> Dataset:
-        require_space(self._root, estimate_bytes, "the loaded database", "BUFFERLAB_CACHE=DIR")
+        require_space(
+            self._root, estimate_bytes + self._declaration.base_bytes, "the loaded database", "BUFFERLAB_CACHE=DIR"
+        )
         temporary = self._root / f".tmp-{key}-{secrets.token_hex(4)}"
         temporary.mkdir(mode=0o700)
+        open_way(temporary, servers_owner(self._engine))
         try:
-            database = temporary / DATABASE
+            database = temporary / database_name(self._declaration)
             started = time.monotonic()
             loaded = self._load_file(database, setting, temporary / "worker.log")
             seconds = time.monotonic() - started
@@ -248,37 +263,41 @@ class Datasets:
         found: dict[str, Any],
     ) -> Dataset:
         """Write the manifest, make everything durable, and rename the folder into place."""
-        database = temporary / DATABASE
-        for beside in temporary.iterdir():
-            if beside != database:
-                beside.unlink()  # The load's log, and an empty write-ahead log.
-        sha256, size_bytes = self._hash(database), database.stat().st_size
+        database = temporary / database_name(self._declaration)
+        for beside in temporary.iterdir():  # The load's log, an empty write-ahead log, what a server kept beside.
+            if beside.is_dir() and beside != database:
+                shutil.rmtree(beside)
+            elif beside != database:
+                beside.unlink()
+        loaded = self._fingerprint(database)
         allocated_bytes = self._behaviour.allocated_bytes(database)
-        database.chmod(0o400)  # Runs work on copies; nothing writes here again.
+        protect(database)
+        temporary.chmod(0o700)
         manifest = {
             "format": "bufferlab-data",
             "format_version": _FORMAT_VERSION,
             "data_key": key,
             "recipe": self._recipe(setting),
-            "database": {"bytes": size_bytes, "sha256": sha256},
+            "database": {
+                "bytes": loaded.size_bytes,
+                "sha256": loaded.sha256,
+                **({"files": loaded.parts} if loaded.parts else {}),
+            },
             "allocated_bytes": allocated_bytes,
             **found,
             "created_at": datetime.now(UTC).isoformat(),
         }
         _write_manifest(temporary / _MANIFEST, manifest)
-        for path in (database, temporary):
-            _fsync(path)
+        make_durable(database)
+        fsync(temporary)
         temporary.rename(self._root / key)
-        _fsync(self._root)
-        return Dataset(key, self._root / key / DATABASE, size_bytes, allocated_bytes, sha256, found["shape"])
+        fsync(self._root)
+        return Dataset(
+            key, self._root / key / database.name, loaded.size_bytes, allocated_bytes, loaded.sha256, found["shape"]
+        )
 
-    def _hash(self, path: Path) -> str:
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                self._stop.check()
-                digest.update(chunk)
-        return digest.hexdigest()
+    def _fingerprint(self, database: Path) -> Fingerprint:
+        return fingerprint(database, self._stop.check)
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
@@ -307,19 +326,11 @@ class Datasets:
 def _unchanged(dataset: Dataset) -> bool:
     """Size as verified; the file cannot be written without changing its mode first."""
     try:
-        return dataset.database.stat().st_size == dataset.size_bytes
-    except OSError:
+        return size_of(dataset.database) == dataset.size_bytes
+    except (OSError, DataFileError):
         return False
 
 
 def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
     path.write_text(json.dumps(manifest, indent=1) + "\n")
-    _fsync(path)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    fsync(path)

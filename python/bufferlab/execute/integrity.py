@@ -6,29 +6,31 @@ The checks made from what is stored (gates, consistency, engine bytes against pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
 from bufferlab.plan import Point
 from bufferlab.spec import Experiment
+from bufferlab.units import format_bytes
+
+if TYPE_CHECKING:
+    from bufferlab.execute.one_run import Setting
 
 Row = dict[str, str]
+
+ROUNDED_UP = "rounded up by the server"
 
 _ROUNDING_RATIO = 0.02
 
 
-def check_run(
-    experiment: Experiment,
-    point: Point,
-    result: Mapping[str, Any],
-    dataset: Dataset,
-    method: Method,
-) -> list[Row]:
+def check_run(setting: Setting, point: Point, result: Mapping[str, Any], dataset: Dataset) -> list[Row]:
     """The rows of run.json's `integrity`."""
+    experiment = setting.experiment
     return [
-        _same_start(dataset, method),
-        _settings_applied(point.native_knobs, result["actual"]),
+        _same_start(dataset, setting.method),
+        _settings_applied(point.native_knobs, result["actual"], setting.engine.rounds_up),
+        *([_no_confounds(result["confounds"])] if "confounds" in result else []),
         _window_complete(experiment, result["measured"], is_open=point.load["mode"] == "open"),
         *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
     ]
@@ -56,8 +58,25 @@ def _same_start(dataset: Dataset, method: Method) -> Row:
     return _row("same_start", True, detail)
 
 
-def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any]) -> Row:
-    """Asked against read back. An engine rounds a size to units of its own; a little is no difference."""
+def _no_confounds(found: Sequence[str]) -> Row:
+    """Whether the engine runs as a setting of its own made it run: what changed besides is named."""
+    return _row("no_confounds", not found, "; ".join(found) or "nothing else changed with the settings")
+
+
+def warnings(rows: Sequence[Row]) -> list[str]:
+    """What of these a person should be told at once, although the run is good."""
+    told = [row["detail"] for row in rows if row["name"] == "no_confounds" and row["status"] == "failed"]
+    for row in rows:
+        if row["name"] == "settings_applied":
+            told += [part for part in row["detail"].split("; ") if ROUNDED_UP in part]
+    return told
+
+
+def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any], rounds_up: Sequence[str] = ()) -> Row:
+    """Asked against read back. An engine rounds a size to units of its own; a little is no difference.
+
+    What an engine is known to round up, such as a pool to whole chunks, is reported however much it is.
+    """
     rounded, differences = [], []
     page_bytes = int(asked.get("page_size_bytes", 0))
     for name, value in asked.items():
@@ -65,10 +84,17 @@ def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any])
             rounded.append(f"{name} is not read back")
         elif _near(name, value, actual[name], page_bytes):
             rounded.append(f"{name} {value} became {actual[name]}")
+        elif name in rounds_up and isinstance(value, int) and _is_above(actual[name], value):
+            more = f"{format_bytes(value)} asked, {format_bytes(actual[name])} run"
+            rounded.append(f"{name}: {ROUNDED_UP} from {value} to {actual[name]} ({more})")
         elif actual[name] != value:
             differences.append(f"{name}: asked {value}, actual {actual[name]}")
     detail = "; ".join(differences or rounded) or "every setting reads back as asked"
     return _row("settings_applied", not differences, detail)
+
+
+def _is_above(actual: Any, asked: int) -> bool:
+    return isinstance(actual, int) and actual > asked
 
 
 def _near(name: str, asked: Any, actual: Any, page_bytes: int) -> bool:

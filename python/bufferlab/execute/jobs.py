@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines import registry as engines
 from bufferlab.plan import DataSetting, Point
 from bufferlab.spec import Experiment
 from bufferlab.spec.model import Phase, Workload
@@ -23,6 +24,7 @@ def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> 
     """The core's job for one run."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
+        **_connections(experiment),
         "database": str(database),
         "knobs": point.native_knobs,
         "workload": {**run_workload(experiment.workload, point), "seed": seed},
@@ -32,6 +34,13 @@ def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> 
         "phases": [_phase(phase, point) for phase in experiment.phases],
         "sample_interval_ms": max(1, round(measure.sample_interval * 1000)),
     }
+
+
+def _connections(experiment: Experiment) -> Job:
+    """For engines that take more than one."""
+    if engines.declaration(experiment.engine).max_connections == 1:
+        return {}
+    return {"connections": experiment.workload.connections}
 
 
 def run_workload(workload: Workload, point: Point) -> Job:

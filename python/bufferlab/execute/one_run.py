@@ -19,14 +19,17 @@ from typing import Any
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, RunFailed
 from bufferlab.execute.conditions import stored_conditions, violations
-from bufferlab.execute.datasets import DATABASE, Dataset
+from bufferlab.execute.datasets import Dataset, database_name
 from bufferlab.execute.integrity import check_run, fatal
 from bufferlab.execute.jobs import check_job, run_job, run_workload
 from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.reach import Owner, open_way
 from bufferlab.execute.restore import Method, restore
+from bufferlab.execute.server_text import engine_status, log_ends
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.storage import is_full
 from bufferlab.execute.supervise import Event, Outcome, supervise
+from bufferlab.execute.trees import size_of
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.facts import workload_of
@@ -54,6 +57,8 @@ class Setting:
     host_id: str
     stop: StopRequest
     rates: KnownRates
+    owner: Owner | None = None
+    """The user a server runs as, to whom copies then belong."""
 
 
 @dataclass
@@ -65,6 +70,9 @@ class _Gathered:
     latency: list[dict[str, Any]] = field(default_factory=list)
     log: str = ""
     sizes: list[int] = field(default_factory=list)
+    status_texts: list[Event] = field(default_factory=list)
+    beside: dict[str, str] = field(default_factory=dict)
+    """Further text files of the run folder, by name."""
 
 
 def execute_run(
@@ -80,6 +88,7 @@ def execute_run(
     gathered = _Gathered(_identity(setting, planned, point, run_id))
     try:
         home.mkdir()
+        open_way(home, setting.owner)
         _do(setting, planned, point, dataset(), home, gathered, on_stage)
     except Interrupted:
         _end(gathered, "interrupted", f"interrupted by {setting.stop.name}")
@@ -89,6 +98,7 @@ def execute_run(
         what = "no space left for the run's copy of the database" if is_full(error) else str(error)
         _end(gathered, "failed", f"{what} ({home.parent})")
     finally:
+        _keep_texts(home, gathered)
         shutil.rmtree(home, ignore_errors=True)
     gathered.run["ended_at"] = _now()
     return _publish(setting.folder, gathered)
@@ -103,7 +113,7 @@ def _do(
     gathered: _Gathered,
     on_stage: OnStage,
 ) -> None:
-    database = home / DATABASE
+    database = home / database_name(setting.engine)
     gathered.run |= {"data_key": dataset.data_key}
     _restore(setting, dataset, database, on_stage)
     log_file = home / "worker.log"
@@ -133,9 +143,17 @@ def _do(
     _check(setting, point, outcome.result, database, log_file, gathered, on_stage)
 
 
+def _keep_texts(home: Path, gathered: _Gathered) -> None:
+    """What a server said of itself; of a run that did not end well also the end of its log."""
+    if gathered.status_texts:
+        gathered.beside["engine_status.txt"] = engine_status(gathered.status_texts)
+    if gathered.run["status"] != "ok":
+        gathered.log += log_ends(home)
+
+
 def _publish(folder: SweepFolder, gathered: _Gathered) -> RunRecord:
     try:
-        return folder.publish_run(gathered.run, gathered.samples, gathered.latency, gathered.log)
+        return folder.publish_run(gathered.run, gathered.samples, gathered.latency, gathered.log, gathered.beside)
     except Exception as error:
         # The Parquet writer has error classes of its own and keeps the system's number in the text.
         system = (
@@ -182,13 +200,15 @@ def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) 
 def _restore(setting: Setting, dataset: Dataset, database: Path, on_stage: OnStage) -> None:
     on_stage("copying", 0.0)
     started = time.monotonic()
-    restore(dataset.database, database, setting.method, setting.stop.check)
+    restore(dataset.database, database, setting.method, setting.stop.check, setting.owner)
     setting.rates.observe("restore_bytes_per_s", dataset.size_bytes, time.monotonic() - started)
 
 
 def _hear(event: Event, gathered: _Gathered, on_stage: OnStage) -> None:
     """Keep a sample; pass on how far the run is."""
     match event.get("event"):
+        case "status_text":
+            gathered.status_texts.append(event)
         case "sample":
             gathered.samples += sample_rows(event)
             if event.get("edge") and event["phase"] == "measure":
@@ -225,8 +245,10 @@ def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[
         "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
         "phases": result["phases"],
-        "integrity": check_run(setting.experiment, point, result, dataset, setting.method),
+        "integrity": check_run(setting, point, result, dataset),
     }
+    if result.get("engine_conf"):
+        gathered.beside["engine.conf"] = result["engine_conf"]
     if point.load["mode"] == "closed":  # In an open loop the rate is what was asked, not what could be had.
         setting.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
     if result["warm_up"]["gate"] != "cap":
@@ -274,7 +296,7 @@ def _check(
     """The consistency conditions, outside the window; a run on broken data is never used."""
     on_stage("checking", 0.0)
     started = time.monotonic()
-    size_bytes = database.stat().st_size
+    size_bytes = size_of(database)
     outcome = supervise(
         "check",
         setting.experiment.engine,

@@ -1,17 +1,21 @@
 """A run's own copy of a loaded database: byte-identical, on the device, and out of the page cache.
 
 Reflink where the file system can (ioctl_ficlone(2)), else a copy; which one is probed once, so that a
-sweep never mixes them.
+sweep never mixes them. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
+
+from bufferlab.execute.reach import Owner
+from bufferlab.execute.trees import entries, fsync
 
 Method = Literal["reflink", "copy"]
 
@@ -34,13 +38,38 @@ def probe_method(source: Path, target: Path) -> Method:
     return "reflink"
 
 
-def restore(source: Path, target: Path, method: Method, check: Callable[[], None]) -> None:
-    """Make `target` from `source`, wait until it is on the device, and drop both from the page cache.
+def restore(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None = None) -> None:
+    """Make `target` from `source`, a file or a directory, wait until it is on the device, and drop both from the cache.
 
-    `check` is called between chunks and may raise to give up. OSError when the disk is full.
+    Files are made with mode 0600, directories with 0700, for `owner` where one is given. `check` is called between
+    chunks and may raise to give up. OSError when the disk is full.
     """
+    if not source.is_dir():
+        _restore_file(source, target, method, check, owner)
+        return
+    made = [_make(target, owner)]
+    for path in entries(source):
+        copy = target / path.relative_to(source)
+        if path.is_dir():
+            made.append(_make(copy, owner))
+        else:
+            _restore_file(path, copy, method, check, owner)
+    for directory in reversed(made):
+        fsync(directory)
+
+
+def _make(directory: Path, owner: Owner | None) -> Path:
+    directory.mkdir(mode=0o700)
+    if owner is not None:
+        os.chown(directory, *owner)
+    return directory
+
+
+def _restore_file(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None) -> None:
     with source.open("rb") as original, target.open("wb") as copy:
         os.fchmod(copy.fileno(), 0o600)
+        if owner is not None:
+            os.fchown(copy.fileno(), *owner)
         if method == "reflink":
             fcntl.ioctl(copy, _FICLONE, original.fileno())
         else:
@@ -52,10 +81,27 @@ def restore(source: Path, target: Path, method: Method, check: Callable[[], None
 
 
 def _copy(source: int, target: int, check: Callable[[], None]) -> None:
-    offset, size = 0, os.fstat(source).st_size
-    while offset < size:
-        check()
-        sent = os.sendfile(target, source, offset, min(_CHUNK_BYTES, size - offset))
-        if sent == 0:
-            raise OSError(f"the source ended at {offset} of {size} bytes")
-        offset += sent
+    size = os.fstat(source).st_size
+    for start, end in _stretches(source, size):
+        offset = os.lseek(target, start, os.SEEK_SET)
+        while offset < end:
+            check()
+            sent = os.sendfile(target, source, offset, min(_CHUNK_BYTES, end - offset))
+            if sent == 0:
+                raise OSError(f"the source ended at {offset} of {size} bytes")
+            offset += sent
+    os.ftruncate(target, size)
+
+
+def _stretches(source: int, size: int) -> Iterator[tuple[int, int]]:
+    """The parts of a file that are not holes. A file system without holes tells of one part: the whole."""
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(source, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return  # Nothing but a hole is left.
+            raise
+        end = os.lseek(source, start, os.SEEK_HOLE)
+        yield start, end

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.execute.reach import Owner, barrier, open_way, shared_root
 from bufferlab.units import format_bytes
 
 SCRATCH = ".bufferlab-work"
@@ -22,17 +23,27 @@ _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
 
 
-def cache_root() -> Path:
-    """Where loaded databases and rates are kept: $BUFFERLAB_CACHE, or the user's cache folder."""
+def cache_root(owner: Owner | None = None) -> Path:
+    """Where loaded databases and rates are kept: $BUFFERLAB_CACHE, or the user's cache folder.
+
+    With an owner, the user a server runs as: where that user can reach it.
+    """
     if own := os.environ.get("BUFFERLAB_CACHE"):
         return Path(own).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "bufferlab"
+    usual = Path(base) / "bufferlab"
+    return shared_root() / "cache" if owner and barrier(usual, owner) else usual
 
 
-def data_directory(flag: Path | None, out: Path) -> Path:
-    """Where the copies that runs work on live: --data-dir, $BUFFERLAB_DATA, or beside the results."""
-    return (flag or Path(os.environ.get("BUFFERLAB_DATA") or out)).absolute()
+def data_directory(flag: Path | None, out: Path, owner: Owner | None = None) -> Path:
+    """Where the copies that runs work on live: --data-dir, $BUFFERLAB_DATA, or beside the results.
+
+    With an owner, the user a server runs as: where that user can reach it, if nothing was chosen.
+    """
+    chosen = flag or os.environ.get("BUFFERLAB_DATA")
+    if chosen:
+        return Path(chosen).absolute()
+    return shared_root() / "work" if owner and barrier(out, owner) else out.absolute()
 
 
 def require_directory(directory: Path, purpose: str, flag: str) -> None:
@@ -98,8 +109,10 @@ def is_full(error: OSError) -> bool:
 
 
 @contextmanager
-def scratch(data_dir: Path) -> Iterator[Path]:
+def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
     """A folder for one sweep's copies, gone afterwards whatever happens; those of dead sweeps go first.
+
+    With an owner, the user a server runs as: one that user can pass.
 
     The folder is locked while its owner lives (flock on the folder itself), so that what a killed sweep
     left can be told from what a living one uses.
@@ -110,6 +123,8 @@ def scratch(data_dir: Path) -> Iterator[Path]:
         _clean(root)
         own = root / secrets.token_hex(6)
         own.mkdir(mode=0o700)
+        for folder in (root, own):
+            open_way(folder, owner)
         descriptor = os.open(own, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:

@@ -27,6 +27,8 @@ Event = dict[str, Any]
 _LOG = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
+_END_SECONDS = 5.0
+"""How long a worker that has said its last word may take to exit."""
 _GRACE_SECONDS = 30.0
 """How long a worker asked to stop may take to close its database."""
 _LOG_BYTES = 1 << 20
@@ -156,16 +158,21 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Whatever happened, nothing is left running."""
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        _kill(process)
-        process.wait()
+    """Whatever happened, nothing is left running: not the worker, and not what it started."""
+    deadline = time.monotonic() + _END_SECONDS
+    # Not reaped yet: until it is, its number names no one else's process group.
+    while not _has_ended(process) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    _kill(process)
+    process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             with suppress(OSError):
                 stream.close()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
 def _outcome(process: subprocess.Popen[bytes], watch: _Watch, log: str) -> Outcome:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +15,16 @@ from typing import Any
 
 from bufferlab import __version__
 from bufferlab.engines import registry as engines
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, RunFailed
+from bufferlab.engines.native import native
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, RunFailed, SpecError
 from bufferlab.execute import host, noise, resume, storage
 from bufferlab.execute.datasets import Dataset, Datasets
 from bufferlab.execute.device_lock import device_lock
+from bufferlab.execute.integrity import warnings
 from bufferlab.execute.one_run import Setting, describe, execute_run
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.reach import require_reachable, servers_owner
 from bufferlab.execute.restore import probe_method
 from bufferlab.execute.stop import StopRequest
 from bufferlab.plan import (
@@ -38,6 +41,7 @@ from bufferlab.plan import (
     needed_data,
 )
 from bufferlab.plan.estimate import declared_rates
+from bufferlab.plan.versions import lacking
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
@@ -72,6 +76,7 @@ class _Sweep:
     rates: KnownRates
     datasets: Datasets
     estimated: Facts
+    warned: list[Problem] = field(default_factory=list)
     pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0, 0))
     load_failures: dict[str, str] = field(default_factory=dict)
 
@@ -91,8 +96,9 @@ def run_sweep(
     progress, options = progress or Silent(), options or SweepOptions()
     folder = resume.open_for_resume(resume_from)[0] if resume_from else None
     out = folder.path.parent if folder else out.absolute()
-    data_dir = storage.data_directory(options.data_dir, out)
-    cache = storage.cache_root()
+    owner = servers_owner(experiment.engine)
+    data_dir = storage.data_directory(options.data_dir, out, owner)
+    cache = storage.cache_root(owner)
     _require_host(experiment, out, data_dir, cache)
     with StopRequest() as stop, ExitStack() as stack:
         stack.enter_context(device_lock(data_dir, share=options.share_device))
@@ -101,7 +107,7 @@ def run_sweep(
             folder.clean_temporaries()
         with storage.locked(out):
             storage.clean_temporaries(out)
-        scratch = stack.enter_context(storage.scratch(data_dir))
+        scratch = stack.enter_context(storage.scratch(data_dir, owner))
         sweep = _begin(experiment, options, out, cache, progress, stop)
         plan = _plan(sweep, data_dir, cache)
         setting = _setting(sweep, plan, folder, scratch, data_dir)
@@ -113,33 +119,56 @@ def run_sweep(
 
 def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
     """The plan and what it will cost, on a database of the estimated size. Touches nothing."""
-    cache = storage.cache_root()
-    rates = _known_rates(experiment, cache)
-    plan = make(experiment, estimated_facts(experiment))
-    loaded = 0
+    plan, loaded = make(experiment, estimated_facts(experiment)), 0
+    cache: Path | None = None
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
+        cache = storage.cache_root(servers_owner(experiment.engine))
         loaded = _cached(experiment, plan, cache)
+        _require_versions(experiment, plan)
+    rates = _known_rates(experiment, cache or storage.cache_root())
     return plan, estimate(plan, rates.now, loaded=loaded)
 
 
+def _require_versions(experiment: Experiment, plan: Plan) -> None:
+    """No point asks a server for a setting that its version does not have."""
+    server_version = getattr(engines.behaviour(experiment.engine), "server_version", None)
+    if server_version is None:
+        return
+    known: dict[object, str] = {}
+
+    def version_of(knobs: Mapping[str, int | str]) -> str:
+        if knobs["server"] not in known:
+            known[knobs["server"]] = server_version(knobs)
+        return known[knobs["server"]]
+
+    problems = lacking(engines.declaration(experiment.engine), plan.points, version_of)
+    if problems:
+        raise SpecError.of(problems)
+
+
 def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path) -> None:
-    """Everything that can be refused before any work: engine, directories, file system, direct I/O."""
+    """Everything that can be refused before any work: engine, its versions, directories, file system, direct I/O."""
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
-    behaviour.find()
+    plan = make(experiment, estimated_facts(experiment))
+    if not declaration.is_server:  # A server is found by its own name, which a point has.
+        behaviour.find()
+    _require_versions(experiment, plan)
     storage.require_directory(out, "the results", "--out")
     storage.require_directory(data_dir, "the data", "--data-dir or $BUFFERLAB_DATA")
     storage.require_directory(cache, "loaded databases", "$BUFFERLAB_CACHE")
     if declaration.needs_disk:
         storage.require_disk(data_dir, "--data-dir or $BUFFERLAB_DATA")
-    points = make(experiment, estimated_facts(experiment)).points
-    lacking = {
+    owner = servers_owner(experiment.engine)
+    require_reachable(data_dir, owner, "the data", "--data-dir or $BUFFERLAB_DATA")
+    require_reachable(cache, owner, "loaded databases", "$BUFFERLAB_CACHE")
+    refused = {
         Problem(check.detail, f"{experiment.engine}: {check.name}", check.hint)
-        for point in points
+        for point in plan.points
         for check in behaviour.check_directory(data_dir, point.native_knobs)
         if not check.ok
     }
-    if lacking:
-        first, *more = sorted(lacking, key=lambda problem: problem.what)
+    if refused:
+        first, *more = sorted(refused, key=lambda problem: problem.what)
         raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
 
 
@@ -217,13 +246,7 @@ def _load_reporter(sweep: _Sweep, cost: Estimate, databases: int) -> Callable[[f
 
 def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Path, data_dir: Path) -> Setting:
     experiment = sweep.experiment
-    found = engines.behaviour(experiment.engine).find()
-    versions = {
-        "bufferlab": __version__,
-        "core": found.core_version,
-        "python": platform.python_version(),
-        experiment.engine: found.version,
-    }
+    versions = _versions(experiment, plan)
     host_facts = host.fingerprint(data_dir)
     if folder is None:
         document: dict[str, Any] = {**plan.as_dict(), "versions": versions}
@@ -239,12 +262,27 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
         engine=engines.declaration(experiment.engine),
         folder=folder,
         scratch=scratch,
-        method=probe_method(storage.cache_root(), scratch),
+        method=probe_method(storage.cache_root(servers_owner(experiment.engine)), scratch),
         versions=versions,
         host_id=host_facts["host_id"],
         stop=sweep.stop,
         rates=sweep.rates,
+        owner=servers_owner(experiment.engine),
     )
+
+
+def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
+    """What the results depend on: our own parts and the engine, of a server every build that a point asks for."""
+    behaviour = engines.behaviour(experiment.engine)
+    if not engines.declaration(experiment.engine).is_server:
+        found = behaviour.find()
+        core, engine = found.core_version, {experiment.engine: found.version}
+    else:
+        core = native().core_version()
+        builds = {point.native_knobs["server"]: point.native_knobs for point in plan.points}
+        engine = {f"{experiment.engine} {name}": behaviour.server_version(knobs)  # type: ignore[attr-defined]
+                  for name, knobs in builds.items()}  # fmt: skip
+    return {"bufferlab": __version__, "core": core, "python": platform.python_version(), **engine}
 
 
 def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
@@ -269,12 +307,22 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
         if resuming:
             resume.supersede(setting.folder, record)
         sweep.pace.finish(run.point, time.monotonic() - started)
+        _warn(sweep, record.run)
         _tell(sweep, record.run["status"], describe(record), len(plan.runs) - len(todo) + place + 1, len(plan.runs))
         outcome.failed += record.run["status"] == "failed"
     outcome.signal_number = sweep.stop.signal_number
     if outcome.signal_number is None:
         noise.keep(setting.folder, sweep.progress)
     return outcome
+
+
+def _warn(sweep: _Sweep, run: dict[str, Any]) -> None:
+    """What makes a good run another than the one asked for, said once for each point."""
+    for text in warnings(run.get("integrity", [])):
+        problem = Problem(text, f"point {run['point']['label']}", "reports show what was asked and what was run")
+        if problem not in sweep.warned:
+            sweep.warned.append(problem)
+            sweep.progress.warn(problem)
 
 
 def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:

@@ -16,8 +16,6 @@ from bufferlab.plan.make import Plan
 from bufferlab.spec import Experiment
 from bufferlab.units import MIB
 
-_START_SECONDS = 0.5
-"""A worker process: interpreter, imports, opening the database."""
 _PHASE_COST = 3.0
 """Transactions of the workload that one of a phase is taken to cost: phases scan and insert many rows."""
 _PHASE_SETUP_SECONDS = 0.3
@@ -57,7 +55,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
     """Cost of a plan, when `loaded` of its databases are in the cache already."""
     experiment = plan.experiment
     rates = rates or declared_rates(experiment)
-    workload = workload_of(experiment)
+    engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     warm_up = experiment.warm_up
     repetitions = experiment.design.repetitions
     restore_seconds = warm_up_seconds = measure_seconds = checked_bytes = 0.0
@@ -71,22 +69,25 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
             size / rates.warm_up_bytes_per_s,
         )
         grown_bytes = int((measuring + warming) * rates.transactions_per_s * workload.grows_bytes_per_transaction)
-        restore_seconds += repetitions * (size / rates.restore_bytes_per_s + _START_SECONDS)
+        copied_bytes = size + engine.base_bytes
+        restore_seconds += repetitions * (copied_bytes / rates.restore_bytes_per_s + engine.start_seconds)
         warm_up_seconds += repetitions * warming
         measure_seconds += repetitions * measuring
         checked_bytes += repetitions * (size + grown_bytes)
-        largest_bytes = max(largest_bytes, size + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
+        largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)
     # Which of them are loaded already is not told; all but a swept scale are of one size.
-    missing_bytes = sum(sizes) * max(0, len(sizes) - loaded) // max(1, len(sizes))
+    missing = max(0, len(sizes) - loaded)
+    starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # To load, and to check.
+    missing_bytes = sum(sizes) * missing // max(1, len(sizes))
     return Estimate(
-        load_seconds=missing_bytes / rates.load_bytes_per_s,
+        load_seconds=missing_bytes / rates.load_bytes_per_s + missing * starts_seconds,
         restore_seconds=restore_seconds,
         warm_up_seconds=warm_up_seconds,
         measure_seconds=measure_seconds,
         check_seconds=(checked_bytes + missing_bytes) / rates.check_bytes_per_s,
-        cache_bytes=missing_bytes,
+        cache_bytes=missing_bytes + missing * engine.base_bytes,
         data_bytes=largest_bytes,
         results_bytes=results_bytes,
     )

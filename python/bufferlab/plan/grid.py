@@ -127,7 +127,7 @@ def _point(
     database_bytes = facts(reference_setting(experiment, engine, data)).allocated_bytes
     native = _native_knobs(engine, asked, database_bytes)
     shown = {
-        **{knob.name: asked[knob.name] for knob in engine.knobs},
+        **{knob.name: asked[knob.name] for knob in engine.asked_knobs(asked)},
         **{
             knob.name: asked[knob.name]
             for knob in LOAD_KNOBS

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -182,11 +183,13 @@ class SweepFolder:
         samples: Sequence[Mapping[str, Any]],
         latency: Sequence[Mapping[str, Any]],
         log: str,
+        beside: Mapping[str, str] = MappingProxyType({}),
     ) -> RunRecord:
         """Write one run whole: it is there afterwards, also after a power cut, or it is not there at all.
 
-        `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`). A run that
-        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug.
+        `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`), `beside` further text
+        files by name (a server's configuration). A run that failed or was interrupted is published too, with what it
+        has. Rows that break the rules are our bug.
         """
         _check_samples(samples)
         run_id = str(run["run_id"])
@@ -196,8 +199,9 @@ class SweepFolder:
         temporary.mkdir()
         _write_parquet(temporary / "samples.parquet", samples, SAMPLE_COLUMNS)
         _write_parquet(temporary / "latency.parquet", latency, LATENCY_COLUMNS)
-        _write(temporary / "worker.log", log.encode())
-        files = {name: _fingerprint(temporary / name) for name in ("samples.parquet", "latency.parquet", "worker.log")}
+        for name, text in {"worker.log": log, **beside}.items():
+            _write(temporary / name, text.encode())
+        files = {path.name: _fingerprint(path) for path in sorted(temporary.iterdir())}
         try:
             document = Run.model_validate({**run, "format_version": FORMAT_VERSION, "files": files})
         except ValidationError as error:

@@ -17,7 +17,7 @@ from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import KnobKind
 from bufferlab.spec.catalog import find_experiment
 from bufferlab.spec.lines import key_lines
-from bufferlab.spec.merge import NOT_PARAMETERS, Merged, merge
+from bufferlab.spec.merge import ENGINES, NOT_PARAMETERS, Merged, merge
 from bufferlab.spec.model import Experiment, Phase
 from bufferlab.spec.overrides import PROFILES, Overrides
 from bufferlab.spec.phases import gather_phases
@@ -53,7 +53,7 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Pa
     """The same from a text; `file` is what errors name, and scripts are looked for in `folder`."""
     tables = _parse(text, file)
     merged = merge(tables, file, key_lines(text), overrides, folder)
-    problems = [*_missing_profile(merged, tables), *_given_twice(overrides)]
+    problems = [*merged.problems, *_missing_profile(merged, tables), *_given_twice(overrides)]
     engine_name = _known(merged, ("engine",), engines.names(hidden=True), "engine", problems)
     workload_name = _known(merged, ("workload", "name"), workloads.names(), "workload", problems)
     if engine_name:
@@ -249,7 +249,7 @@ def _similar_key(path: tuple[str, ...]) -> str:
         model, path = Phase, path[2:]
     for part in path[:-1]:
         model = model.model_fields[part].annotation
-    known = [*model.model_fields, *(PROFILES if model is Experiment else ())]
+    known = [*model.model_fields, *((*PROFILES, ENGINES) if model is Experiment else ())]
     known = [name for name in known if (model, name) not in ((Experiment, "profile"), (Phase, "name"))]
     close = get_close_matches(path[-1], known, n=1)
     return f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"

@@ -1,4 +1,8 @@
-"""Base tables, then a profile ([quick], [full], [smoke]), then flags: one document, and where each value came from.
+"""Base tables, the engine's own, a profile, then flags: one document, and where each value came from.
+
+[engines.NAME] holds what differs on another engine, by its name or its family's (innodb: mysql and mariadb). Its knobs
+and its sweep take the place of [knobs] and [sweep], because another engine has other ones; other tables change single
+values. [quick], [full] and [smoke] come after it, and its own [engines.NAME.quick] after those.
 
 Does not judge any value: model.py and settings.py do, and ask here for the origin of what they refuse.
 """
@@ -9,12 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines import registry
+from bufferlab.errors import Problem
 from bufferlab.spec.lines import KeyPath, line_of
 from bufferlab.spec.overrides import PROFILES, Overrides
 
 NOT_PARAMETERS = ("name", "connections")
 """Keys of [workload] that are no settings of a point."""
 _SETTINGS = ("knobs", "workload", "sweep")
+ENGINES = "engines"
+_REPLACED = ("knobs", "sweep")
+"""Tables of an engine that are taken whole."""
 
 
 @dataclass
@@ -28,6 +37,10 @@ class Merged:
     """Where relative paths of the file begin."""
     flags: dict[KeyPath, str] = field(default_factory=dict)
     profile_keys: dict[KeyPath, KeyPath] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    """What is wrong with the tables that were merged."""
+    sizes: tuple[str, ...] = ()
+    """Engines and families the experiment has tables for."""
 
     def where(self, path: KeyPath) -> str:
         """File, line and key of a value, or the flag that set it."""
@@ -38,7 +51,8 @@ class Merged:
             if path[:depth] in self.profile_keys:
                 path = self.profile_keys[path[:depth]] + path[depth:]
                 break
-        line = line_of(self.lines, path)
+        # A variable that is passed through has dots in its name, which are tables to TOML.
+        line = line_of(self.lines, tuple(part for key in path for part in key.split(".")))
         place = f"{self.file}:{line}" if line else self.file
         return f"{place} ({'.'.join(path)})" if path else place
 
@@ -47,12 +61,60 @@ def merge(
     tables: dict[str, Any], file: str, lines: dict[KeyPath, int], overrides: Overrides, folder: Path = Path()
 ) -> Merged:
     """Apply the profile and the flags to the tables of the TOML."""
-    base = {key: value for key, value in tables.items() if key not in PROFILES}
+    base = {key: value for key, value in tables.items() if key not in (*PROFILES, ENGINES)}
     merged = Merged(_copy(base), file, lines, folder)
+    own = _engine_tables(merged, tables.get(ENGINES, {}), overrides.engine or base.get("engine"))
+    for name, table in own:
+        _apply_engine(merged, {key: value for key, value in table.items() if key not in PROFILES}, (ENGINES, name))
     if overrides.profile is not None:
-        _apply_profile(merged, tables.get(overrides.profile), overrides.profile)
+        mine = [(name, table[overrides.profile]) for name, table in own if overrides.profile in table]
+        if overrides.profile in tables or not mine:
+            _apply_profile(merged, tables.get(overrides.profile), overrides.profile)
+        for name, table in mine:
+            _apply_engine(merged, table, (ENGINES, name, overrides.profile))
+    _flatten(merged)
     _apply_flags(merged, overrides)
     return merged
+
+
+def _engine_tables(merged: Merged, tables: Any, engine: Any) -> list[tuple[str, dict[str, Any]]]:
+    """What the experiment says of this engine: its family's tables first, then its own."""
+    declared = {name: registry.declaration(name) for name in registry.names(hidden=True)}
+    known = {*declared, *(each.family for each in declared.values() if each.family)}
+    if not isinstance(tables, dict):
+        merged.problems.append(Problem("engines is not a table", merged.where((ENGINES,)), "write [engines.NAME]"))
+        return []
+    for name, table in tables.items():
+        if name not in known or not isinstance(table, dict):
+            what = f'there is no engine "{name}"' if isinstance(table, dict) else f"engines.{name} is not a table"
+            hint = f"write [engines.NAME]; known: {', '.join(sorted(known - {'fake'}))}"
+            merged.problems.append(Problem(what, merged.where((ENGINES, name)), hint))
+    merged.sizes = tuple(tables)
+    if not isinstance(engine, str) or engine not in declared:
+        return []
+    wanted = (declared[engine].family, engine)
+    return [(name, tables[name]) for name in wanted if isinstance(tables.get(name), dict)]
+
+
+def _apply_engine(merged: Merged, table: Any, at: KeyPath) -> None:
+    if not isinstance(table, dict):
+        merged.problems.append(Problem(f"{'.'.join(at)} is not a table", merged.where(at), f"write [{'.'.join(at)}]"))
+        return
+    for name in _REPLACED:
+        if isinstance(table.get(name), dict) and (name == "sweep" or at[-1] not in PROFILES):
+            merged.document[name] = {}
+    _overlay(merged, merged.document, table, (), at)
+
+
+def _flatten(merged: Merged) -> None:
+    """`var.innodb_x = 4` is a table of a table in TOML; here it is a setting with a dot in its name."""
+    for name in ("knobs", "sweep"):
+        table = merged.document.get(name)
+        if isinstance(table, dict):
+            nested = [(key, inner) for key, inner in table.items() if isinstance(inner, dict)]
+            for key, inner in nested:
+                del table[key]
+                table.update({f"{key}.{variable}": value for variable, value in inner.items()})
 
 
 def _apply_profile(merged: Merged, table: Any, profile: str) -> None:

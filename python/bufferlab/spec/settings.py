@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
 from bufferlab.knob import Knob, KnobKind
@@ -45,10 +46,11 @@ class _Known:
         """The table of the TOML a setting belongs in."""
         if self.workload and self.workload.parameter(name):
             return "workload"
-        return "knobs" if name in self.knobs() else None
+        return "knobs" if name in self.knobs() or self.engine.variable(name) else None
 
     def knob(self, name: str) -> Knob | None:
-        return self.knobs().get(name) or (self.workload.parameter(name) if self.workload else None)
+        own = self.knobs().get(name) or (self.workload.parameter(name) if self.workload else None)
+        return own or self.engine.variable(name)
 
     def knobs(self) -> dict[str, Knob]:
         """Of the engine and the load: what stands in [knobs]."""
@@ -77,7 +79,8 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
                 judged.problems.append(Problem(f"{name} is set and swept at once", merged.where(path), hint))
             elif _belongs(merged, known, path, judged):
                 given[name] = _judge_value(merged, known, path, value, judged)
-    for knob in known.all():
+    variables = [knob for name in given if (knob := engine.variable(name)) is not None]
+    for knob in (*known.all(), *variables):
         if knob.name in lists or knob.kind is KnobKind.FILE:
             continue
         text = given[knob.name] if knob.name in given else knob.parse(knob.default)
@@ -90,7 +93,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
 
 def judge_connections(merged: Merged, engine: EngineDeclaration) -> list[Problem]:
     """More connections than the engine takes are refused with its reason."""
-    connections = merged.document["workload"].get("connections", 1)
+    connections = merged.document["workload"].setdefault("connections", engine.default_connections)
     if not isinstance(connections, int) or connections <= engine.max_connections:
         return []
     return [
@@ -159,7 +162,13 @@ def _hint_for_unknown(name: str, known: _Known) -> str:
         return f"{name} is a setting of workload {' and '.join(elsewhere)}"
     names = [knob.name for knob in known.all()]
     close = get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
+    if close:
+        return f"did you mean {close[0]}?"
+    others = [other for other in engines.names() if engines.declaration(other).knob(name)]
+    if others:
+        return f"{name} is a setting of engine {' and '.join(others)}; what differs by engine stands in [engines.NAME]"
+    variable = f"; a variable of the server: {known.engine.passes_through}{name}" if known.engine.passes_through else ""
+    return f"known: {', '.join(names)}{variable}"
 
 
 def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: Judged) -> None:

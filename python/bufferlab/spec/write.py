@@ -50,6 +50,7 @@ class _LongText(str):
 
 
 def _pairs(table: dict[str, Any]) -> list[str]:
+    # A variable's name, var.innodb_x, has a dot: bare, TOML reads it as a table, which the reader flattens again.
     return [f"{key} = {_value(value)}" for key, value in table.items()]
 
 

@@ -1,0 +1,134 @@
+"""InnoDB's knobs for MySQL 5.6 to 8.4 and MariaDB 10.2 to 11.8, each with the versions that have it. Pure data.
+
+Follows the servers' manuals and sources (storage/innobase/handler/ha_innodb.cc, srv/srv0start.cc). What bufferlab sets
+itself is little and has a reason below; everything else is "auto" and left to the server, so that a point is the
+version's own defaults and what was asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.units import GIB, KIB, MIB, TIB
+
+LARGE_PAGES = "mysql >= 5.7.6; mariadb >= 10.1"
+_EVERY = "mysql; mariadb"
+_ON_OFF = ("on", "off")
+_OWN = ""
+"""Left to the server: `auto` sets nothing."""
+
+ON_PATH = "path"
+"""As a server: the first one on $PATH."""
+
+
+def _size(name: str, meaning: str, **more: Any) -> Knob:
+    return _knob(name, KnobKind.SIZE, "bytes", meaning, **more)
+
+
+def _count(name: str, meaning: str, **more: Any) -> Knob:
+    return _knob(name, KnobKind.COUNT, "", meaning, **more)
+
+
+def _choice(name: str, choices: tuple[str, ...], meaning: str, **more: Any) -> Knob:
+    return _knob(name, KnobKind.CHOICE, "", meaning, choices=choices, **more)
+
+
+def _knob(name: str, kind: KnobKind, unit: str, meaning: str, **more: Any) -> Knob:
+    given = {"auto": _OWN, "default": "auto", "versions": _EVERY, **more}
+    return Knob(name, f"innodb_{name}", kind, unit, meaning=meaning, **given)
+
+
+def server_knob(flavour: str) -> Knob:
+    """The build of the server: a knob like any other, so that builds can be swept and interleaved."""
+    return Knob(
+        name="server",
+        native_name="server",
+        kind=KnobKind.TEXT,
+        unit="",
+        default=ON_PATH,
+        decides_file=True,
+        pattern=rf"{ON_PATH}|{flavour}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*",
+        example=f"{ON_PATH} | a name such as {flavour}-{_SOME_VERSION[flavour]}, see `bufferlab engines` | a path",
+        meaning=f"the build: {ON_PATH} (the first on $PATH), a fetched one's name, or the path of its binary or folder",
+    )
+
+
+_SOME_VERSION = {"mysql": "8.0", "mariadb": "10.11"}
+
+INNODB_KNOBS: tuple[Knob, ...] = (
+    Knob(
+        name="page_size",
+        native_name="page_size_bytes",
+        kind=KnobKind.SIZE,
+        unit="bytes",
+        default="16k",
+        minimum=4 * KIB,
+        maximum=64 * KIB,
+        power_of_two=True,
+        decides_file=True,
+        value_versions=(("32KiB", LARGE_PAGES), ("64KiB", LARGE_PAGES)),
+        meaning="innodb_page_size: bytes of a page; the data directory is made for it",
+    ),
+    Knob(
+        name="pool_size",
+        native_name="pool_size_bytes",
+        kind=KnobKind.SIZE_OR_SHARE,
+        unit="bytes",
+        default="20%",
+        minimum=5 * MIB,
+        maximum=16 * TIB,
+        meaning="innodb_buffer_pool_size: the server may round it up to whole chunks of all instances",
+    ),
+    # The server's own is 8 from 1 GiB on and 1 below: a sweep across 1 GiB would change two things at once.
+    _count("buffer_pool_instances", "pools the buffer pool is divided into",
+           auto="1", minimum=1, maximum=64, versions="mysql; mariadb < 10.5"),
+    # The server's own of 128 MiB rounds 210 MiB up to 256: a sweep in fine steps would ask for sizes it does not get.
+    _size("buffer_pool_chunk_size", "the unit a pool is rounded up to, times the instances", auto="1MiB",
+          minimum=MIB, maximum=64 * GIB, versions="mysql >= 5.7.5; mariadb >= 10.2.2"),
+    _count("lru_scan_depth", "free pages the page cleaner keeps in each instance, and so pages lost to the cache",
+           minimum=100, maximum=2**32 - 1),
+    # Past the page cache, or misses would be served by memory.
+    _choice("flush_method", ("O_DIRECT", "O_DIRECT_NO_FSYNC", "O_DSYNC", "fsync"),
+            "how data files are opened and flushed; O_DIRECT goes past the page cache", auto=None, default="O_DIRECT"),
+    # As tpcc-mysql's guides have it: a read-side sweep should not wait for the log's fsync at every commit.
+    _choice("flush_log_at_trx_commit", ("0", "1", "2"),
+            "0: the log is written and flushed once a second, a crash may lose that second; 1: at every commit; "
+            "2: written at commit, flushed once a second", auto=None, default="0"),
+    _choice("flush_neighbors", ("0", "1", "2"),
+            "what is written with a dirty page: nothing (0), the dirty run around it (1), its extent (2)"),
+    _count("io_capacity", "pages a second the server thinks the device can write in the background",
+           minimum=100, maximum=2**32 - 1),
+    _count("io_capacity_max", "pages a second it may write when it must hurry", minimum=100, maximum=2**32 - 1),
+    _count("max_dirty_pages_pct", "per cent of dirty pages above which it flushes as fast as it may", maximum=99),
+    _count("max_dirty_pages_pct_lwm", "per cent of dirty pages at which it begins to flush early; 0: never",
+           maximum=99),
+    _choice("doublewrite", _ON_OFF, "every page is written twice, so that a torn write can be repaired"),
+    _size("log_file_size", "bytes of one redo log file; two of them before MariaDB 10.5", minimum=4 * MIB,
+          maximum=512 * GIB, versions="mysql < 8.0.30; mariadb"),
+    _size("redo_log_capacity", "bytes of all redo log files together", minimum=8 * MIB, maximum=128 * GIB,
+          versions="mysql >= 8.0.30"),
+    # On, accesses per transaction depend on the size of the pool: a hit in it asks for one page instead of a path.
+    _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
+            auto=None, default="off"),
+    _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
+            "changes of secondary index pages that are kept aside until the page is read",
+            versions="mysql; mariadb < 11.0"),
+    _count("old_blocks_pct", "per cent of the LRU list that is its old part, where pages enter", minimum=5,
+           maximum=95),
+    _count("old_blocks_time", "milliseconds after its first access before another one makes a page young",
+           maximum=2**32 - 1),
+    _count("read_ahead_threshold", "pages of an extent read in order before the next extent is read ahead",
+           maximum=64),
+    _choice("random_read_ahead", _ON_OFF, "the rest of an extent is read when many of its pages are in the pool"),
+    _count("page_cleaners", "threads that flush and evict in the background", minimum=1, maximum=64,
+           versions="mysql >= 5.7.4; mariadb >= 10.2.2, < 10.5"),
+    Knob("statements", "statements", KnobKind.CHOICE, "", "spec",
+         "spec: each statement of TPC-C on its own; batched: the same work in the fewest round trips",
+         choices=("spec", "batched")),
+)  # fmt: skip
+
+
+def knobs_of(flavour: str) -> tuple[Knob, ...]:
+    """The knobs that some version of this server has."""
+    return (server_knob(flavour), *(knob for knob in INNODB_KNOBS if not knob.versions or flavour in knob.versions))

@@ -1,0 +1,59 @@
+"""From a run's native knobs to the variables of a server's option file, and back from what the server answers.
+
+Pure text: starts no server and asks none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bufferlab.engines.innodb.knobs import INNODB_KNOBS
+from bufferlab.knob import KnobKind
+from bufferlab.versions import has
+
+PREFIX = "var."
+"""Before the name of a variable that is passed through."""
+
+_RENAMED = {"page_size_bytes": "innodb_page_size", "pool_size_bytes": "innodb_buffer_pool_size"}
+_NOT_THE_SERVERS = ("server", "statements")
+_BY_NATIVE_NAME = {knob.native_name: knob for knob in INNODB_KNOBS}
+
+
+def server_settings(flavour: str, version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
+    """The option file's variables with their values.
+
+    What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the start.
+    """
+    settings: dict[str, str] = {}
+    for name, value in knobs.items():
+        knob = _BY_NATIVE_NAME.get(name)
+        if name in _NOT_THE_SERVERS or (knob is not None and not has(knob.versions, flavour, version)):
+            continue
+        settings[_RENAMED.get(name, name.removeprefix(PREFIX))] = str(value)
+    return settings
+
+
+def variable(native_name: str) -> str | None:
+    """The server's variable behind a native name; None for what is bufferlab's own."""
+    if native_name in _NOT_THE_SERVERS:
+        return None
+    return _RENAMED.get(native_name, native_name.removeprefix(PREFIX))
+
+
+def as_asked(native_name: str, told: str) -> int | str:
+    """What the server answers (SHOW GLOBAL VARIABLES), in the form in which it was asked.
+
+    >>> as_asked("innodb_adaptive_hash_index", "OFF"), as_asked("innodb_lru_scan_depth", "1024")
+    ('off', 1024)
+    """
+    knob = _BY_NATIVE_NAME.get(native_name)
+    if knob is None:
+        return told
+    if knob.kind is KnobKind.CHOICE:
+        switches = {"1": "on", "0": "off"} if "on" in knob.choices else {}
+        text = switches.get(told, told)
+        return next((choice for choice in knob.choices if choice.lower() == text.lower()), told)
+    try:
+        return int(float(told))  # A per cent is told as 75.000000.
+    except ValueError:
+        return told

@@ -1,0 +1,76 @@
+"""Directories that another user must be able to reach: as root we start servers as someone else, for they refuse root.
+
+Nothing here changes a directory it did not make.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from bufferlab.engines import registry as engines
+from bufferlab.errors import EnvironmentLackingError
+
+Owner = tuple[int, int]
+"""User and group, by number."""
+
+_TRAVERSE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+
+def servers_owner(engine: str) -> Owner | None:
+    """Whom the engine's server runs as when we are root; None when it runs as ourselves."""
+    if os.geteuid() != 0 or not engines.declaration(engine).needs_unprivileged_user:
+        return None
+    tell = getattr(engines.behaviour(engine), "server_user", None)
+    owner: Owner | None = tell() if tell else None
+    return owner
+
+
+def barrier(directory: Path, owner: Owner) -> Path | None:
+    """The first directory on the way from the root that this user cannot pass; None when all are open to it."""
+    whole = directory.absolute()
+    for path in (*reversed(whole.parents), whole):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return None  # What is still to be made will be passable.
+        mine, ours = found.st_uid == owner[0], found.st_gid == owner[1]
+        bit = stat.S_IXUSR if mine else stat.S_IXGRP if ours else stat.S_IXOTH
+        if owner[0] != 0 and not found.st_mode & bit:
+            return path
+    return None
+
+
+def require_reachable(directory: Path, owner: Owner | None, purpose: str, flag: str) -> None:
+    """Refuse a directory the server's user cannot get to: better now than as an error of the server."""
+    closed = barrier(directory, owner) if owner else None
+    if closed is None:
+        return
+    assert owner is not None
+    raise EnvironmentLackingError(
+        f"the server's user (number {owner[0]}; servers do not run as root) cannot reach the directory for {purpose}: "
+        f"{closed} is closed to others",
+        str(directory),
+        f"choose one below /var/tmp or /srv with {flag}, or run bufferlab as an ordinary user",
+    )
+
+
+def shared_root() -> Path:
+    """Where data lives by default when root's own folders are closed to the server's user: ours, and no one else's."""
+    root = Path(f"/var/tmp/bufferlab-{os.getuid()}")
+    root.mkdir(mode=0o711, exist_ok=True)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise EnvironmentLackingError(
+            "the directory for data is not ours alone",
+            str(root),
+            "remove it, or choose others with --data-dir and $BUFFERLAB_CACHE",
+        )
+    return root
+
+
+def open_way(directory: Path, owner: Owner | None) -> None:
+    """Let the server's user pass a directory that we made. It cannot list it, and the names inside are random."""
+    if owner is not None:
+        directory.chmod(stat.S_IMODE(directory.stat().st_mode) | _TRAVERSE)

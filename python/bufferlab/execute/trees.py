@@ -1,0 +1,108 @@
+"""A loaded database as files: one file, or a directory of them. Sizes, hashes, and the parts by name.
+
+Copies nothing (restore.py does). A directory holds plain files and directories only: what else a server leaves in it
+(sockets, links) could not be copied byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.errors import DataFileError
+
+_CHUNK_BYTES = 4 << 20
+
+Parts = dict[str, str | None]
+"""SHA-256 of every file of a directory by its path inside, None for a directory; empty for a database of one file."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What identifies the bytes of a database."""
+
+    size_bytes: int
+    sha256: str
+    """Of the file; of a directory, of the sorted list of its parts with their hashes."""
+    parts: Parts
+
+
+def entries(directory: Path) -> Iterator[Path]:
+    """Everything below a directory, parents first, in one order everywhere. DataFileError for what is no plain file."""
+    for path in sorted(directory.iterdir()):
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            kind = "a symbolic link" if stat.S_ISLNK(mode) else "a socket" if stat.S_ISSOCK(mode) else "no plain file"
+            raise DataFileError(
+                f"the loaded database holds {kind}, which cannot be copied", str(path), "keep it outside the data"
+            )
+        yield path
+        if stat.S_ISDIR(mode):
+            yield from entries(path)
+
+
+def size_of(database: Path) -> int:
+    """Bytes of the file, or of all files below the directory; holes count as what they read as."""
+    if not database.is_dir():
+        return database.stat().st_size
+    return sum(path.stat().st_size for path in entries(database) if path.is_file())
+
+
+def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
+    """Reads every byte. `check` is called between chunks and may raise to give up."""
+    if not database.is_dir():
+        return Fingerprint(size_of(database), _hash(database, check), {})
+    parts: Parts = {
+        str(path.relative_to(database)): None if path.is_dir() else _hash(path, check) for path in entries(database)
+    }
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return Fingerprint(size_of(database), digest, parts)
+
+
+def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]) -> str:
+    """The first part that is not as it was, in words; of a database of one file the whole."""
+    for name in sorted({*stored, *found}):
+        if name not in found:
+            return f"{name} is missing"
+        if name not in stored:
+            return f"{name} was not loaded"
+        if stored[name] != found[name]:
+            return f"the contents of {name} are not what was loaded"
+    return "its contents are not what was loaded"
+
+
+def protect(database: Path) -> None:
+    """Ours alone and not to be written again: runs work on copies. A directory can still be removed."""
+    for path in (database, *(entries(database) if database.is_dir() else ())):
+        if os.geteuid() == 0 and path.stat().st_uid != 0:
+            os.chown(path, 0, 0)
+        path.chmod(0o700 if path.is_dir() else 0o400)
+
+
+def make_durable(database: Path) -> None:
+    """Wait until every file and directory is on the device."""
+    for path in (*(entries(database) if database.is_dir() else ()), database):
+        fsync(path)
+
+
+def fsync(path: Path) -> None:
+    """Wait until this file or directory is on the device."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _hash(path: Path, check: Callable[[], None]) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            check()
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,39 @@
+"""Settings that a server's version does not have, refused by name before anything starts. Pure; asks no server.
+
+Only what was asked for is refused: "auto" means "where the version has it".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.errors import Problem
+from bufferlab.knob import AUTO
+from bufferlab.plan.grid import Point
+from bufferlab.versions import has, in_words
+
+VersionOf = Callable[[Mapping[str, int | str]], str]
+"""The server's version at a point, from its native knobs."""
+
+
+def lacking(engine: EngineDeclaration, points: Sequence[Point], version_of: VersionOf) -> list[Problem]:
+    """Every setting that the version of some point does not have, once each."""
+    problems: dict[tuple[str, str], Problem] = {}
+    for point in points:
+        version = version_of(point.native_knobs)
+        for knob in engine.knobs:
+            asked = point.knobs_asked[knob.name]
+            versions = dict(knob.value_versions).get(asked, knob.versions)
+            if asked == AUTO or has(versions, engine.name, version):
+                continue
+            what = knob.name if versions == knob.versions else f"{knob.name} = {asked}"
+            problem = Problem(
+                f"{engine.name} {version} has no {what}; {in_words(versions)} has",
+                f"point {point.label}"
+                if knob.name in point.swept or "server" in point.swept
+                else f"{knob.name} = {asked}",
+                f"leave {knob.name} out, or choose another server with --server",
+            )
+            problems.setdefault((what, version), problem)
+    return list(problems.values())

@@ -1,0 +1,65 @@
+"""Which versions of which server have a thing: "mysql >= 5.7.5; mariadb >= 10.2, < 10.5", and is 5.6.24 one of them?
+
+Pure, and knows no server. A flavour that is not named has it in no version; an empty text means all of all.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PART = re.compile(r"(?P<flavour>[a-z]+)(?P<bounds>(?:\s*,?\s*(?:>=|<)\s*[0-9.]+)*)")
+_BOUND = re.compile(r"(>=|<)\s*([0-9.]+)")
+_NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+
+
+def has(versions: str, flavour: str, version: str) -> bool:
+    """Is that version of that server among them? ValueError for a text that is not of this form.
+
+    >>> has("mysql >= 5.7.5; mariadb >= 10.2, < 10.5", "mariadb", "10.11.6-MariaDB")
+    False
+    """
+    if not versions:
+        return True
+    for part in versions.split(";"):
+        found = _PART.fullmatch(part.strip())
+        if found is None:
+            raise ValueError(f"{part.strip()!r} is not versions of a server")
+        if found["flavour"] == flavour:
+            return all(_within(version, sign, bound) for sign, bound in _BOUND.findall(found["bounds"]))
+    return False
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers a version begins with: (5, 7, 22) of "5.7.22-log"; none of a text without any."""
+    found = _NUMBERS.search(version)
+    return tuple(int(number) for number in found[0].split(".")) if found else ()
+
+
+def in_words(versions: str) -> str:
+    """For a message: "MySQL 5.7.5 or later, and MariaDB from 10.2 to before 10.5"."""
+    return ", and ".join(_part_in_words(part.strip()) for part in versions.split(";"))
+
+
+def _within(version: str, sign: str, bound: str) -> bool:
+    given, limit = numbers(version), numbers(bound)
+    # "5.7" may be any 5.7.x: as many numbers as are known decide, and what is not known is taken to be recent.
+    if len(given) < len(limit) and limit[: len(given)] == given:
+        return sign == ">="
+    return given >= limit if sign == ">=" else given < limit
+
+
+def _part_in_words(part: str) -> str:
+    found = _PART.fullmatch(part)
+    if found is None:
+        raise ValueError(f"{part!r} is not versions of a server")
+    name = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(found["flavour"], found["flavour"])
+    bounds = dict(_BOUND.findall(found["bounds"]))
+    match (bounds.get(">="), bounds.get("<")):
+        case (None, None):
+            return f"every {name}"
+        case (first, None):
+            return f"{name} {first} or later"
+        case (None, end):
+            return f"{name} before {end}"
+        case (first, end):
+            return f"{name} from {first} to before {end}"
