@@ -14,8 +14,6 @@ from bufferlab.engines.declaration import EngineDeclaration
 
 ENGINES: dict[str, str] = {
     "sqlite": "bufferlab.engines.sqlite",
-    "mysql": "bufferlab.engines.mysql",
-    "mariadb": "bufferlab.engines.mariadb",
     "fake": "bufferlab.engines.fake",
 }
 
