@@ -55,7 +55,7 @@ def snapshot(name: str, text: str) -> None:
     assert text == file.read_text(), f"{file.name} differs; UPDATE_SNAPSHOTS=1 if it was meant to"
 
 
-@pytest.mark.parametrize("command", ["", "run", "list", "doctor", "report", "compare"])
+@pytest.mark.parametrize("command", ["", "run", "list", "doctor", "report", "compare", "audit"])
 def test_help_reads_as_it_should(bench: Bench, command: str) -> None:
     ended = bench.bufferlab(*command.split(), "--help")
     assert ended.code == 0
@@ -89,13 +89,17 @@ def test_help_reads_as_it_should(bench: Bench, command: str) -> None:
         ("pool-too-small", ["run", "buffer-size", "--sweep", "pool_size=0.01%", "--dry-run"]),
         ("unknown-kind", ["list", "managers"]),
         ("missing-sweep", ["report", "no/such/sweep"]),
+        ("audit-missing", ["audit", "no/such.log"]),
+        ("audit-nothing", ["audit", os.devnull]),
+        ("audit-no-file", ["audit"]),
         ("resume-missing", ["run", "--resume", "no/such/sweep"]),
         ("resume-with-options", ["run", "--resume", "no/such/sweep", "--out", "there"]),
     ],
 )
 def test_an_error_says_what_where_and_what_to_try(bench: Bench, name: str, arguments: list[str]) -> None:
     ended = bench.bufferlab(*arguments)
-    assert ended.code == (65 if name in ("missing-sweep", "resume-missing") else 2)
+    foreign = ("missing-sweep", "resume-missing", "audit-missing", "audit-nothing")
+    assert ended.code == (65 if name in foreign else 2)
     assert ended.out == ""
     snapshot(f"error-{name}", ended.err)
 

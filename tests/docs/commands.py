@@ -11,6 +11,8 @@ RUN: dict[str, int] = {
     "./bufferlab list experiments": 0,
     "./bufferlab run buffer-size --dry-run": 0,
     "./bufferlab run script --dry-run": 0,
+    "./bufferlab audit tests/fixtures/audit/page-size.txt tests/fixtures/audit/buffer-size.txt "
+    "tests/fixtures/audit/scan-depth.txt": 0,
 }
 """Run as written, from the root of the repository, and end with this exit code."""
 

@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "What this host can measure, and why not.",
     "report": "Tables and figures again, from the stored samples of a sweep.",
     "compare": "Two sweeps, or two settings of one: the same, different, or not distinguishable.",
+    "audit": "Wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
 """One file each, of the same name; the first line of help stands here so that none is imported for it."""
 

@@ -1,0 +1,121 @@
+"""The tables as they should have been: rates from counters, I/O per New-Order, exclusive shares, pools as run.
+
+Only what follows from the numbers given; a cell that does not is a dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import mean
+
+from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Run, name_of
+from bufferlab.audit.rules.gets_per_new_order import gets_of
+from bufferlab.audit.rules.rounded_sizes import rounds, sizes_run
+from bufferlab.audit.rules.shares_of_what import exclusive
+from bufferlab.importers.read import FileEvidence
+from bufferlab.importers.results import ResultRow, ResultTable
+from bufferlab.importers.stated import parse_lenient_bytes
+from bufferlab.report.model import Column, Row, Table
+from bufferlab.units import MIB, format_bytes
+
+_NOTHING = "–"
+_CAPTION = "NO = New-Order; per transaction = of any type; iostat r/s is the mean of the samples given."
+_Cells = list[tuple[str, str]]
+
+
+def corrected_tables(case: Case) -> tuple[Table, ...]:
+    """Every table that can be made from this case; those without a single derived figure are left out."""
+    found = [*filter(None, [_runs(case)])]
+    for place, (evidence, table) in enumerate(case.results(), start=1):
+        made = _results(evidence, table, place)
+        if made is not None:
+            found.append(made)
+    return tuple(found)
+
+
+def _runs(case: Case) -> Table | None:
+    rows = [(name_of(run), _run_cells(run)) for run in case.runs if run.rates() is not None]
+    return _table("runs", "Runs, from the counters between the first printout and the last", rows) if rows else None
+
+
+def _run_cells(run: Run) -> _Cells:
+    rates, new_orders = run.rates(), run.new_orders_per_s
+    assert rates is not None
+    spots = [row.reads_per_s for row in run.spots() if row.reads_per_s is not None]
+    reads = rates.read_per_s / new_orders if new_orders else None
+    written = rates.written_per_s / new_orders if new_orders and rates.written_per_s is not None else None
+    return [
+        ("Pool run", format_bytes(run.pool_bytes) if run.pool_bytes else _NOTHING),
+        ("NO/s", _number(new_orders, 1)),
+        ("Pages read/s", _number(rates.read_per_s, 1)),
+        ("Created/s", _number(rates.created_per_s, 1)),
+        ("Written/s", _number(rates.written_per_s, 1)),
+        ("iostat r/s", f"{mean(spots):.0f}" if spots else _NOTHING),
+        ("Reads per NO", _number(reads, 2)),
+        ("KiB read per NO", _number(reads * run.page_bytes / 1024 if reads is not None else None, 1)),
+        ("Writes per NO", _number(written, 2)),
+    ]
+
+
+def _results(evidence: FileEvidence, table: ResultTable, place: int) -> Table | None:
+    rows = [(row.setting, _result_cells(evidence, table, row)) for row in table.rows]
+    if not any(cells for _, cells in rows):
+        return None
+    title = f"{table.setting_name or 'Table'}, from {table.place}"
+    return _table(f"results-{place}", title, rows)
+
+
+def _result_cells(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> _Cells:
+    cells: _Cells = []
+    tpmc = row.first("tpmc")
+    derived = tpmc is not None and tpmc.value > 0 and {"reads_per_s", "writes_per_s"} & row.values.keys()
+    if derived and tpmc is not None:
+        if pool := _pool(evidence, table, row):
+            cells.append(("Pool run", pool))
+        cells.append(("NO/s", _number(tpmc.value / 60, 1)))
+        for name, role in (("Reads", "reads_per_s"), ("Writes", "writes_per_s")):
+            if rate := row.first(role):
+                per = 60 * rate.value / tpmc.value
+                cells.append((f"{name} per NO", _number(per, 2)))
+                cells.append((f"{name} per transaction", _number(per / TRANSACTIONS_PER_NEW_ORDER, 2)))
+        if gets := gets_of(row):
+            cells.append(("Implied gets per NO", _number(gets.value, 0)))
+    if shares := exclusive(row):
+        names = ("Free list", "LRU scan", "Single page")
+        cells += [(f"{name}, exclusive %", f"{100 * share:.2f}") for name, share in zip(names, shares, strict=True)]
+    return cells
+
+
+def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:
+    """The pool that a row named by its size was run with, as a server with chunks rounds it."""
+    name, size = table.setting_name.lower(), parse_lenient_bytes(row.setting)
+    if ("pool" not in name and "buffer" not in name) or not size or size < 5 * MIB or not rounds(evidence.stated):
+        return None
+    (ran,) = sizes_run((size,), None, evidence.stated)
+    return format_bytes(ran.run_bytes) + (f" x{ran.instances}" if ran.instances > 1 else "")
+
+
+def _table(name: str, title: str, rows: list[tuple[str, _Cells]]) -> Table:
+    heads = list(dict.fromkeys(head for _, cells in rows for head, _ in cells))
+    return Table(
+        f"corrected-{name}",
+        title,
+        (Column("Setting", numeric=False), *(Column(head) for head in heads)),
+        tuple(Row((setting, *(dict(cells).get(head, _NOTHING) for head in heads))) for setting, cells in rows),
+        caption=_CAPTION,
+        brief=("Setting", *heads),
+    )
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return _NOTHING if value is None else f"{value:,.{decimals}f}"
+
+
+def as_documents(tables: tuple[Table, ...]) -> Iterator[dict[str, object]]:
+    """The tables for programs: column -> text, row by row."""
+    for table in tables:
+        titles = [column.title for column in table.columns]
+        yield {
+            "title": table.title,
+            "rows": [dict(zip(titles, row.cells, strict=True)) for row in table.rows],
+        }

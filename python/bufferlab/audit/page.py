@@ -1,0 +1,169 @@
+"""An audit for people and for programs: lines for a terminal, a report for pages, one object for --json."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from bufferlab.audit.audit import Audit
+from bufferlab.audit.corrected import as_documents
+from bufferlab.audit.finding import Finding
+from bufferlab.audit.rules import RULES
+from bufferlab.report.model import Banner, Column, Report, Row, Section, Table
+from bufferlab.report.words import plural
+from bufferlab.results.integrity import Check
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+
+_LIMITS = (
+    "A rule that finds nothing has found nothing in what was given: a number that is not in the files is not judged.",
+    "Corrected values follow from the numbers given, as they are given: they are not measured again.",
+    "What a text concludes in words is not read; the numbers it concludes from are.",
+)
+
+
+def summary(audit: Audit) -> str:
+    """The audit in a sentence."""
+    if not audit.findings:
+        return f"Nothing found by {len(RULES)} rules in {_given(audit)}."
+    rules = len({finding.rule for finding in audit.findings})
+    return f"{plural(len(audit.findings), 'finding')} by {rules} of {len(RULES)} rules in {_given(audit)}."
+
+
+def _given(audit: Audit) -> str:
+    files = audit.case.files
+    counts = (
+        (sum(len(log.intervals) for one in files for log in one.logs), "interval line"),
+        (sum(len(one.dumps) for one in files), "status printout"),
+        (sum(len(one.reports) for one in files), "iostat report"),
+        (sum(len(one.results) for one in files), "table"),
+    )
+    parts = [plural(count, noun) for count, noun in counts if count]
+    return f"{plural(len(files), 'file')}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def as_json(audit: Audit) -> dict[str, Any]:
+    """The audit for programs; infinite and missing numbers are null."""
+    return {
+        "status": "ok",
+        "files": [one.file for one in audit.case.files],
+        "unrecognised": [problem.as_dict() for problem in audit.unrecognised],
+        "findings": [
+            {
+                "rule": finding.rule,
+                "file": finding.where.file,
+                "line": finding.where.line,
+                "label": finding.where.label,
+                "what": finding.what,
+                "consequence": finding.consequence,
+                "corrected": finding.corrected,
+                "numbers": _plain(finding.numbers),
+            }
+            for finding in audit.findings
+        ],
+        "corrected": list(as_documents(audit.tables)),
+    }
+
+
+def as_report(audit: Audit) -> Report:
+    """The audit in the shape every writer of reports takes."""
+    found = {finding.rule for finding in audit.findings}
+    sections = [Section("findings", "Findings", "", (_findings_table(audit),))]
+    if audit.tables:
+        sections.append(Section("corrected", "The tables, corrected", "", audit.tables))
+    sections.append(Section("checks", "What was asked", "", (_rules_table(audit),)))
+    return Report(
+        title="audit",
+        question="Do these numbers mean what they are said to mean?",
+        answer=summary(audit),
+        facts=tuple(one.file for one in audit.case.files),
+        banners=tuple(Banner("warning", f"{problem.where}: {problem.what}") for problem in audit.unrecognised),
+        headline=None,
+        steps=None,
+        limits=_LIMITS,
+        sections=tuple(sections),
+        checks=tuple(
+            Check(rule.name, rule.question, "failed" if rule.name in found else "passed", _detail(audit, rule.name))
+            for rule in RULES
+        ),
+        status="ok",
+    )
+
+
+def terminal(audit: Audit) -> Group:
+    """The audit as something rich can print: the sentence, each finding, the corrected tables."""
+    from rich.console import Group
+    from rich.text import Text
+
+    lines: list[RenderableType] = [Text(summary(audit), style="bold"), Text("")]
+    for finding in audit.findings:
+        lines += [*_finding_lines(finding), Text("")]
+    for table in audit.tables:
+        lines.append(_drawn(table))
+    if audit.tables:
+        lines.append(Text(audit.tables[0].caption, style="dim"))
+    return Group(*lines)
+
+
+def _finding_lines(finding: Finding) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    yield Text.assemble((finding.rule, "bold yellow"), f"  {finding.where}")
+    yield Padding(Text(finding.what), (0, 0, 0, 2))
+    yield Padding(Text(f"so: {finding.consequence}", style="dim"), (0, 0, 0, 2))
+    yield Padding(Text.assemble(("corrected: ", "green"), finding.corrected), (0, 0, 0, 2))
+
+
+def _drawn(table: Table) -> RenderableType:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=table.title, title_justify="left", title_style="")
+    for place, column in enumerate(table.columns):
+        cells = [column.title, *(row.cells[place] for row in table.rows)]
+        widest = max(len(part) for cell in cells for part in cell.split())
+        drawn.add_column(Text(column.title), justify="right" if column.numeric else "left", min_width=widest)
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row.cells))
+    return drawn
+
+
+def _findings_table(audit: Audit) -> Table:
+    heads = ("Where", "What", "Consequence", "Corrected")
+    return Table(
+        "findings",
+        "One row for each finding",
+        tuple(Column(head, numeric=False) for head in heads),
+        tuple(Row((str(one.where), one.what, one.consequence, one.corrected), "differs") for one in audit.findings),
+    )
+
+
+def _rules_table(audit: Audit) -> Table:
+    found = {finding.rule for finding in audit.findings}
+    return Table(
+        "rules",
+        "Every rule",
+        (Column("Question", numeric=False), Column("Found", numeric=False)),
+        tuple(
+            Row((rule.question, _detail(audit, rule.name)), "failed" if rule.name in found else "") for rule in RULES
+        ),
+    )
+
+
+def _detail(audit: Audit, rule: str) -> str:
+    count = sum(finding.rule == rule for finding in audit.findings)
+    return plural(count, "finding") if count else "nothing"
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,106 @@
+"""A TpmC that no single run of the stated length can give: counts are whole, so TpmC is a multiple of 60 / seconds.
+
+Source: tpcc-mysql, src/main.c: (success + late) * 60 / (floor(l / i) * i), computed in single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from bufferlab.audit.case import Case
+from bufferlab.audit.finding import Finding, Rule
+from bufferlab.importers.read import FileEvidence
+from bufferlab.importers.text import Place
+from bufferlab.importers.tpcc_mysql import TpccLog
+
+NAME = "tpmc-grid"
+#: Seconds of one interval line unless -i says otherwise.
+_INTERVAL_S = 10
+_SINGLE_PRECISION = 2.0**-23
+_MOST_RUNS = 20
+#: One value that fits by chance proves nothing, one that does not is a slip of the pen: of a table more must be off.
+_OFF = 0.5
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """One finding for each closing block, and each table, with values that are off the grid."""
+    for evidence in case.files:
+        for log in evidence.logs:
+            if log.tpmc is not None and log.tpmc_place is not None:
+                yield from _judge([(log.tpmc_text, log.tpmc_place)], _seconds(log, evidence), log.tpmc_place)
+        for table in evidence.results:
+            shown = [
+                (f"{number.value:.{number.decimals}f}", row.place)
+                for row in table.rows
+                if (number := row.first("tpmc")) is not None
+            ]
+            if shown:
+                yield from _judge(shown, _stated(evidence), table.place)
+
+
+def _seconds(log: TpccLog, evidence: FileEvidence) -> float | None:
+    return log.measured_s or log.parameters.get("measure") or _stated(evidence)
+
+
+def _stated(evidence: FileEvidence) -> float | None:
+    return evidence.stated.runtime_s
+
+
+def counted_seconds(seconds: float) -> int:
+    """The seconds tpcc-mysql divides by: whole intervals.
+
+    >>> counted_seconds(1205)
+    1200
+    """
+    return int(seconds // _INTERVAL_S * _INTERVAL_S)
+
+
+def _judge(shown: list[tuple[str, Place]], seconds: float | None, place: Place) -> Iterator[Finding]:
+    whole = counted_seconds(seconds or 0)
+    if not whole:
+        return
+    # A coarser text than the grid fits any length.
+    told = [(text, Decimal(text)) for text, _ in shown if 60 / whole >= 2 * _digit(text)]
+    off = [text for text, value in told if not _fits(text, value, whole)]
+    if not off or len(off) <= _OFF * len(told):
+        return
+    step = 60 / whole
+    digit = max(_digit(text) for text, _ in told)
+    runs = next(
+        (n for n in range(2, _MOST_RUNS + 1) if all(_fits(text, value, n * whole) for text, value in told)), None
+    )
+    if runs is None:
+        fits = f"not even means of up to {_MOST_RUNS} such runs give all of them"
+    elif step / runs >= 2 * digit:
+        fits = f"means of {runs} such runs would give all of them"
+    else:
+        fits = f"means of {runs} such runs or more could give all of them, as they could any number"
+    nearest = ", ".join(f"{round(float(text) / step) * step:.{_decimals(text) + 1}f}" for text in off[:1])
+    yield Finding(
+        NAME,
+        place,
+        f"TpmC {', '.join(off)}: one run of {whole} s gives multiples of {step:g} only ({len(off)} of"
+        f" {len(told)} are none)",
+        "these are means of several runs, or of runs of another length: neither their number nor their scatter is said",
+        f"{fits}; one run would give {nearest} instead of the first",
+        {"off_grid": [float(text) for text in off], "step": step, "seconds": whole, "runs_that_fit": runs},
+    )
+
+
+def _fits(text: str, value: Decimal, seconds: int) -> bool:
+    """Whether a whole count of New-Orders in so many seconds is shown as this text."""
+    tolerance = _digit(text) / 2 + abs(float(value)) * _SINGLE_PRECISION + 1e-9
+    step = 60 / seconds
+    return abs(float(value) - round(float(value) / step) * step) <= tolerance
+
+
+def _decimals(text: str) -> int:
+    return len(text.partition(".")[2])
+
+
+def _digit(text: str) -> float:
+    return float(10 ** -_decimals(text))
+
+
+RULE = Rule(NAME, "Can one run of the stated length give this TpmC?", check)

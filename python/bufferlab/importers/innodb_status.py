@@ -1,0 +1,163 @@
+"""SHOW ENGINE INNODB STATUS: the lines about the buffer pool, the log and file I/O, of every version since MySQL 5.6.
+
+Follows `buf_print_io_instance` (storage/innobase/buf/buf0buf.cc) and `srv_printf_innodb_monitor` (srv0srv.cc) of
+MySQL 5.6, 5.7, 8.0 and MariaDB 10.2 to 11.4. Lines may be cut, as in a screenshot: what is there is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bufferlab.importers.caption import Caption
+from bufferlab.importers.text import Place
+
+#: Fewer recognised lines are chance.
+_ENOUGH_FIELDS = 3
+MAX_DUMPS = 100_000
+
+_N, _F = r"(\d{1,18})", r"(\d{1,15}(?:\.\d{1,6})?)"
+#: A line's pattern (searched from its start), and the fields its groups are. Names are the text's own words.
+_LINES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
+    (re.compile(pattern), tuple(names.split()))
+    for pattern, names in (
+        (rf"Total (?:large )?memory allocated {_N}", "memory_bytes"),
+        (rf"Dictionary memory allocated {_N}", "dictionary_bytes"),
+        (rf"Buffer pool size, bytes\s+{_N}", "pool_bytes"),
+        (rf"Buffer pool size\s+{_N}", "pool_pages"),
+        (rf"Free buffers\s+{_N}", "free_buffers"),
+        (rf"Database pages\s+{_N}", "database_pages"),
+        (rf"Old database pages\s+{_N}", "old_database_pages"),
+        (rf"Modified db pages\s+{_N}", "modified_pages"),
+        (rf"Percent of dirty pages\(LRU & free pages\):\s*{_F}", "dirty_percent"),
+        (rf"Max dirty pages percent:\s*{_F}", "max_dirty_percent"),
+        (rf"Pending reads:?\s+{_N}", "pending_reads"),
+        (
+            rf"Pending writes: LRU {_N}(?:, flush list {_N})?(?:, single[ -]page(?: writes)? {_N})?",
+            "pending_lru pending_flush_list pending_single_page",
+        ),
+        (rf"Pages made young {_N}(?:, not young {_N})?", "made_young not_made_young"),
+        (rf"{_F} youngs?/s(?:, {_F} non-youngs?/s)?", "youngs_per_s non_youngs_per_s"),
+        (rf"Pages read {_N}(?:, created {_N})?(?:, written {_N})?", "pages_read pages_created pages_written"),
+        (rf"{_F} reads/s, {_F} creates/s(?:, {_F} writes/s)?", "reads_per_s creates_per_s writes_per_s"),
+        (
+            rf"Buffer pool hit rate {_N} / 1000(?:, young-making rate {_N} / 1000(?: not {_N} / 1000)?)?",
+            "hit_permille young_permille not_young_permille",
+        ),
+        (
+            rf"Pages read ahead {_F}/s(?:, evicted without access {_F}/s)?(?:, Random read ahead {_F}/s)?",
+            "read_ahead_per_s evicted_unused_per_s random_read_ahead_per_s",
+        ),
+        (rf"LRU len: {_N}(?:, unzip_LRU len: {_N})?", "lru_pages unzip_lru_pages"),
+        (rf"I/O sum\[{_N}\]:cur\[{_N}\]", "io_sum io_current"),
+        (rf"Log sequence number:?\s+{_N}\s*$", "lsn"),
+        (rf"Log flushed up to:?\s+{_N}\s*$", "lsn_flushed"),
+        (rf"Pages flushed up to:?\s+{_N}\s*$", "pages_flushed_lsn"),
+        (rf"Last checkpoint at:?\s+{_N}\s*$", "checkpoint_lsn"),
+        (rf"{_N} OS file reads, {_N} OS file writes, {_N} OS fsyncs", "os_reads os_writes os_fsyncs"),
+        (rf"Per second averages calculated from the last {_N} seconds", "averages_over_s"),
+    )
+)
+#: No other line is looked at twice.
+_STARTS = (
+    *(
+        "Total",
+        "Dict",
+        "Buff",
+        "Free",
+        "Data",
+        "Old",
+        "Modi",
+        "Perc",
+        "Max",
+        "Pend",
+        "Page",
+        "LRU",
+        "I/O",
+        "Log",
+        "Last",
+    ),
+    *("Per", *"0123456789"),
+)
+#: A second one of these in the same dump is the next dump's.
+_ONCE = ("memory_bytes", "pool_pages", "free_buffers", "database_pages", "pages_read")
+_BEGIN = re.compile(r"^(\d{4}-\d\d-\d\d|\d{6})\s+(\d{1,2}:\d\d:\d\d) .*INNODB MONITOR OUTPUT")
+_INSTANCE = re.compile(r"^---BUFFER POOL (\d{1,3})\s*$")
+
+
+@dataclass
+class StatusDump:
+    """One printout: its fields by name, and those of each instance where the pool has several."""
+
+    place: Place
+    t_s: float | None = None
+    """Seconds since the start of the load as the caption says, or None."""
+    at: datetime | None = None
+    """The server's own time stamp, where the dump has its head."""
+    fields: dict[str, float] = field(default_factory=dict)
+    instances: dict[int, dict[str, float]] = field(default_factory=dict)
+
+
+class StatusParser:
+    """Takes lines, one after another; `dumps` are the printouts found so far."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._dumps: list[StatusDump] = []
+        self._caption: Caption | None = None
+        self._instance: int | None = None
+
+    @property
+    def dumps(self) -> list[StatusDump]:
+        """The printouts with enough lines to be one."""
+        return [dump for dump in self._dumps if len(dump.fields) >= _ENOUGH_FIELDS]
+
+    def take(self, number: int, text: str, caption: Caption | None) -> bool:
+        """Whether this line belongs to a status printout. `caption` is what it stands under."""
+        bare = text.strip()
+        if match := _BEGIN.match(bare):
+            self._begin(number, caption).at = _time(match[1], match[2])
+            return True
+        if "INNODB MONITOR OUTPUT" in bare:
+            self._instance = None
+            return True
+        if match := _INSTANCE.match(bare):
+            self._instance = int(match[1])
+            return True
+        if not bare.startswith(_STARTS):
+            return False
+        for pattern, names in _LINES:
+            if match := pattern.match(bare):
+                found = {
+                    name: float(text) for name, text in zip(names, match.groups(), strict=True) if text is not None
+                }
+                self._add(number, caption, found)
+                return True
+        return False
+
+    def _add(self, number: int, caption: Caption | None, found: dict[str, float]) -> None:
+        if not self._dumps:
+            self._begin(number, caption)
+        dump = self._dumps[-1]
+        if self._instance is not None:
+            dump.instances.setdefault(self._instance, {}).update(found)
+            return
+        again = any(name in dump.fields for name in found if name in _ONCE)
+        if again or caption is not self._caption:
+            dump = self._begin(number, caption)
+        dump.fields.update(found)
+
+    def _begin(self, number: int, caption: Caption | None) -> StatusDump:
+        self._instance, self._caption = None, caption
+        dump = StatusDump(Place(self.file, number, caption.label if caption else ""), caption.t_s if caption else None)
+        if len(self._dumps) < MAX_DUMPS:
+            self._dumps.append(dump)
+        return dump
+
+
+def _time(day: str, clock: str) -> datetime | None:
+    try:
+        return datetime.strptime(f"{day} {clock}", "%Y-%m-%d %H:%M:%S" if "-" in day else "%y%m%d %H:%M:%S")
+    except ValueError:
+        return None

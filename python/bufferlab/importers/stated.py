@@ -1,0 +1,127 @@
+"""What a text says about its set-up: pool size, page size, length of a run, server version. As said, not as run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from bufferlab.importers.text import Place
+from bufferlab.units import GIB, KIB, MIB
+
+_SIZE = r"\d{1,12}(?:\.\d+)?\s?(?:[KMG]i?B?|bytes)?"
+_GAP = r"[\s|:=*`]+"
+_POOL = re.compile(
+    rf"(?:innodb[_-])?buffer[_\s-]?pool(?:[_\s-]size)?{_GAP}(?P<sizes>{_SIZE}(?:\s*,\s*{_SIZE})*)"
+    rf"\s*(?P<shares>\(\s*\d[\d.,\s%]*(?:of [^)]*)?\))?",
+    re.IGNORECASE,
+)
+_POOL_BEHIND = re.compile(r"\b(?P<size>\d{1,6}\s?[MG](?:i?B)?)\s+buffer[\s-]pool\b", re.IGNORECASE)
+_SHARED_BUFFERS = re.compile(rf"shared[_\s-]buffers?{_GAP}(?P<size>{_SIZE})", re.IGNORECASE)
+_PAGE = re.compile(rf"innodb[_-]page[_-]size{_GAP}(?P<size>\d{{1,6}}\s?[Kk]?)", re.IGNORECASE)
+_RUNTIME = re.compile(
+    rf"\b(?:run\s?time|measure(?:ment)?(?: time)?|duration){_GAP}(\d{{1,7}})\s*(s|secs?|seconds?|min|minutes?)\b",
+    re.IGNORECASE,
+)
+_CHUNK = re.compile(rf"innodb[_-]buffer[_-]pool[_-]chunk[_-]size{_GAP}({_SIZE})", re.IGNORECASE)
+_INSTANCES = re.compile(rf"innodb[_-]buffer[_-]pool[_-]instances{_GAP}(\d{{1,3}})", re.IGNORECASE)
+_VERSION = re.compile(
+    r"\b(?P<name>MySQL|MariaDB)(?:\s+(?:server\s+)?version)?\s+(?P<version>\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)", re.I
+)
+_ONE_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?([KMG]?)", re.IGNORECASE)
+_FACTORS = {"": 1, "K": KIB, "M": MIB, "G": GIB}
+
+
+@dataclass(frozen=True)
+class PoolStated:
+    """Buffer pool sizes asked for, and the share of the database said beside each (None where not)."""
+
+    place: Place
+    sizes_bytes: tuple[int, ...]
+    shares: tuple[float | None, ...]
+    listed: bool
+    """Several settings in one list, or the one of all runs."""
+
+
+@dataclass
+class Stated:
+    """Everything one file says of its set-up."""
+
+    pools: list[PoolStated] = field(default_factory=list)
+    page_size_bytes: int | None = None
+    runtime_s: float | None = None
+    runtime_place: Place | None = None
+    chunk_bytes: int | None = None
+    instances: int | None = None
+    shared_buffers_bytes: int | None = None
+    """PostgreSQL's pool."""
+    version: tuple[str, tuple[int, ...]] | None = None
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything was recognised."""
+        return any(
+            (
+                self.pools,
+                self.page_size_bytes,
+                self.runtime_s,
+                self.chunk_bytes,
+                self.shared_buffers_bytes,
+                self.version,
+            )
+        )
+
+
+def parse_lenient_bytes(text: str) -> int | None:
+    """A size as people write it; MB and M are read as MiB, as InnoDB does.
+
+    >>> parse_lenient_bytes("210MB"), parse_lenient_bytes("1G"), parse_lenient_bytes("soon")
+    (220200960, 1073741824, None)
+    """
+    match = _ONE_SIZE.match(text.strip())
+    if match is None:
+        return None
+    value = float(match[1]) * _FACTORS[match[2].upper()]
+    return int(value) if value < 1 << 60 else None
+
+
+class StatedParser:
+    """Takes every line of a text; a line may say several things."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.stated = Stated()
+
+    def take(self, number: int, text: str) -> None:
+        """Look for the set-up in one line; the first that says a thing counts, pools excepted."""
+        if len(text) > 1000 or not any(character.isdigit() for character in text):
+            return
+        place, stated = Place(self.file, number), self.stated
+        if (match := _CHUNK.search(text)) and stated.chunk_bytes is None:
+            stated.chunk_bytes = parse_lenient_bytes(match[1])
+        elif (match := _INSTANCES.search(text)) and stated.instances is None:
+            stated.instances = int(match[1])
+        elif (match := _POOL.search(text)) and len(stated.pools) < 100:
+            self._pool(place, match)
+        elif (match := _POOL_BEHIND.search(text)) and not stated.pools:
+            size = parse_lenient_bytes(match["size"])
+            stated.pools.append(PoolStated(place, (size or 0,), (None,), False))
+        if (match := _SHARED_BUFFERS.search(text)) and stated.shared_buffers_bytes is None:
+            stated.shared_buffers_bytes = parse_lenient_bytes(match["size"])
+        if (match := _PAGE.search(text)) and stated.page_size_bytes is None:
+            stated.page_size_bytes = parse_lenient_bytes(match["size"])
+        if (match := _RUNTIME.search(text)) and stated.runtime_s is None:
+            stated.runtime_s = float(match[1]) * (60 if match[2].lower().startswith("m") else 1)
+            stated.runtime_place = place
+        if (match := _VERSION.search(text)) and stated.version is None:
+            stated.version = (match["name"].lower(), tuple(int(part) for part in match["version"].split(".")))
+
+    def _pool(self, place: Place, match: re.Match[str]) -> None:
+        sizes = [parse_lenient_bytes(part) for part in match["sizes"].split(",")]
+        whole = tuple(size for size in sizes if size and size >= 5 * MIB)
+        # A status dump says "Buffer pool size 65536": pages, and no unit. A setting without one is in bytes.
+        if not whole:
+            return
+        text = match["shares"] or ""
+        found = [float(share) / 100 for share in re.findall(r"\d+(?:\.\d+)?", text)] if "%" in text else []
+        shares: tuple[float | None, ...] = tuple(found) if len(found) == len(whole) else (None,) * len(whole)
+        self.stated.pools.append(PoolStated(place, whole, shares, len(whole) > 1))

@@ -1,0 +1,168 @@
+"""Tables in text: Markdown, tabs, CSV, or columns held apart by spaces; the cells of several header rows are joined.
+
+A row whose first cell is empty continues the row above it when it only adds parts ("(26.35%)"), and repeats the first
+cell otherwise. What a column means is not decided here.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass, field
+
+from bufferlab.importers.columns import may_be_header, role_of
+from bufferlab.importers.text import Place
+
+MAX_TABLES, MAX_ROWS, MAX_CELLS = 2000, 10_000, 64
+_PART = re.compile(r"\(.*\)|±.*|\+/-.*|\d+(?:\.\d+)?\s*%")
+_PLAIN = re.compile(r"[-+~≈]?\$?\d[\d,]*(?:\.\d+)?%?")
+_WITH_UNIT = re.compile(r"\d[\d,.]*\s*[A-Za-z%]{0,8}(?:\s*\(.*\))?")
+_RULE = re.compile(r"[|+:=\-\s]+")
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """The cells of a row, and its line."""
+
+    line: int
+    cells: tuple[str, ...]
+
+
+@dataclass
+class Table:
+    """A header and rows."""
+
+    place: Place
+    header: tuple[str, ...]
+    rows: list[TableRow] = field(default_factory=list)
+
+
+class TableParser:
+    """Takes the lines that are nothing else; `tables` after `close` are what was found."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.tables: list[Table] = []
+        self._kind = ""
+        self._block: list[tuple[int, list[str]]] = []
+        self._label = ""
+
+    def take(self, number: int, text: str, label: str) -> None:
+        """A line of the text; a blank one ends a table."""
+        split = _split(text, self._kind, bool(self._block))
+        if split is None:
+            self.close()
+            split = _split(text, "", False)
+        if split is None:
+            return
+        kind, cells = split
+        if not cells:
+            return
+        if kind != self._kind:
+            self.close()
+        self._kind, self._label = kind, label
+        if len(self._block) < MAX_ROWS:
+            self._block.append((number, cells[:MAX_CELLS]))
+
+    def close(self) -> None:
+        """End the table that is being read."""
+        block, self._block, self._kind = self._block, [], ""
+        if len(block) < 2 or len(self.tables) >= MAX_TABLES:
+            return
+        table = _table(block, self.file, self._label)
+        if table is not None:
+            self.tables.append(table)
+
+
+def _split(text: str, kind: str, begun: bool) -> tuple[str, list[str]] | None:
+    """The way a line is split into cells, and its cells (none for a ruler); None when it is no line of a table."""
+    bare = text.strip()
+    if not bare:
+        return None
+    if "|" in bare and (bare.startswith("|") or kind == "pipe"):
+        if _RULE.fullmatch(bare):
+            return "pipe", []
+        return "pipe", [cell.strip().strip("*` ") for cell in bare.strip("|").split("|")]
+    if kind == "pipe" and _RULE.fullmatch(bare):
+        return "pipe", []
+    if "\t" in text.rstrip():
+        return "tab", [cell.strip() for cell in text.rstrip("\r\n").split("\t")]
+    if not begun and not may_be_header(bare):
+        return None
+    if "," in bare and len(bare) < 2000:
+        cells = [cell.strip() for cell in next(csv.reader([bare]))]
+        if (kind == "csv" and begun and len(cells) > 1) or _known(cells) >= 2:
+            return "csv", cells
+    return _spaced(bare, begun and kind == "spaces")
+
+
+def _spaced(bare: str, begun: bool) -> tuple[str, list[str]] | None:
+    wide = [cell.strip() for cell in re.split(r"\s{2,}", bare)]
+    if begun:
+        if _RULE.fullmatch(bare):
+            return "spaces", []
+        numbers = bare.split()
+        if len(numbers) > 1 and sum(bool(_WITH_UNIT.fullmatch(cell)) for cell in numbers) >= len(numbers) - 1:
+            return "spaces", numbers
+        return ("spaces", wide) if len(wide) > 2 else None
+    for cells in (wide, bare.split()):
+        if len(cells) > 2 and _known(cells) >= 2 and len(bare) < 400:
+            return "spaces", cells
+    return None
+
+
+def _known(cells: list[str]) -> int:
+    return sum(role_of(cell) is not None for cell in cells)
+
+
+def _table(block: list[tuple[int, list[str]]], file: str, label: str) -> Table | None:
+    heads = 1
+    while heads < len(block) and _is_header(block[heads][1]):
+        heads += 1
+    if _all_plain(block[0][1]) or heads == len(block):
+        return None
+    width = max(len(cells) for _, cells in block)
+    table = Table(Place(file, block[0][0], label), _joined([cells for _, cells in block[:heads]], width))
+    for number, cells in block[heads:]:
+        if cells and not cells[0] and table.rows:
+            above = table.rows[-1]
+            if all(_PART.fullmatch(cell) for cell in cells if cell):
+                table.rows[-1] = TableRow(above.line, _appended(above.cells, cells))
+                continue
+            cells = [above.cells[0] if above.cells else "", *cells[1:]]
+        table.rows.append(TableRow(number, tuple(cells)))
+    return table if table.rows else None
+
+
+def _is_header(cells: list[str]) -> bool:
+    filled = [cell for cell in cells if cell]
+    numbers = sum(bool(_WITH_UNIT.fullmatch(cell) or _PART.fullmatch(cell)) for cell in filled)
+    first_is_number = bool(cells and _WITH_UNIT.fullmatch(cells[0]))
+    # "50%" between "Start" and "End" is a header's; a row of words alone, such as one badly read, is too.
+    known = sum(role_of(cell) is not None for cell in filled[1:])
+    return bool(filled) and not first_is_number and (numbers == 0 or (numbers < len(filled) / 2 and known > 0))
+
+
+def _all_plain(cells: list[str]) -> bool:
+    return all(_PLAIN.fullmatch(cell) for cell in cells if cell)
+
+
+def _joined(rows: list[list[str]], width: int) -> tuple[str, ...]:
+    """Header rows joined; a cell that spans columns counts for all it spans where the next row has words."""
+    names = [""] * width
+    for place, row in enumerate(rows):
+        last = place == len(rows) - 1
+        carried = ""
+        for column in range(width):
+            own = row[column] if column < len(row) else ""
+            below = "" if last else (rows[place + 1][column] if column < len(rows[place + 1]) else "")
+            carried = own or (carried if below else "")
+            if carried and carried not in names[column]:
+                names[column] = f"{names[column]} {carried}".strip()
+    return tuple(names)
+
+
+def _appended(above: tuple[str, ...], cells: list[str]) -> tuple[str, ...]:
+    width = max(len(above), len(cells))
+    both = [((above[i] if i < len(above) else ""), (cells[i] if i < len(cells) else "")) for i in range(width)]
+    return tuple(f"{old} {more}".strip() for old, more in both)

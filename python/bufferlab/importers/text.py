@@ -1,0 +1,54 @@
+"""The lines of a text file, one at a time, whatever is in it. Memory is bounded: long lines are cut when read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.errors import DataFileError
+
+#: Nothing that is recognised is longer; a binary file has "lines" of any length.
+MAX_LINE_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: its number from 1, and its text without the line's end."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands: the file as given, the line, and the caption above it (empty when there is none)."""
+
+    file: str
+    line: int
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f" ({self.label})" if self.label else "")
+
+
+def file_lines(path: Path) -> Iterator[Line]:
+    """The lines of a file; what is not UTF-8 is replaced. An unreadable file is a DataFileError that names it."""
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while piece := file.readline(MAX_LINE_BYTES):
+                number += 1
+                rest = piece
+                while rest and not rest.endswith(b"\n"):
+                    rest = file.readline(MAX_LINE_BYTES)
+                yield Line(number, piece.decode("utf-8", errors="replace").rstrip("\r\n").replace("\0", ""))
+    except OSError as error:
+        raise DataFileError(
+            f"the file cannot be read: {error.strerror or error}", str(path), "give text files: logs, status dumps"
+        ) from error
+
+
+def numbered(texts: Iterable[str]) -> Iterator[Line]:
+    """Lines from texts in memory, for those who have no file."""
+    return (Line(number, text) for number, text in enumerate(texts, start=1))

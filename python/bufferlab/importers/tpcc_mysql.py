@@ -1,0 +1,220 @@
+"""tpcc-mysql's output: interval lines of both forms, and the closing block.
+
+Follows Percona-Lab/tpcc-mysql, src/main.c: `alarm_handler` prints the interval lines, the end of `main` the closing
+block. Response times are milliseconds, although its README calls them seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from bufferlab.importers.text import Place
+
+TYPES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
+#: More intervals than this are not kept: a week of one-second lines.
+MAX_INTERVALS = 1_000_000
+
+_NUMBER = r"(\d{1,12}(?:\.\d{1,9})?)"
+_NEW = re.compile(
+    rf"(?:^|\s)(\d{{1,9}}),\s*trx:\s*(\d{{1,12}}),\s*95%:\s*{_NUMBER},\s*99%:\s*{_NUMBER},\s*max[_ ]rt:\s*{_NUMBER}"
+    rf"((?:,\s*\d{{1,12}}\|{_NUMBER}){{4}})"
+)
+_PAIR = re.compile(rf"(\d{{1,12}})\|{_NUMBER}")
+_OLD = re.compile(
+    rf"(?:^|\s)(\d{{1,9}})((?:,\s*\d{{1,12}}\(\d{{1,12}}\):{_NUMBER}\|{_NUMBER}){{5}})",
+)
+_OLD_PART = re.compile(rf"(\d{{1,12}})\((\d{{1,12}})\):{_NUMBER}\|{_NUMBER}")
+_COUNTS = re.compile(
+    r"\[([0-4])\]\s*sc:\s*(\d{1,12})\s+lt:\s*(\d{1,12})\s+rt:\s*(\d{1,12})\s+fl:\s*(\d{1,12})"
+    r"(?:\s+avg_rt:\s*(-?[\w.]+)\s*\((\d{1,9})\))?"
+)
+_SECONDS = re.compile(r"^\s*in (\d{1,9}) sec\.\s*$")
+_CHECK = re.compile(
+    rf"^\s*(New-Order|Payment|Order-Status|Delivery|Stock-Level):\s*{_NUMBER}%\s*(\(>=\s*[\d.]+%\))?\s*\[(OK|NG)\]"
+)
+_TPMC = re.compile(r"^\s*(\d{1,12}(?:\.\d{1,9})?) TpmC\s*$")
+_PARAMETER = re.compile(r"^\s*\[(warehouse|connection|rampup|measure)\]:\s*(\d{1,9})(?: \(sec\.\))?\s*$")
+_HEADS = {
+    "<Raw Results>": "raw",
+    "<Raw Results2(sum ver.)>": "summed",
+    "<Constraint Check>": "check",
+    "<TpmC>": "tpmc",
+    "[transaction percentage]": "mix",
+    "[response time (at least 90% passed)]": "response",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One interval line; tuples are in the order of TYPES, times in ms, None where the form does not print it."""
+
+    place: Place
+    elapsed_s: int
+    counts: tuple[int, ...]
+    max_ms: tuple[float, ...]
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    late: tuple[int, ...] | None = None
+    p90_ms: tuple[float, ...] | None = None
+    """The older form's "90 %" column, of every type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """One type's line of raw results: on time, late, retries, failures."""
+
+    success: int
+    late: int
+    retries: int
+    failures: int
+    mean_ms: float | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the constraint check: the share in per cent as printed, and whether it says OK."""
+
+    place: Place
+    percent: float
+    ok: bool
+
+
+@dataclass
+class TpccLog:
+    """One run's output, as much of it as the file holds."""
+
+    label: str
+    place: Place
+    intervals: list[Interval] = field(default_factory=list)
+    raw: dict[int, Counts] = field(default_factory=dict)
+    summed: dict[int, Counts] = field(default_factory=dict)
+    measured_s: int | None = None
+    mix: dict[str, Check] = field(default_factory=dict)
+    response: dict[str, Check] = field(default_factory=dict)
+    tpmc: float | None = None
+    tpmc_text: str = ""
+    tpmc_place: Place | None = None
+    parameters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last line of the closing block has been read."""
+        return self.tpmc is not None
+
+
+class TpccParser:
+    """Takes lines, one after another; `logs` are the runs found so far."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.logs: list[TpccLog] = []
+        self._section = ""
+        self._kept = 0
+
+    def take(self, number: int, text: str, label: str) -> bool:
+        """Whether this line is tpcc-mysql's. `label` is the caption it stands under."""
+        place = Place(self.file, number, label)
+        head = next((name for start, name in _HEADS.items() if text.strip().startswith(start)), None)
+        if head is not None:
+            self._section = head
+            return True
+        interval = _interval(text, place)
+        if interval is not None:
+            self._add(interval)
+            return True
+        return self._closing(text, place)
+
+    def _add(self, interval: Interval) -> None:
+        log = self._log(interval.place)
+        if log.ended or (log.intervals and log.intervals[-1].elapsed_s >= interval.elapsed_s):
+            log = self._begin(interval.place)
+        if self._kept < MAX_INTERVALS:
+            log.intervals.append(interval)
+            self._kept += 1
+
+    def _closing(self, text: str, place: Place) -> bool:
+        if match := _PARAMETER.match(text):
+            log = self._log(place)
+            if log.intervals or log.ended:
+                log = self._begin(place)
+            log.parameters[match[1]] = int(match[2])
+            return True
+        if match := _COUNTS.search(text):
+            success, late, retries, failures = (int(match[group]) for group in range(2, 6))
+            counts = Counts(success, late, retries, failures, _mean(match[6]), _whole(match[7]))
+            log = self._log(place)
+            (log.summed if self._section == "summed" else log.raw)[int(match[1])] = counts
+            return True
+        if match := _SECONDS.match(text):
+            self._log(place).measured_s = int(match[1])
+            return True
+        if match := _CHECK.match(text):
+            log = self._log(place)
+            # The percentages of the mix carry their limit in parentheses.
+            (log.mix if match[3] else log.response)[match[1]] = Check(place, float(match[2]), match[4] == "OK")
+            return True
+        if match := _TPMC.match(text):
+            log = self._log(place)
+            log.tpmc, log.tpmc_text, log.tpmc_place = float(match[1]), match[1], place
+            return True
+        return False
+
+    def _log(self, place: Place) -> TpccLog:
+        """The run that a line belongs to: the last of its label, or a new one."""
+        for log in reversed(self.logs):
+            if log.label == place.label:
+                return log
+        return self._begin(place)
+
+    def _begin(self, place: Place) -> TpccLog:
+        log = TpccLog(place.label, place)
+        self.logs.append(log)
+        return log
+
+
+def _interval(text: str, place: Place) -> Interval | None:
+    if "|" not in text:
+        return None
+    if match := _NEW.search(text):
+        pairs = _PAIR.findall(match[6])
+        counts = (int(match[2]), *(int(count) for count, _ in pairs))
+        return Interval(
+            place,
+            int(match[1]),
+            counts,
+            (float(match[5]), *(float(slowest) for _, slowest in pairs)),
+            float(match[3]),
+            float(match[4]),
+        )
+    if match := _OLD.search(text):
+        parts = _OLD_PART.findall(match[2])
+        return Interval(
+            place,
+            int(match[1]),
+            tuple(int(part[0]) for part in parts),
+            tuple(float(part[3]) for part in parts),
+            late=tuple(int(part[1]) for part in parts),
+            p90_ms=tuple(float(part[2]) for part in parts),
+        )
+    return None
+
+
+def spacing_s(log: TpccLog) -> int | None:
+    """Seconds per interval line: the smallest step between neighbours; None with fewer than two."""
+    times = [interval.elapsed_s for interval in log.intervals]
+    return min((b - a for a, b in pairwise(times)), default=None)
+
+
+def _mean(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    return value if value is not None and value == value and abs(value) < 1e12 else None
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text else None

@@ -1,0 +1,78 @@
+"""`bufferlab audit` as it is called: exit codes, the one object, pages, files in which there is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.audit_files import FIXTURES
+from support.fake import Bench
+
+
+def test_an_audit_ends_well_also_with_findings(bench: Bench) -> None:
+    ended = bench.bufferlab("audit", FIXTURES / "buffer-size.txt")
+    assert ended.code == 0
+    assert ended.err == ""
+    assert ended.out.startswith("5 findings by 5 of 13 rules in 1 file (2 tables).")
+    assert "reads per New-Order 31.25 9.74 6.62 3.00 3.18" in ended.out
+    assert "…" not in ended.out, "a cell was cut"
+
+
+def test_the_object_has_every_finding_and_table(bench: Bench) -> None:
+    document = bench.bufferlab("audit", FIXTURES / "page-size.txt", "--json").json
+    assert document["status"] == "ok"
+    first = document["findings"][0]
+    assert set(first) == {"rule", "file", "line", "label", "what", "consequence", "corrected", "numbers"}
+    assert (first["rule"], first["label"]) == ("response-limits", "page size = 4KB")
+    (runs,) = document["corrected"]
+    assert [row["Reads per NO"] for row in runs["rows"]] == ["5.08", "4.71", "4.88"]
+    assert [row["KiB read per NO"] for row in runs["rows"]] == ["20.3", "37.6", "78.0"]
+
+
+def test_a_clean_file_says_so(bench: Bench) -> None:
+    ended = bench.bufferlab("audit", FIXTURES / "clean.txt")
+    assert ended.code == 0
+    assert ended.out.startswith("Nothing found by 13 rules in 1 file (8 interval lines,")
+
+
+def test_pages_are_written_on_request(bench: Bench, tmp_path: Path) -> None:
+    html, markdown = tmp_path / "a.html", tmp_path / "a.md"
+    ended = bench.bufferlab("audit", FIXTURES / "scan-depth.txt", "--html", html, "--markdown", markdown)
+    assert ended.code == 0
+    for page in (html, markdown):
+        text = page.read_text().replace("\u00a0", " ")
+        assert "shares of a row add up to 91.6 to 91.7 %" in text
+        assert "56.71" in text
+
+
+def test_a_file_without_anything_is_told_and_the_rest_is_audited(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Nothing to see.\n")
+    ended = bench.bufferlab("audit", tmp_path / "notes.txt", FIXTURES / "buffer-size.txt", "--json")
+    assert ended.code == 0
+    assert "nothing recognised in 1 line" in ended.err
+    assert len(ended.json["unrecognised"]) == 1
+    assert ended.json["findings"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "missing.txt", "."])
+def test_nothing_at_all_is_code_65(bench: Bench, tmp_path: Path, name: str) -> None:
+    (tmp_path / "notes.txt").write_text("Nothing to see.\n")
+    ended = bench.bufferlab("audit", tmp_path / name)
+    assert ended.code == 65
+    assert str(tmp_path / name) in ended.err
+
+
+def test_pieces_of_one_run_may_lie_in_several_files(bench: Bench, tmp_path: Path) -> None:
+    lines = (FIXTURES / "clean.txt").read_text().splitlines()
+    log = [line for line in lines[:60] if "trx:" in line or line.endswith("TpmC")]
+    status = [
+        f"2026-01-01 10:0{at}:00 0x7f INNODB MONITOR OUTPUT\nPages read {count}, created 5, written 6\n"
+        for at, count in ((0, 1000), (1, 19000))
+    ]
+    (tmp_path / "4k.tpcc.log").write_text("\n".join(log) + "\n")
+    (tmp_path / "4k.status.txt").write_text("".join(f"{one}Free buffers       1\n" for one in status))
+    document = bench.bufferlab("audit", tmp_path / "4k.tpcc.log", tmp_path / "4k.status.txt", "--json").json
+    (runs,) = document["corrected"]
+    assert runs["rows"][0]["Pages read/s"] == "300.0"
+    assert runs["rows"][0]["Reads per NO"] == "4.98"

@@ -1,0 +1,278 @@
+"""Every rule finds what it is for in real figures, is silent on a clean log, and follows changed numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from bufferlab.audit.rules import RULES
+from support.audit_files import audit_of, found, text_of
+
+PAGE, BUFFER, DEPTH, CLEAN = "page-size.txt", "buffer-size.txt", "scan-depth.txt", "clean.txt"
+BOOT = "iostat/sysstat-12.6-boot.txt"
+HOME = {
+    "response-limits": PAGE,
+    "minute-by-second": BUFFER,
+    "payment-quoted": PAGE,
+    "pool-asked": PAGE,
+    "rounded-sizes": BUFFER,
+    "shares-of-what": DEPTH,
+    "spot-samples": PAGE,
+    "boot-average": BOOT,
+    "idle-rates": PAGE,
+    "floored-hit-ratio": BUFFER,
+    "gets-per-new-order": BUFFER,
+    "tpmc-grid": DEPTH,
+    "single-runs": DEPTH,
+}
+COUNTS = {
+    PAGE: {
+        "response-limits": 3,
+        "payment-quoted": 3,
+        "pool-asked": 1,
+        "spot-samples": 1,
+        "idle-rates": 1,
+        "floored-hit-ratio": 1,
+        "single-runs": 1,
+    },
+    BUFFER: {
+        "minute-by-second": 1,
+        "rounded-sizes": 1,
+        "floored-hit-ratio": 1,
+        "gets-per-new-order": 1,
+        "single-runs": 1,
+    },
+    DEPTH: {"shares-of-what": 1, "tpmc-grid": 1, "single-runs": 1},
+    BOOT: {"boot-average": 1},
+    CLEAN: {},
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_each_file_gives_exactly_the_findings_that_are_in_it(name: str) -> None:
+    rules = [finding.rule for finding in audit_of(text_of(name)).findings]
+    assert {rule: rules.count(rule) for rule in dict.fromkeys(rules)} == COUNTS[name]
+
+
+def test_every_rule_has_a_file_it_finds_something_in() -> None:
+    assert set(HOME) == {rule.name for rule in RULES}
+    for rule, name in HOME.items():
+        (first, *_) = found(text_of(name), rule)
+        assert first.where.line > 0
+        assert all((first.what, first.consequence, first.corrected))
+        assert any(character.isdigit() for character in first.what)
+        assert first.numbers
+
+
+def test_response_limits_are_judged_by_the_slowest_transactions() -> None:
+    first = found(text_of(PAGE), "response-limits")[0]
+    assert first.where.label == "page size = 4KB"
+    assert first.numbers["percent_said"] == {
+        "New-Order": 0.13,
+        "Payment": 5.52,
+        "Order-Status": 9.4,
+        "Delivery": 1.0,
+        "Stock-Level": 0.04,
+    }
+    assert first.numbers["slowest_ms"]["New-Order"] == 553.578  # type: ignore[index]
+    assert set(first.numbers["percent_within_seconds"].values()) == {100.0}  # type: ignore[attr-defined]
+
+
+def test_reads_per_new_order_are_sixty_times_what_was_said() -> None:
+    (one,) = found(text_of(BUFFER), "minute-by-second")
+    assert one.numbers["reads_per_new_order"] == pytest.approx([31.25, 9.74, 6.62, 3.00, 3.18], abs=0.005)
+    assert one.numbers["writes_per_new_order"] == pytest.approx([15.04, 8.18, 5.72, 5.27, 5.29], abs=0.005)
+    assert one.numbers["reads_stated"] == [0.52, 0.16, 0.11, 0.05, 0.05]
+
+
+def test_the_new_order_counts_stand_beside_the_payments_that_were_quoted() -> None:
+    quoted = found(text_of(PAGE), "payment-quoted")
+    assert [one.numbers["new_orders"] for one in quoted] == [
+        [605, 571, 574, 546],
+        [609, 523, 565, 691],
+        [607, 660, 583, 670],
+    ]
+
+
+def test_the_pool_that_ran_is_in_the_status_text() -> None:
+    (one,) = found(text_of(PAGE), "pool-asked")
+    assert (one.numbers["asked_mib"], one.numbers["run_mib"]) == (210, 256)
+    assert one.numbers["share_run"] == pytest.approx(0.3657, abs=1e-4)
+    assert set(one.numbers["pages"].values()) == {65536, 32768, 16384}  # type: ignore[attr-defined]
+
+
+def test_sizes_are_rounded_as_a_server_with_chunks_does() -> None:
+    (one,) = found(text_of(BUFFER), "rounded-sizes")
+    assert one.numbers["run_mib"] == [256, 512, 640, 896, 1024]
+    assert one.numbers["instances"] == [1, 1, 1, 1, 8]
+    assert one.numbers["share_run"] == pytest.approx([0.128, 0.256, 0.32, 0.448, 0.5])
+
+
+def test_shares_are_given_over_all_allocations() -> None:
+    (one,) = found(text_of(DEPTH), "shares-of-what")
+    sums = one.numbers["sums_percent"]
+    assert all(91.5 < total < 91.75 for total in sums)  # type: ignore[attr-defined]
+    wholes = one.numbers["wholes_by_sum"]
+    assert wholes["free_list"] == pytest.approx(1.092, abs=0.001)  # type: ignore[index]
+    assert wholes["single_page"] == pytest.approx(1.0, abs=0.01)  # type: ignore[index]
+    exclusive = one.numbers["exclusive_percent"]
+    assert exclusive["128"] == pytest.approx([56.71, 41.23, 2.05], abs=0.01)  # type: ignore[index]
+    assert exclusive["8192"] == pytest.approx([97.62, 2.26, 0.12], abs=0.01)  # type: ignore[index]
+    assert all(sum(shares) == pytest.approx(100) for shares in exclusive.values())  # type: ignore[attr-defined]
+
+
+def test_samples_are_held_against_the_counters() -> None:
+    (one,) = found(text_of(PAGE), "spot-samples")
+    assert one.numbers["samples_mean"] == pytest.approx([264, 261.5, 220.75])
+    assert one.numbers["counters_reads_per_s"] == pytest.approx([297.797, 305.676, 305.466])
+    assert one.numbers["segments_reads_per_s"][1] == pytest.approx([267.4, 287.0, 368.8], abs=0.1)  # type: ignore[index]
+    assert "contradicted" in one.consequence
+
+
+def test_the_average_since_the_start_is_left_out() -> None:
+    (one,) = found(text_of(BOOT), "boot-average")
+    assert (one.numbers["first_reads_per_s"], one.numbers["mean_with_first"]) == (40, 690)
+    assert one.numbers["others_mean"] == pytest.approx(906.67, abs=0.01)
+
+
+def test_rates_of_nothing_are_held_against_the_counters() -> None:
+    (one,) = found(text_of(PAGE), "idle-rates")
+    assert one.numbers["printouts"] == 9
+    assert one.numbers["pages_read_change"] == 354228 - 243595
+
+
+def test_a_hit_ratio_of_997_means_three_to_four_misses() -> None:
+    (one,) = found(text_of(BUFFER), "floored-hit-ratio")
+    assert (one.numbers["misses_permille_low"], one.numbers["misses_permille_high"]) == (3, 4)
+
+
+def test_page_gets_of_a_new_order_do_not_depend_on_the_pool() -> None:
+    (one,) = found(text_of(BUFFER), "gets-per-new-order")
+    assert one.numbers["gets_per_new_order"] == pytest.approx([830, 713, 764, 643, 794], abs=0.7)
+
+
+def test_a_run_of_1200_s_gives_multiples_of_a_twentieth() -> None:
+    (one,) = found(text_of(DEPTH), "tpmc-grid")
+    assert one.numbers["step"] == 0.05
+    assert one.numbers["off_grid"] == [1987.52, 2034.08, 2053.12, 2190.89, 2078.72, 1902.29]
+
+
+def test_the_best_of_single_runs_is_not_best() -> None:
+    (one,) = found(text_of(DEPTH), "single-runs")
+    assert (one.numbers["best"], one.numbers["best_tpmc"], one.numbers["runs"]) == ("1024", 2190.89, 1)
+    assert set(one.numbers["near"]) == {"2048"}  # type: ignore[call-overload]
+    (pages,) = found(text_of(PAGE), "single-runs")
+    assert pages.numbers["near"]["page size = 16KB"] == pytest.approx(-0.0359, abs=1e-4)  # type: ignore[index]
+    assert pages.numbers["scatter"] == pytest.approx(0.12, abs=0.01)
+
+
+# rule, file, changes of the text, how many findings are then left
+GONE = [
+    ("response-limits", PAGE, [("[NG] *", "[OK]")], 0),
+    # Limits of 5000 and 80000 are shown: given by hand in ms, they are the seconds that are meant.
+    ("response-limits", CLEAN, [("100.00%  [OK]", "12.00%  [NG] *")], 0),
+    (
+        "minute-by-second",
+        BUFFER,
+        [("r/s	0.52	0.16", "r/s	31.2	9.7"), ("w/s	0.25	0.13", "w/s	15.0	8.2")],
+        0,
+    ),
+    ("payment-quoted", PAGE, [("605	569	576	550", "605	571	574	546")], 2),
+    ("payment-quoted", PAGE, [("608	523	565	693", "608	523	565	694")], 2),
+    ("pool-asked", PAGE, [("210MB (30% of DB size)", "256MB")], 0),
+    ("rounded-sizes", BUFFER, [("200M", "256M"), ("400M", "512M"), ("600M", "640M"), ("800M", "896M")], 0),
+    ("rounded-sizes", BUFFER, [("Runtime	600s", "Runtime	600s\nMySQL version 5.6.24")], 0),
+    (
+        "rounded-sizes",
+        BUFFER,
+        [("Runtime	600s", "innodb_buffer_pool_chunk_size=1M\ninnodb_buffer_pool_instances=1")],
+        0,
+    ),
+    ("boot-average", BOOT, [("vda             40.00", "vda            910.00")], 0),
+    ("boot-average", BOOT, [("Linux 6.1.0-13-amd64 (db4) 	11/21/26 	_x86_64_	(2 CPU)\n", "")], 0),
+    ("idle-rates", PAGE, [("0.00 reads/s", "299.80 reads/s")], 0),
+    ("floored-hit-ratio", BUFFER, [("\t99.", "\t90.")], 0),
+    ("floored-hit-ratio", PAGE, [("hit rate 99", "hit rate 95")], 0),
+    ("tpmc-grid", DEPTH, [("Runtime 1200s", "Runtime 3000s")], 0),
+    ("tpmc-grid", DEPTH, [("Runtime 1200s ", "")], 0),
+    ("single-runs", DEPTH, [("2190.89", "2390.89")], 0),
+    ("single-runs", DEPTH, [("TpmC", "TpmC ± sd")], 1),
+]
+
+
+@pytest.mark.parametrize(("rule", "name", "changes", "left"), GONE)
+def test_a_changed_number_removes_the_finding(rule: str, name: str, changes: list[tuple[str, str]], left: int) -> None:
+    assert len(found(text_of(name, changes), rule)) == left
+
+
+MADE = [
+    ("response-limits", [("100.00%  [OK]", "12.00%  [NG] *"), ("(5000)", "(5)"), ("(80000)", "(80)")], 2),
+    ("pool-asked", [("Buffer pool size   8192", "Buffer pool size   16384")], 1),
+    (
+        "idle-rates",
+        [("300.00 reads/s, 2.00 creates/s, 90.00 writes/s", "0.00 reads/s, 0.00 creates/s, 0.00 writes/s")],
+        1,
+    ),
+    ("spot-samples", [("vda            296.00", "vda            396.00")], 1),
+    ("floored-hit-ratio", [("970 / 1000", "997 / 1000")], 1),
+    ("tpmc-grid", [("3618.000 TpmC", "3618.010 TpmC")], 1),
+    ("single-runs", [("7215.000 TpmC", "3645.000 TpmC")], 1),
+    ("rounded-sizes", [("Runs  TpmC", "Runs  TpmC"), ("128M  5", "200M  5"), ("Buffer pool size ", "Buffer pool ")], 1),
+    ("payment-quoted", [("Pool size  Runs", "\nsetting\t10s\t20s\t30s\n128M\t602\t611\t598\n\nPool size  Runs")], 1),
+    ("payment-quoted", [("Pool size  Runs", "\nsetting\t10s\t20s\t30s\n128M\t601\t610\t597\n\nPool size  Runs")], 0),
+]
+
+
+@pytest.mark.parametrize(("rule", "changes", "count"), MADE)
+def test_a_changed_number_of_a_clean_file_makes_the_finding(
+    rule: str, changes: list[tuple[str, str]], count: int
+) -> None:
+    assert len(found(text_of(CLEAN, changes), rule)) == count
+
+
+MOVED = [
+    ("minute-by-second", BUFFER, [("5048", "5040")], "reads_per_new_order"),
+    ("payment-quoted", PAGE, [("100, trx: 605", "100, trx: 606")], "new_orders"),
+    ("pool-asked", PAGE, [("210MB", "220MB")], "share_run"),
+    ("shares-of-what", DEPTH, [("3733995", "3733895")], "exclusive_percent"),
+    ("spot-samples", PAGE, [("Pages read 356670", "Pages read 356770")], "counters_reads_per_s"),
+    ("gets-per-new-order", BUFFER, [("22785.9", "22785.8")], "gets_per_new_order"),
+    ("single-runs", DEPTH, [("2190.89", "2190.88")], "best_tpmc"),
+    ("response-limits", PAGE, [("max_rt: 553.578", "max_rt: 653.578")], "slowest_ms"),
+    ("idle-rates", PAGE, [("Pages read 356670", "Pages read 356770")], "reads_per_s"),
+    ("floored-hit-ratio", BUFFER, [("99.7	99.7", "99.8	99.7")], "hit_permille"),
+    ("tpmc-grid", DEPTH, [("1902.29", "1902.30")], "off_grid"),
+    ("rounded-sizes", BUFFER, [("600M", "650M")], "run_mib"),
+    ("boot-average", BOOT, [("880.00", "881.00")], "others_mean"),
+]
+
+
+@pytest.mark.parametrize(("rule", "name", "changes", "number"), MOVED)
+def test_a_changed_number_moves_the_finding(rule: str, name: str, changes: list[tuple[str, str]], number: str) -> None:
+    before, after = (found(text_of(name, some), rule)[0].numbers[number] for some in ([], changes))
+    assert before != after
+
+
+def test_a_slow_system_is_not_excused() -> None:
+    line = "10, trx: 50, 95%: 6000.000, 99%: 7000.000, max_rt: 9000.000, 51|5.000, 5|5.000, 5|5.000, 5|5.000\n"
+    check = "[response time (at least 90% passed)]\n  New-Order: 3.10% [NG] *\n  Payment: 4.00% [NG] *\n"
+    (one,) = found(line + check, "response-limits")
+    assert set(one.numbers["percent_said"]) == {"Payment"}  # type: ignore[call-overload]
+
+
+def test_consistent_rows_have_the_same_gets_and_are_not_reported() -> None:
+    rows = "\n".join(
+        f"{name}\t6000\t{hit}\t{700 * 100 * (1 - hit / 100):.1f}" for name, hit in (("a", 95.0), ("b", 98.0))
+    )
+    assert found(f"Pool\tTpmC\tHit\tr/s\n{rows}\n", "gets-per-new-order") == []
+
+
+def test_shares_of_one_whole_are_not_reported() -> None:
+    rows = "128\t700 (70.0%)\t250 (25.0%)\t50 (5.0%)\n256\t800 (80.0%)\t150 (15.0%)\t50 (5.0%)"
+    assert found(f"Depth\tFree list\tLRU scan\tSingle page\n{rows}\n", "shares-of-what") == []
+
+
+def test_repeated_runs_are_told_apart_by_their_own_scatter() -> None:
+    near = "Depth\tTpmC\n128\t2000\n128\t2100\n128\t1900\n256\t2050\n256\t1950\n256\t2150\n"
+    far = near.replace("256\t", "256\t1")
+    assert [one.numbers["runs"] for one in found(near, "single-runs")] == [3]
+    assert found(far, "single-runs") == []
