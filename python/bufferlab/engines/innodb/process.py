@@ -1,0 +1,101 @@
+"""Starts a server's binary as a child that cannot outlive us, and says in words why one did not run.
+
+The death signal belongs to the thread that starts the child: call this from a thread that lives as long as the server
+must (a worker's main thread).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from bufferlab.engines.behaviour import EngineFailure
+
+_LAUNCH = Path(__file__).with_name("launch.py")
+_TAIL_LINES = 15
+_TAIL_BYTES = 64 << 10
+_MISSING = re.compile(r"error while loading shared libraries: (\S+?):")
+
+LIBRARY_PACKAGES = {
+    "libaio.so.1": "libaio1 (Debian 13 and later: libaio1t64)",
+    "libnuma.so.1": "libnuma1",
+    "libncurses.so.5": "libncurses5",
+    "libtinfo.so.5": "libtinfo5",
+    "libcrypt.so.1": "libcrypt1",
+    "liburing.so.2": "liburing2",
+    "libpcre2-8.so.0": "libpcre2-8-0",
+    "libstdc++.so.6": "libstdc++6",
+}
+"""Debian's packages of the libraries that the servers want."""
+
+
+def start(
+    program: Sequence[str],
+    *,
+    user: tuple[int, int] | None,
+    libraries: Path | None,
+    output: IO[Any] | int,
+    folder: Path,
+    stdin: IO[Any] | int = subprocess.DEVNULL,
+) -> subprocess.Popen[bytes]:
+    """The program, in `folder`, as `user`; what it prints goes to `output`."""
+    uid, gid = user or (-1, -1)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(uid), str(gid), *program],
+        stdin=stdin,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=environment(libraries),
+        cwd=folder,
+    )
+
+
+def environment(libraries: Path | None) -> Mapping[str, str]:
+    """Nothing of ours (a my.cnf's place, a proxy, a locale) but what a program needs."""
+    kept = {name: os.environ[name] for name in ("PATH", "TZ") if name in os.environ}
+    return {**kept, "LC_ALL": "C", **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {})}
+
+
+def tail(log: Path, lines: int = _TAIL_LINES) -> str:
+    """The last lines of a log; "" when there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.strip().splitlines()[-lines:])
+
+
+def missing_library(text: str) -> str | None:
+    """The shared library the loader did not find, and the package that has it; None when it found all."""
+    found = _MISSING.search(text)
+    if found is None:
+        return None
+    return f"{found[1]} (package {LIBRARY_PACKAGES.get(found[1], 'not known: `apt-file search` tells it')})"
+
+
+def failure(what: str, code: int | None, log: Path) -> EngineFailure:
+    """Why a server's process failed, from how it ended and the end of its log."""
+    text = tail(log, 60)
+    if library := missing_library(text):
+        return EngineFailure("environment", f"the server lacks {library}", str(log), "install the package")
+    if "errno: 28" in text or "No space left" in text or "Disk is full" in text or "OS error number 28" in text:
+        return EngineFailure("full_disk", f"{what}: the disk is full", str(log), "free some space")
+    ended = "" if code is None else f" ({_ended(code)})"
+    errors = [line for line in text.splitlines() if re.search(r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion", line)]
+    said = "\n".join(errors[-6:] or text.splitlines()[-6:]) or "it said nothing"
+    if unknown := re.search(r"unknown (?:variable|option) '([^']*)'", text):
+        hint = "this version has no such setting; see `bufferlab list engines`"
+        return EngineFailure("usage", f"the server does not know {unknown[1]}", str(log), hint)
+    return EngineFailure("engine", f"{what}{ended}; its log ends with:\n{said}", str(log), "see the server's log")
+
+
+def _ended(code: int) -> str:
+    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

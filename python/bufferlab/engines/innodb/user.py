@@ -1,0 +1,99 @@
+"""Which user a private server runs as, and whether that user can reach a path.
+
+MySQL and MariaDB refuse to run as root. When bufferlab is root, servers run as `nobody`, or as
+$BUFFERLAB_SERVER_USER; otherwise as whoever runs bufferlab.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from bufferlab.errors import EnvironmentLackingError
+
+VARIABLE = "BUFFERLAB_SERVER_USER"
+_DEFAULT = "nobody"
+_ROOT_DIRECTORY = Path("/var/tmp/bufferlab-0")
+_READ_EXECUTE = 0o5
+_EXECUTE = 0o1
+
+
+def server_user() -> tuple[int, int] | None:
+    """(uid, gid) that servers run as when we are root; None: as ourselves."""
+    if os.geteuid() != 0:
+        return None
+    name = os.environ.get(VARIABLE) or _DEFAULT
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise EnvironmentLackingError(
+            f"there is no user {name} to run the server as", f"${VARIABLE}", f"set {VARIABLE} to an unprivileged user"
+        ) from None
+    if entry.pw_uid == 0:
+        raise EnvironmentLackingError(
+            "the server refuses to run as root", f"${VARIABLE}", f"set {VARIABLE} to an unprivileged user"
+        )
+    return entry.pw_uid, entry.pw_gid
+
+
+def default_root() -> Path | None:
+    """Where root keeps what servers must reach, since root's own folders are closed to them; None for other users."""
+    if os.geteuid() != 0:
+        return None
+    _ROOT_DIRECTORY.mkdir(mode=0o711, exist_ok=True)
+    found = _ROOT_DIRECTORY.lstat()
+    # The folder above is everybody's: whoever made this one first could put anything into it.
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:
+        raise EnvironmentLackingError(
+            "this folder belongs to somebody else, or others may write to it",
+            str(_ROOT_DIRECTORY),
+            "remove it, or choose other places with BUFFERLAB_CACHE and --data-dir",
+        )
+    return _ROOT_DIRECTORY
+
+
+def give(path: Path, user: tuple[int, int] | None) -> None:
+    """Make a file or folder the server's own."""
+    if user is not None:
+        os.chown(path, *user, follow_symlinks=False)
+
+
+def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = _EXECUTE) -> None:
+    """EnvironmentLackingError when that user cannot pass every folder above `path`, or lacks `needs` on it (rwx bits)."""
+    if user is None:
+        return
+    path = path.resolve()
+    for folder in [*reversed(path.parents), path]:
+        try:
+            found = folder.stat()
+        except OSError as error:
+            raise EnvironmentLackingError(f"it cannot be looked at: {error.strerror}", str(folder)) from error
+        if not _bits(found, user) & (needs if folder == path else _EXECUTE) == (needs if folder == path else _EXECUTE):
+            raise EnvironmentLackingError(
+                f"the server runs as user {_name(user[0])}, who may not enter {folder} (mode {found.st_mode & 0o777:o})",
+                str(path),
+                f"choose another directory with --data-dir and BUFFERLAB_CACHE (such as below {_ROOT_DIRECTORY}), "
+                f"or another user with {VARIABLE}",
+            )
+
+
+def require_runnable(binary: Path, user: tuple[int, int] | None) -> None:
+    """EnvironmentLackingError when that user cannot execute the server's binary."""
+    require_reachable(binary, user, needs=_READ_EXECUTE)
+
+
+def _bits(found: os.stat_result, user: tuple[int, int]) -> int:
+    if found.st_uid == user[0]:
+        return found.st_mode >> 6 & 0o7
+    if found.st_gid == user[1]:
+        return found.st_mode >> 3 & 0o7
+    return found.st_mode & 0o7
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
