@@ -40,6 +40,18 @@ class Native(Protocol):
         """The b-trees of a closed SQLite file, level by level."""
         ...
 
+    def load_mysql(self, job_json: str, on_event: Callable[[str], None]) -> str:
+        """Bulk load into a database of a running MySQL or MariaDB server."""
+        ...
+
+    def mysql_load_recipe(self, workload_job_json: str) -> str:
+        """What decides such a database beside scale, seed and page size."""
+        ...
+
+    def run_mysql(self, job_json: str, on_event: Callable[[str], None]) -> str:
+        """One run on a running MySQL or MariaDB server."""
+        ...
+
     def check_script(self, source: str, text: str, variables_json: str) -> str:
         """What a script holds, without an engine; a NativeError that names its line when it is wrong."""
         ...

@@ -1,4 +1,4 @@
-"""Servers that can be used here: on PATH, by path, or fetched by name; each asked for its version before it is believed.
+"""Servers that can be used here: on PATH, by path, or fetched by name; each asked for its version before it is used.
 
 Finds and asks; fetches nothing (packages.py) and starts no database.
 """

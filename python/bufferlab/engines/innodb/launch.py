@@ -1,4 +1,4 @@
-"""Becomes a server: `python -I -S launch.py PARENT UID GID PROGRAM ARGUMENT...`, with UID and GID -1 to stay who we are.
+"""Becomes a server: `python -I -S launch.py PARENT UID GID PROGRAM ARGUMENT...`; UID and GID -1: stay who we are.
 
 A file to be run, never imported. Between bufferlab and the server there must be a moment in which the new process gives
 up root and asks the kernel to end it with its parent; Python's preexec_fn is unsafe in a process with threads, and this

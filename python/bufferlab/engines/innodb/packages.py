@@ -1,7 +1,7 @@
 """Servers that can be fetched by name, with the package managers' ordinary clients, into the user's cache.
 
-Each package is pinned by its SHA-256 (Debian's by the distribution's own signatures); a server appears in the cache whole
-or not at all. For tests, for the laboratory's own results, and for users without a server of their own.
+Each package is pinned by its SHA-256 (Debian's by the distribution's own signatures); a server appears in the cache
+whole or not at all. For tests, for the laboratory's own results, and for users without a server of their own.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def give(path: Path, user: tuple[int, int] | None) -> None:
 
 
 def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = _EXECUTE) -> None:
-    """EnvironmentLackingError when that user cannot pass every folder above `path`, or lacks `needs` on it (rwx bits)."""
+    """EnvironmentLackingError when that user cannot pass the folders above `path`, or lacks `needs` (rwx) on it."""
     if user is None:
         return
     path = path.resolve()
@@ -70,9 +70,11 @@ def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = 
             found = folder.stat()
         except OSError as error:
             raise EnvironmentLackingError(f"it cannot be looked at: {error.strerror}", str(folder)) from error
-        if not _bits(found, user) & (needs if folder == path else _EXECUTE) == (needs if folder == path else _EXECUTE):
+        needed = needs if folder == path else _EXECUTE
+        if _bits(found, user) & needed != needed:
+            mode = f"mode {found.st_mode & 0o777:o}"
             raise EnvironmentLackingError(
-                f"the server runs as user {_name(user[0])}, who may not enter {folder} (mode {found.st_mode & 0o777:o})",
+                f"the server runs as user {_name(user[0])}, who may not enter {folder} ({mode})",
                 str(path),
                 f"choose another directory with --data-dir and BUFFERLAB_CACHE (such as below {_ROOT_DIRECTORY}), "
                 f"or another user with {VARIABLE}",

@@ -1,0 +1,202 @@
+"""One server process: its option file, start, readiness, and end. Knows no data, no accounts, no workload.
+
+A private server listens on a Unix socket in a folder that only its user may enter, and on nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import process
+from bufferlab.engines.innodb.find import Build
+from bufferlab.engines.innodb.user import give
+from bufferlab.errors import EnvironmentLackingError
+
+READY_SECONDS = 120.0
+_SOCKET_BYTES_MAX = 107
+"""sun_path of sockaddr_un has 108 bytes, one of them the end (unix(7))."""
+_SOCKET = "mysqld.sock"
+_SHORT = "bufferlab-socket-"
+_POLL_SECONDS = 0.05
+_OURS = frozenset(
+    ("datadir", "socket", "port", "bind_address", "skip_networking", "user", "pid_file", "log_error", "init_file",
+     "plugin_load", "plugin_load_add", "tmpdir", "basedir", "skip_grant_tables", "mysqlx", "admin_address",
+     "secure_file_priv", "plugin_dir", "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory")
+)  # fmt: skip
+"""What a private server's safety rests on: not to be passed through."""
+
+OnWait = Callable[[str], None]
+"""Told now and then what is waited for; may raise to give up."""
+
+
+def option_file(
+    build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str]
+) -> str:
+    """The text of the option file: what a private server needs, then what was asked. Holds no credentials."""
+    settings = {name.lower().replace("-", "_"): value for name, value in settings.items()}
+    for name, value in settings.items():
+        if name.removeprefix("loose_") in _OURS:
+            raise EngineFailure("usage", f"{name} is bufferlab's to set", f"var.{name}", "leave it out")
+        if not re.fullmatch(r"[a-z0-9_.]+", name) or re.search(r"[\x00-\x1f\"\\]", value):
+            raise EngineFailure("usage", f"{name} = {value!r} does not fit into an option file", f"var.{name}", None)
+    lines = ["# Where things are. Listens on the socket alone.", "[mysqld]"]
+    places = {"datadir": data, "socket": socket, "pid_file": home / "mysqld.pid", "tmpdir": home / "tmp",
+              "secure_file_priv": home / "tmp"}  # fmt: skip
+    if build.share is not None:
+        places |= {"lc_messages_dir": build.share, "character_sets_dir": build.share / "charsets"}
+    lines += [f'{name} = "{place}"' for name, place in places.items()]
+    lines += ["skip_networking", "skip_name_resolve"]
+    if build.flavour == "mysql" and build.numbers >= (8, 0, 11):
+        lines.append("mysqlx = OFF")
+    lines += ["", "# Nothing beside InnoDB and the workload: no binary log, no instruments, no keys made at the start."]
+    lines += ["skip_log_bin", "performance_schema = OFF", "loose_skip_ssl", "loose_auto_generate_certs = OFF"]
+    lines += [f"loose_{plugin}_auto_generate_rsa_keys = OFF" for plugin in ("sha256_password", "caching_sha2_password")]
+    lines += [f"max_connections = {connections + 20}", "", "# The pool begins empty, whatever was in it before."]
+    lines += [f"innodb_buffer_pool_{what} = OFF" for what in ("dump_at_shutdown", "load_at_startup")]
+    lines += ["", "# What was asked."]
+    lines += [f'{name} = "{value}"' for name, value in settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+class ServerProcess:
+    """A running server. `home` holds its option file, socket, pid, log and temporary files, and is its user's own."""
+
+    def __init__(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> None:
+        self.build, self.data, self.home, self.user = build, data, home, user
+        self.log = home / "server.log"
+        self._short: Path | None = None
+        self.socket = home / _SOCKET
+        self._process: subprocess.Popen[bytes] | None = None
+        self.abandoned = False
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self, connections: int, settings: Mapping[str, str]) -> str:
+        """Start it; the text of its option file. It is not ready yet."""
+        make_home(self.home, self.user)
+        self.socket = self._place_socket()
+        text = option_file(self.build, self.data, self.home, self.socket, connections, settings)
+        conf = self.home / "engine.conf"
+        conf.write_text(text)
+        conf.chmod(0o600)
+        give(conf, self.user)
+        command = [str(self.build.binary), f"--defaults-file={conf}"]
+        # The log is opened by us and inherited, so that what the loader and a dying server say is in it too.
+        with self.log.open("ab") as log:
+            give(self.log, self.user)
+            self._process = process.start(
+                command, user=self.user, libraries=self.build.libraries, output=log, folder=self.home
+            )
+        return text
+
+    def wait_until(self, ready: Callable[[], bool], on_wait: OnWait, seconds: float = READY_SECONDS) -> None:
+        """Until `ready` says so; EngineFailure when the process ends first, or takes longer."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            self.require_alive("the server did not start")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise process.failure(f"the server was not ready after {seconds:g} s", None, self.log)
+            on_wait("starting")
+            time.sleep(_POLL_SECONDS)
+
+    def require_alive(self, what: str) -> None:
+        """EngineFailure, with the end of the log, when the server has ended."""
+        code = self.ended()
+        if code is not None:
+            raise process.failure(what, code, self.log)
+
+    def ended(self) -> int | None:
+        """Its exit code, once it has ended."""
+        return None if self._process is None else self._process.poll()
+
+    def stop(self, on_wait: OnWait, seconds: float) -> None:
+        """A clean end; EngineFailure when it takes longer than that and is killed, or ends badly."""
+        if self._process is None:
+            return
+        try:
+            self.require_alive("the server ended by itself")
+            self._process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + seconds
+            while self.ended() is None:
+                if time.monotonic() > deadline:
+                    what = f"the server did not stop within {seconds:g} s, and was killed"
+                    raise process.failure(what, None, self.log)
+                on_wait("stopping")
+                time.sleep(_POLL_SECONDS)
+            if self.ended() != 0:
+                raise process.failure("the server did not stop cleanly", self.ended(), self.log)
+        finally:
+            self.kill()
+
+    def terminate_now(self) -> None:
+        """End it at once, and remember that this was wanted."""
+        self.abandoned = True
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    def kill(self) -> None:
+        """Whatever happened, it is gone afterwards, and so is its socket."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()
+        if self._short is not None:
+            shutil.rmtree(self._short, ignore_errors=True)
+        with suppress(OSError):
+            self.socket.unlink()
+
+    def _place_socket(self) -> Path:
+        """In the server's folder; where its path would be too long, in a short one of the same privacy."""
+        socket = self.home / _SOCKET
+        # The server also makes a lock beside it (socket.lock), which may not be longer than it can name.
+        if len(os.fsencode(socket)) > _SOCKET_BYTES_MAX - len(".lock"):
+            _remove_dead_sockets()
+            self._short = Path(tempfile.mkdtemp(prefix=f"{_SHORT}{os.getpid()}-", dir="/tmp"))
+            give(self._short, self.user)
+            socket = self._short / _SOCKET
+        if socket.exists() or socket.is_symlink():
+            raise EnvironmentLackingError(
+                "there is a socket already: another server may be using this folder",
+                str(socket),
+                "each run needs a folder of its own; remove it if no server runs",
+            )
+        return socket
+
+
+def make_home(home: Path, user: tuple[int, int] | None) -> None:
+    """The server's own folder, 0700, with a folder for temporary files."""
+    for folder in (home, home / "tmp"):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        folder.chmod(0o700)
+        give(folder, user)
+
+
+def unique_home(near: Path) -> Path:
+    """A folder for a server that does not exist yet."""
+    return near / f"server-{secrets.token_hex(4)}"
+
+
+def _remove_dead_sockets() -> None:
+    """Short folders of processes that were killed; their names say whose they were."""
+    for folder in Path("/tmp").glob(f"{_SHORT}*-*"):
+        owner = folder.name.removeprefix(_SHORT).split("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(folder, ignore_errors=True)

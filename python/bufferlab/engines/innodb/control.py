@@ -1,0 +1,72 @@
+"""A control connection to a private server: settings, accounts, conditions. PyMySQL, over the Unix socket.
+
+Nothing hot comes through here; the core drives transactions over connections of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+_CONNECT_SECONDS = 10
+_ACCESS_DENIED = (1044, 1045, 1698)
+"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
+
+
+class AccessDenied(Exception):
+    """The server is there, and knows neither our user nor our password."""
+
+
+def connect(socket: Path, user: str, password: str, database: str | None = None) -> Any:
+    """An open connection, in autocommit. pymysql.MySQLError: no server yet; AccessDenied: not for this user."""
+    try:
+        return pymysql.connect(
+            unix_socket=str(socket),
+            user=user,
+            password=password,
+            database=database,
+            connect_timeout=_CONNECT_SECONDS,
+            autocommit=True,
+            charset="utf8mb4",
+            read_default_file=None,
+        )
+    except pymysql.MySQLError as error:
+        if error.args and error.args[0] in _ACCESS_DENIED:
+            raise AccessDenied(f"the server refuses the user {user} (error {error.args[0]})") from None
+        raise
+
+
+@contextmanager
+def connected(socket: Path, user: str, password: str, database: str | None = None) -> Iterator[Any]:
+    """A connection for a while."""
+    connection = connect(socket, user, password, database)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def rows(connection: Any, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+    """All rows of a query."""
+    with connection.cursor() as cursor:
+        cursor.execute(query, parameters)
+        return list(cursor.fetchall())
+
+
+def pairs(connection: Any, query: str) -> dict[str, str]:
+    """SHOW GLOBAL VARIABLES or STATUS as a dictionary, names in lower case."""
+    return {str(name).lower(): str(value) for name, value in rows(connection, query)}
+
+
+def variables(connection: Any) -> dict[str, str]:
+    """Every global variable, as the server says it."""
+    return pairs(connection, "SHOW GLOBAL VARIABLES")
+
+
+def status(connection: Any, like: str) -> dict[str, str]:
+    """Global status counters whose name is LIKE this."""
+    return {str(name).lower(): str(value) for name, value in rows(connection, "SHOW GLOBAL STATUS LIKE %s", (like,))}

@@ -1,0 +1,167 @@
+"""Makes a new data directory for a page size: by the server's own initialisation, by its bootstrap, or from a copy.
+
+MySQL 5.7 and later have --initialize-insecure; MariaDB is given the SQL of its system tables as its mariadb-install-db
+does (without the help texts); MySQL 5.6 gets the system tables of its package, which are MyISAM. Accounts are
+accounts.py's.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import IO, Any
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import process
+from bufferlab.engines.innodb.boot import OnWait, make_home, option_file
+from bufferlab.engines.innodb.find import Build
+from bufferlab.engines.innodb.user import give
+from bufferlab.errors import EnvironmentLackingError
+
+_SECONDS = 300.0
+_POLL_SECONDS = 0.05
+_SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
+#: These five of MySQL 5.6 are in InnoDB, whose own dictionary is not copied; two of them it wants (5.6's
+#: scripts/mysql_system_tables.sql).
+_INNODB_TABLES = (
+    "innodb_table_stats", "innodb_index_stats", "slave_relay_log_info", "slave_master_info", "slave_worker_info"
+)  # fmt: skip
+STATISTICS_TABLES_OF_5_6 = (
+    """
+    CREATE TABLE mysql.innodb_table_stats (
+      database_name VARCHAR(64) NOT NULL, table_name VARCHAR(64) NOT NULL,
+      last_update TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+      n_rows BIGINT UNSIGNED NOT NULL, clustered_index_size BIGINT UNSIGNED NOT NULL,
+      sum_of_other_index_sizes BIGINT UNSIGNED NOT NULL, PRIMARY KEY (database_name, table_name)
+    ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COLLATE utf8_bin STATS_PERSISTENT = 0
+    """,
+    """
+    CREATE TABLE mysql.innodb_index_stats (
+      database_name VARCHAR(64) NOT NULL, table_name VARCHAR(64) NOT NULL, index_name VARCHAR(64) NOT NULL,
+      last_update TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+      stat_name VARCHAR(64) NOT NULL, stat_value BIGINT UNSIGNED NOT NULL, sample_size BIGINT UNSIGNED,
+      stat_description VARCHAR(1024) NOT NULL, PRIMARY KEY (database_name, table_name, index_name, stat_name)
+    ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COLLATE utf8_bin STATS_PERSISTENT = 0
+    """,
+)
+"""Run once, after the first start of a 5.6 server."""
+
+
+def initialise(
+    build: Build,
+    data: Path,
+    home: Path,
+    user: tuple[int, int] | None,
+    settings: Mapping[str, str],
+    on_wait: OnWait,
+) -> None:
+    """Make `data`, which must not exist, for servers of this build; `settings` has innodb_page_size.
+
+    EngineFailure with the end of the server's log when it could not be made.
+    """
+    make_home(home, user)
+    data.mkdir(mode=0o700)
+    give(data, user)
+    if build.flavour == "mysql" and build.numbers >= (5, 7, 6):
+        _run(build, data, home, user, settings, ["--initialize-insecure"], DEVNULL, on_wait)
+    elif build.flavour == "mysql":
+        _copy_system_tables(build, data, user)
+    else:
+        with tempfile.TemporaryFile() as sql:
+            sql.write(_mariadb_sql(build))
+            sql.seek(0)
+            folder = data / "mysql"
+            folder.mkdir(mode=0o700)
+            give(folder, user)
+            bootstrap = ["--bootstrap", "--log-warnings=0", "--enforce-storage-engine="]
+            _run(build, data, home, user, settings, bootstrap, sql, on_wait)
+
+
+def _run(
+    build: Build,
+    data: Path,
+    home: Path,
+    user: tuple[int, int] | None,
+    settings: Mapping[str, str],
+    arguments: list[str],
+    stdin: IO[Any] | int,
+    on_wait: OnWait,
+) -> None:
+    conf, log = home / "initialise.conf", home / "initialise.log"
+    conf.write_text(option_file(build, data, home, home / "initialise.sock", 1, settings))
+    conf.chmod(0o600)
+    give(conf, user)
+    with log.open("ab") as output:
+        running = process.start(
+            [str(build.binary), f"--defaults-file={conf}", *arguments],
+            user=user,
+            libraries=build.libraries,
+            output=output,
+            folder=home,
+            stdin=stdin,
+        )
+    deadline = time.monotonic() + _SECONDS
+    try:
+        while running.poll() is None:
+            if time.monotonic() > deadline:
+                raise process.failure(f"the data directory was not made within {_SECONDS:g} s", None, log)
+            on_wait("initialising")
+            time.sleep(_POLL_SECONDS)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+    if running.returncode != 0:
+        raise process.failure("the data directory could not be made", running.returncode, log)
+    # A bootstrap that was given a wrong statement says so and ends well all the same.
+    if not (data / "mysql").is_dir():
+        raise process.failure("the data directory has no system tables", running.returncode, log)
+
+
+def _mariadb_sql(build: Build) -> bytes:
+    """The system tables' SQL, in files whose names changed with the server's."""
+    folder = build.share
+    files = []
+    for name in _SYSTEM_SQL:
+        names = (f"mariadb_{name}.sql", f"mysql_{name}.sql")
+        found = next((folder / file for file in names if folder and (folder / file).is_file()), None)
+        if found is None:
+            raise EnvironmentLackingError(
+                f"the server has no {names[0]}: its system tables cannot be made",
+                str(folder or build.binary),
+                "install the whole server package (Debian: mariadb-server-core)",
+            )
+        files.append(found)
+    head = b"USE mysql;\nSET @skip_auth_root_nopasswd=NULL;\nSET @auth_root_socket=NULL;\nSET @skip_auth_anonymous=1;\n"
+    return head + b"\n".join(file.read_bytes() for file in files)
+
+
+def _copy_system_tables(build: Build, data: Path, user: tuple[int, int] | None) -> None:
+    source = build.system_tables
+    if source is None:
+        tried = [build.binary.parent.parent / "data", build.binary.parent / "data/mysql", Path("/var/lib/mysql")]
+        source = next((folder for folder in tried if (folder / "mysql" / "user.MYD").is_file()), None)
+    if source is None:
+        raise EngineFailure(
+            "environment",
+            f"MySQL {build.version} needs system tables to copy, and there are none beside it",
+            str(build.binary),
+            "bufferlab engines fetch mysql-5.6",
+        )
+    for name in ("mysql", "performance_schema"):
+        if not (source / name).is_dir():
+            continue
+        folder = data / name
+        folder.mkdir(mode=0o700)
+        give(folder, user)
+        for file in sorted((source / name).iterdir()):
+            if file.stem in _INNODB_TABLES:
+                continue
+            copy = folder / file.name
+            shutil.copyfile(file, copy)
+            copy.chmod(0o600)
+            give(copy, user)

@@ -1,0 +1,93 @@
+"""What a started server says its settings are, and in which points it did something else than was asked.
+
+Asked is not actual: a pool is rounded up to whole chunks, instances need a large pool, cleaners need instances
+(buf0buf.cc srv_buf_pool_size, ha_innodb.cc innodb_init_params).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb.find import Build
+from bufferlab.engines.innodb.settings import as_asked, server_settings, variable
+from bufferlab.units import format_bytes
+
+_ALWAYS = (
+    "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size", "innodb_page_cleaners", "innodb_lru_scan_depth",
+    "innodb_adaptive_hash_index", "innodb_change_buffering", "innodb_flush_method", "innodb_doublewrite",
+    "innodb_use_native_aio", "version", "version_comment",
+)  # fmt: skip
+"""Told with every run, asked or not, where the version has them."""
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """A server's settings as it runs with them."""
+
+    actual: dict[str, int | str]
+    """By native name: every knob that was asked for and can be read, and a few more."""
+    frames: int
+    """Pages in the pool."""
+    confounds: list[str]
+    """Where the server did something else, or does something beside it, that a reader must know."""
+
+
+def read_back(connection: Any, build: Build, knobs: Mapping[str, int | str]) -> ReadBack:
+    """Ask the server; EngineFailure when its pool cannot be told."""
+    told = control.variables(connection)
+    actual: dict[str, int | str] = {}
+    for name, asked in knobs.items():
+        behind = variable(name)
+        if behind is None:
+            actual[name] = asked
+        elif behind.lower() in told:
+            actual[name] = as_asked(name, told[behind.lower()])
+    for name in _ALWAYS:
+        if name in told and name not in actual:
+            actual[name] = as_asked(name, told[name])
+    pages = control.status(connection, "Innodb_buffer_pool_pages_total").get("innodb_buffer_pool_pages_total", "")
+    if not pages.isdigit() or int(pages) == 0:
+        raise EngineFailure("engine", "the server does not tell the pages of its pool", None, "is InnoDB switched off?")
+    return ReadBack(actual, int(pages), confounds(server_settings(build.flavour, build.version, knobs), told))
+
+
+def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
+    """Sentences, from the variables asked for and those the server tells.
+
+    >>> confounds({"innodb_buffer_pool_instances": "8"}, {"innodb_buffer_pool_instances": "1"})
+    ['innodb_buffer_pool_instances is 1 where 8 were asked for: pools below 1 GiB have one instance']
+    """
+    pool, instances = _number(told, "innodb_buffer_pool_size"), _number(told, "innodb_buffer_pool_instances")
+    chunk, cleaners = _number(told, "innodb_buffer_pool_chunk_size"), _number(told, "innodb_page_cleaners")
+    said = []
+    asked_pool = _number(asked, "innodb_buffer_pool_size")
+    if pool and asked_pool and pool != asked_pool:
+        why = f": sizes are rounded up to chunks of {format_bytes(chunk)} times {instances or 1}" if chunk else ""
+        said.append(f"the pool is {format_bytes(pool)} where {format_bytes(asked_pool)} were asked for{why}")
+    asked_instances = _number(asked, "innodb_buffer_pool_instances")
+    if instances and asked_instances and instances != asked_instances:
+        small = pool is None or pool < _GIB
+        why = ": pools below 1 GiB have one instance" if small else ""
+        said.append(f"innodb_buffer_pool_instances is {instances} where {asked_instances} were asked for{why}")
+    asked_cleaners = _number(asked, "innodb_page_cleaners")
+    if cleaners and asked_cleaners and cleaners != asked_cleaners:
+        said.append(
+            f"innodb_page_cleaners is {cleaners} where {asked_cleaners} were asked for: "
+            f"there are no more cleaners than instances ({instances or 1})"
+        )
+    if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
+        said.append("the adaptive hash index is on: page gets per transaction change with the size of the pool")
+    if told.get("innodb_change_buffering", "none") != "none":
+        said.append("the change buffer is on: some reads of index pages are put off, and counted later or not at all")
+    return said
+
+
+def _number(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name, "")
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,124 @@
+"""A private server as a context: started and ready inside it, stopped and gone after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pymysql
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import control, process
+from bufferlab.engines.innodb.boot import READY_SECONDS, OnWait, ServerProcess
+from bufferlab.engines.innodb.find import Build
+from bufferlab.engines.innodb.user import require_reachable
+
+STOP_SECONDS = 120.0
+
+
+class Server:
+    """`with Server(...) as server:` a server that answers. Leaving stops it; after an exception it is killed.
+
+    EngineFailure when it does not start, ended while it was used, or does not stop; its text has the end of the log.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        data: Path,
+        home: Path,
+        *,
+        user: tuple[int, int] | None,
+        login: tuple[str, str],
+        settings: Mapping[str, str],
+        connections: int = 1,
+        on_wait: OnWait = lambda what: None,
+        ready_seconds: float = READY_SECONDS,
+        stop_seconds: float = STOP_SECONDS,
+    ) -> None:
+        self.build = build
+        self._process = ServerProcess(build, data, home, user)
+        self._user, self._login, self._settings, self._connections = user, login, dict(settings), connections
+        self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
+        self.conf = ""
+        """The text of the option file it runs with."""
+
+    def __enter__(self) -> Server:
+        require_reachable(self._process.data, self._user)
+        require_reachable(self._process.home.parent, self._user)
+        try:
+            self.conf = self._process.start(self._connections, self._settings)
+            self._process.wait_until(self._answers, self._on_wait, self._ready_seconds)
+        except BaseException:
+            self._process.kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and not self._process.abandoned:
+            self._process.stop(self._on_wait, self._stop_seconds)
+            return
+        code = self._died()
+        self._process.kill()
+        if self._process.abandoned:
+            return
+        # What failed is most often not what went wrong: connections break because their server is gone.
+        if code is not None and isinstance(error, Exception):
+            raise process.failure("the server ended while it was used", code, self.log) from error
+
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+        return self._process.socket
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def log(self) -> Path:
+        """Its error log."""
+        return self._process.log
+
+    def connect(self, database: str | None = None) -> Any:
+        """A control connection, as the user this server was started for."""
+        return control.connect(self.socket, *self._login, database)
+
+    def abandon(self) -> None:
+        """Kill it: its data is of no more use. May be called from another thread; what uses it fails."""
+        self._process.terminate_now()
+
+    def require_alive(self) -> None:
+        """EngineFailure with the end of the log when it has ended."""
+        self._process.require_alive("the server ended while it was used")
+
+    def log_in_as(self, user: str, password: str) -> None:
+        """From now on, connect as this user."""
+        self._login = (user, password)
+
+    def _answers(self) -> bool:
+        try:
+            control.connect(self.socket, *self._login).close()
+        except control.AccessDenied as error:
+            raise EngineFailure(
+                "data",
+                str(error),
+                str(self._process.data),
+                "the data is of another load: delete it, it is loaded again",
+            ) from None
+        except (pymysql.MySQLError, OSError):
+            return False
+        return True
+
+    def _died(self) -> int | None:
+        """Its exit code if it ended; waits a moment, because a broken connection is seen before the process is gone."""
+        deadline = time.monotonic() + 1.0
+        while (code := self._process.ended()) is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return code

@@ -1,0 +1,168 @@
+"""How large loaded tables are, and the trees they are made of: asked of the server, then counted in its closed files.
+
+The server names the indexes and says what is allocated; the pages of each level are counted in the .ibd files of the
+closed database (fil0fil.h, page0page.h, fsp0fsp.h: page type at byte 24, level at 64, index id at 66; extents' bitmaps
+say which pages are free). Kept in sizes.json beside the data.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb.accounts import DATABASE
+from bufferlab.engines.innodb.find import Build
+from bufferlab.errors import DataFileError
+
+_FILE = "sizes.json"
+_INDEX_PAGE, _BLOB_PAGES = 17855, (10, 11, 12)
+_HEADER = struct.Struct(">H")
+_PAGE = struct.Struct(">HHH2xH6xH8xHQ")
+"""From byte 38: directory slots, heap top, records in the heap, garbage, records, level, index id."""
+_FIRST_RECORD_BYTE = 120
+_TRAILER_BYTES, _SLOT_BYTES = 8, 2
+_EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
+
+
+@dataclass
+class _Tree:
+    levels: Counter[int] = field(default_factory=Counter)
+    rows: int = 0
+    payload_bytes: int = 0
+    unused_bytes: int = 0
+
+
+def ask(connection: Any, build: Build) -> dict[str, Any]:
+    """Bytes of every table and the names of its indexes; statistics are made anew first."""
+    tables = [name for (name,) in control.rows(connection, f"SHOW TABLES FROM {DATABASE}")]
+    for table in tables:
+        control.rows(connection, f"ANALYZE TABLE `{DATABASE}`.`{table}`")
+    if build.flavour == "mysql" and build.numbers >= (8,):
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION information_schema_stats_expiry = 0")
+    told = control.rows(
+        connection,
+        "SELECT table_name, data_length, index_length FROM information_schema.tables WHERE table_schema = %s",
+        (DATABASE,),
+    )
+    # 8.0 renamed the views; MariaDB kept them.
+    sys = "" if build.flavour == "mysql" and build.numbers >= (8,) else "SYS_"
+    indexes = control.rows(
+        connection,
+        f"SELECT t.name, i.name, i.index_id, i.type FROM information_schema.INNODB_{sys}INDEXES AS i "
+        f"JOIN information_schema.INNODB_{sys}TABLES AS t ON t.table_id = i.table_id WHERE t.name LIKE %s",
+        (f"{DATABASE}/%",),
+    )
+    return {
+        "tables": [{"name": str(name), "data_bytes": int(data or 0), "index_bytes": int(index or 0)}
+                   for name, data, index in sorted(told)],
+        "indexes": [{"table": str(table).split("/", 1)[1], "name": str(name), "index_id": int(number),
+                     "clustered": bool(int(kind) & 1)} for table, name, number, kind in sorted(indexes)],
+    }  # fmt: skip
+
+
+def store(database: Path, asked: Mapping[str, Any], page_bytes: int) -> None:
+    """Count the trees in the closed files and keep everything in sizes.json."""
+    allocated_bytes = sum(table["data_bytes"] + table["index_bytes"] for table in asked["tables"])
+    document = {
+        "format": "bufferlab-server-sizes",
+        "format_version": 1,
+        "allocated_bytes": allocated_bytes,
+        "shape": count(database / "data" / DATABASE, asked["indexes"], page_bytes),
+        **asked,
+    }
+    (database / _FILE).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def read(database: Path) -> dict[str, Any]:
+    """sizes.json, or DataFileError."""
+    path = database / _FILE
+    try:
+        document: dict[str, Any] = json.loads(path.read_text())
+        if document["format"] != "bufferlab-server-sizes":
+            raise ValueError("it is of another program")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataFileError(
+            f"this is not a data directory that bufferlab loaded: {error}", str(path), "delete it; it is loaded again"
+        ) from error
+    return document
+
+
+def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[str, Any]:
+    """The trees of all tables in a folder of .ibd files, as run.json's `database.shape` has them."""
+    pages = free_pages = 0
+    shapes = []
+    for table in sorted({index["table"] for index in indexes}):
+        file = folder / f"{table}.ibd"
+        trees, blobs, all_pages, free = _count_file(file, page_bytes)
+        pages, free_pages = pages + all_pages, free_pages + free
+        # The clustered index first, then the others in the order of their making.
+        own = [index for index in indexes if index["table"] == table]
+        for index in sorted(own, key=lambda index: (not index["clustered"], index["index_id"])):
+            tree = trees.get(index["index_id"])
+            if tree is None:
+                continue
+            height = max(tree.levels) + 1
+            shapes.append(
+                {
+                    "name": table if index["clustered"] else index["name"],
+                    "table": table,
+                    "kind": "table" if index["clustered"] else "index",
+                    "rows": tree.rows,
+                    "leaf_pages": tree.levels[0],
+                    "interior_pages": sum(tree.levels.values()) - tree.levels[0],
+                    "overflow_pages": blobs if index["clustered"] else 0,
+                    "height": height,
+                    "level_pages": [tree.levels[level] for level in reversed(range(height))],
+                    "payload_bytes": tree.payload_bytes,
+                    "unused_bytes": tree.unused_bytes,
+                }
+            )
+    return {"page_size_bytes": page_bytes, "pages": pages, "free_pages": free_pages, "trees": shapes}
+
+
+def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, _Tree], int, int, int]:
+    """(trees by index id, overflow pages, pages, free pages) of one tablespace."""
+    trees: dict[int, _Tree] = defaultdict(_Tree)
+    blobs = free = number = 0
+    descriptors = b""
+    with file.open("rb") as opened:
+        while len(page := opened.read(page_bytes)) == page_bytes:
+            if number % page_bytes == 0:
+                descriptors = page
+            if _is_free(descriptors, number % page_bytes, page_bytes):
+                free += 1
+            else:
+                (kind,) = _HEADER.unpack_from(page, 24)
+                if kind == _INDEX_PAGE:
+                    _add(trees, page, page_bytes)
+                elif kind in _BLOB_PAGES:
+                    blobs += 1
+            number += 1
+    return trees, blobs, number, free
+
+
+def _add(trees: dict[int, _Tree], page: bytes, page_bytes: int) -> None:
+    slots, heap_top, _, garbage, records, level, index_id = _PAGE.unpack_from(page, 38)
+    tree = trees[index_id]
+    tree.levels[level] += 1
+    payload = heap_top - _FIRST_RECORD_BYTE - garbage
+    tree.payload_bytes += payload
+    tree.unused_bytes += page_bytes - _TRAILER_BYTES - slots * _SLOT_BYTES - heap_top + garbage
+    if level == 0:
+        tree.rows += records
+
+
+def _is_free(descriptors: bytes, place: int, page_bytes: int) -> bool:
+    """Is a page free, by the bitmap of its extent (XDES_FREE_BIT)? `place` counts from the descriptors' page."""
+    # Extents have 1 MiB, and at least 64 pages.
+    extent_pages = max(64, (1 << 20) // page_bytes)
+    entry = _EXTENTS_AT + place // extent_pages * (_EXTENT_HEADER_BYTES + extent_pages // 4)
+    bit = place % extent_pages * 2
+    return bool(descriptors[entry + _EXTENT_HEADER_BYTES + bit // 8] >> bit % 8 & 1)

@@ -1,0 +1,7 @@
+"""Drives private MariaDB servers; all of it is InnoDB's, in engines/innodb."""
+
+from __future__ import annotations
+
+from bufferlab.engines.innodb.drive import InnodbBehaviour
+
+BEHAVIOUR = InnodbBehaviour("mariadb")
