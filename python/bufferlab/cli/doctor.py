@@ -117,12 +117,14 @@ def _engines(directory: Path) -> Iterable[Finding]:
     for name in engines.names():
         declaration, behaviour = engines.declaration(name), engines.behaviour(name)
         subject = f"engine {name}"
-        found = _try(subject, "found", partial(_version_of, behaviour))
+        # The default experiment is embedded; a server is for those who ask for one.
+        needed = not declaration.needs_unprivileged_user
+        found = _try(subject, "found", partial(_version_of, behaviour), needed=needed)
         yield found
         if found.ok and directory.is_dir():
             knobs = declaration.native(declaration.defaults(), 1 << 30)
             for check in _checks(behaviour, directory, knobs):
-                yield Finding(subject, check.name, check.ok, check.detail, check.hint)
+                yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed)
 
 
 def _checks(behaviour: Behaviour, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:

@@ -22,7 +22,7 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError
 Flavour = Literal["mysql", "mariadb"]
 
 ON_PATH = "path"
-"""As a name: the first server of the flavour on $PATH, or, without one, the first that was fetched."""
+"""As a name: the first server of the flavour on $PATH, or, without one, the newest that was fetched."""
 
 MANIFEST = "manifest.json"
 _BINARIES: dict[str, tuple[str, ...]] = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
@@ -194,10 +194,11 @@ def _first(flavour: Flavour) -> Build:
             continue
         if build.flavour == flavour:
             return build
-    for folder in sorted(servers_root().glob(f"{flavour}-*/{MANIFEST}")):
-        if (found := fetched(folder.parent.name)) is not None:
-            ask_version(found.binary, found.libraries)
-            return found
+    there = [fetched(file.parent.name) for file in servers_root().glob(f"{flavour}-*/{MANIFEST}")]
+    newest = max((build for build in there if build is not None), key=lambda build: build.numbers, default=None)
+    if newest is not None:
+        ask_version(newest.binary, newest.libraries)
+        return newest
     if unusable is not None:
         raise unusable
     raise EnvironmentLackingError(

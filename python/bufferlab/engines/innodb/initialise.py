@@ -96,6 +96,7 @@ def _run(
     conf.chmod(0o600)
     give(conf, user)
     with log.open("ab") as output:
+        give(log, user)
         running = process.start(
             [str(build.binary), f"--defaults-file={conf}", *arguments],
             user=user,
