@@ -76,3 +76,29 @@ def test_pieces_of_one_run_may_lie_in_several_files(bench: Bench, tmp_path: Path
     (runs,) = document["corrected"]
     assert runs["rows"][0]["Pages read/s"] == "300.0"
     assert runs["rows"][0]["Reads per NO"] == "4.98"
+
+
+def test_runs_are_printed_as_tpcc_mysql_prints_them_and_audited(bench: Bench, tmp_path: Path) -> None:
+    ended = bench.run(bench.experiment(transactions=20_000, repetitions=1), "--format", "tpcc-mysql")
+    assert ended.code == 0, ended.err
+    assert ended.out.count("<TpmC>") == 2
+    assert "limits are compared in seconds" in ended.err
+    assert (bench.sweep_path() / "report.html").is_file()
+    again = bench.bufferlab("report", bench.sweep_path(), "--format", "tpcc-mysql")
+    assert again.out == ended.out
+    late = bench.bufferlab("report", bench.sweep_path(), "--format", "tpcc-mysql", "--tpcc-limits", "ms")
+    assert late.out.count("(5)") == 6
+    (tmp_path / "runs.txt").write_text(ended.out)
+    findings = bench.bufferlab("audit", tmp_path / "runs.txt", "--json").json["findings"]
+    assert [finding for finding in findings if finding["rule"] != "single-runs"] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", "hot-rows", "--format", "tpcc-mysql"), ("run", "buffer-size", "--format", "tpcc-mysql", "--json")],
+)
+def test_what_the_format_cannot_say_is_refused_at_once(bench: Bench, arguments: tuple[str, ...]) -> None:
+    ended = bench.bufferlab(*arguments)
+    assert ended.code == 2
+    assert "--format tpcc-mysql" in ended.err
+    assert not bench.root.exists()

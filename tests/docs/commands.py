@@ -29,6 +29,7 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run my.sql --set data=tpcc --sweep pool_size=10%,40%": "as the one above",
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
     "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "as the one above",
+    "./bufferlab report runs/buffer-size-20260101-120000 --format tpcc-mysql": "as the one above",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
     "./bufferlab run hot-rows": "takes five minutes; tests/cli runs its --smoke form",
     "./bufferlab run page-size": "takes five minutes; tests/cli runs its --smoke form",

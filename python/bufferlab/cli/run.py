@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
 from bufferlab.cli.output import say
+from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import EXIT_INTERRUPTED_INT, EXIT_INTERRUPTED_TERM, SpecError
 from bufferlab.spec import Experiment, Overrides, load
 from bufferlab.spec.overrides import Profile
+
+if TYPE_CHECKING:
+    from bufferlab.execute.sweep import SweepOutcome
 
 _DEFAULT_OUT = Path("runs")
 
@@ -50,6 +55,7 @@ _DEFAULT_OUT = Path("runs")
 )
 @click.option("--share-device", is_flag=True, help="Run although another sweep uses the same device.")
 @click.option("--dry-run", is_flag=True, help="Show the plan with its time and space, and touch nothing.")
+@tpcc_options
 @common
 def command(
     experiment: str | None,
@@ -69,6 +75,8 @@ def command(
     resume: Path | None,
     share_device: bool,
     dry_run: bool,
+    form: str,
+    limit_unit: Literal["s", "ms"],
     as_json: bool,
     debug: bool,
 ) -> int:
@@ -105,12 +113,14 @@ def command(
         seed=seed,
     )
     wanted = _experiment(experiment, overrides, resume, out)
+    require_printable(form, as_json, wanted.workload.name)
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 
         show_plan(wanted, as_json)
         return 0
-    return _measure(wanted, out or _DEFAULT_OUT, resume, data_dir, share_device, as_json)
+    outcome = _measure(wanted, out or _DEFAULT_OUT, resume, data_dir, share_device)
+    return _answer(outcome, as_json, form, limit_unit)
 
 
 def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out: Path | None) -> Experiment:
@@ -136,18 +146,29 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
 
 
 def _measure(
-    experiment: Experiment, out: Path, resume: Path | None, data_dir: Path | None, share_device: bool, as_json: bool
-) -> int:
-    from bufferlab.cli.answer import show_answer
+    experiment: Experiment, out: Path, resume: Path | None, data_dir: Path | None, share_device: bool
+) -> SweepOutcome:
     from bufferlab.cli.progress import progress
     from bufferlab.execute.sweep import SweepOptions, run_sweep
 
     with progress() as shown:
-        outcome = run_sweep(experiment, out, resume, shown, SweepOptions(data_dir, share_device))
+        return run_sweep(experiment, out, resume, shown, SweepOptions(data_dir, share_device))
+
+
+def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"]) -> int:
+    """Print what was found; the exit code."""
+    from bufferlab.cli.answer import show_answer
+    from bufferlab.cli.tpcc_format import print_tpcc
+    from bufferlab.report.publish import publish
+
     path = outcome.folder.path
     if outcome.signal_number is not None:
         say(f"interrupted; the results are kept. To do the rest: bufferlab run --resume {path}")
-    show_answer(outcome.folder, as_json)
+    if form == TPCC_MYSQL:
+        publish(outcome.folder)
+        print_tpcc(outcome.folder, limit_unit)
+    else:
+        show_answer(outcome.folder, as_json)
     if outcome.signal_number is not None:
         return EXIT_INTERRUPTED_INT if outcome.signal_number == signal.SIGINT else EXIT_INTERRUPTED_TERM
     if outcome.failed:

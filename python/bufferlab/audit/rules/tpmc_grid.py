@@ -12,7 +12,7 @@ from bufferlab.audit.case import Case
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.importers.read import FileEvidence
 from bufferlab.importers.text import Place
-from bufferlab.importers.tpcc_mysql import TpccLog
+from bufferlab.importers.tpcc_mysql import TpccLog, spacing_s
 
 NAME = "tpmc-grid"
 #: Seconds of one interval line unless -i says otherwise.
@@ -36,28 +36,29 @@ def check(case: Case) -> Iterator[Finding]:
                 if (number := row.first("tpmc")) is not None
             ]
             if shown:
-                yield from _judge(shown, _stated(evidence), table.place)
+                yield from _judge(shown, counted_seconds(_stated(evidence)), table.place)
 
 
-def _seconds(log: TpccLog, evidence: FileEvidence) -> float | None:
-    return log.measured_s or log.parameters.get("measure") or _stated(evidence)
+def _seconds(log: TpccLog, evidence: FileEvidence) -> int:
+    """The seconds a log's TpmC is divided by: as its closing block says, or else as asked for, in whole intervals."""
+    return log.measured_s or counted_seconds(log.parameters.get("measure") or _stated(evidence), spacing_s(log))
 
 
 def _stated(evidence: FileEvidence) -> float | None:
     return evidence.stated.runtime_s
 
 
-def counted_seconds(seconds: float) -> int:
-    """The seconds tpcc-mysql divides by: whole intervals.
+def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int:
+    """The seconds tpcc-mysql divides by when asked for these: whole intervals.
 
-    >>> counted_seconds(1205)
-    1200
+    >>> counted_seconds(1205), counted_seconds(1205, 1)
+    (1200, 1205)
     """
-    return int(seconds // _INTERVAL_S * _INTERVAL_S)
+    interval = interval_s if interval_s is not None and interval_s <= _INTERVAL_S else _INTERVAL_S
+    return int((seconds or 0) // interval * interval)
 
 
-def _judge(shown: list[tuple[str, Place]], seconds: float | None, place: Place) -> Iterator[Finding]:
-    whole = counted_seconds(seconds or 0)
+def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator[Finding]:
     if not whole:
         return
     # A coarser text than the grid fits any length.

@@ -1,0 +1,73 @@
+"""`--format tpcc-mysql` of `run` and `report`: the runs of a sweep as tpcc-mysql would have printed them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bufferlab.cli.output import say
+from bufferlab.errors import RunFailed, SpecError
+from bufferlab.results.store import SweepFolder
+
+if TYPE_CHECKING:
+    from bufferlab.report.tpcc_mysql import LimitUnit
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+TPCC_MYSQL = "tpcc-mysql"
+
+
+def tpcc_options(command: _Command) -> _Command:
+    """--format and --tpcc-limits."""
+    command = click.option(
+        "--tpcc-limits",
+        "limit_unit",
+        type=click.Choice(["s", "ms"]),
+        default="s",
+        help="5/5/5/80/20 in s, as TPC-C means them, or in ms, as tpcc-mysql compares them.  [default: s]",
+    )(command)
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", TPCC_MYSQL]),
+        default="text",
+        help="tpcc-mysql: print each run of TPC-C as that program does, second by second.  [default: text]",
+    )(command)
+
+
+def require_printable(form: str, as_json: bool, workload: str | None = None) -> None:
+    """Refuse before anything is measured what this format cannot say."""
+    if form != TPCC_MYSQL:
+        return
+    if as_json:
+        raise SpecError(
+            "--format tpcc-mysql and --json exclude each other", f"--format {form}", "leave one of them out"
+        )
+    if workload not in (None, "tpcc"):
+        raise SpecError(f"the workload {workload} has no New-Orders", f"--format {form}", "use an experiment on tpcc")
+
+
+def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
+    """Every good run on standard output; what was left out, and how to read the rest, on standard error."""
+    from bufferlab.report.tpcc_mysql import NothingToPrintError, output_of, render
+
+    printed = 0
+    for record in folder.runs():
+        if not record.ok:
+            say(f"left out: run {record.run_id}, {record.run['status']}: {record.run['reason']}")
+            continue
+        try:
+            output = output_of(record, limit_unit)
+        except NothingToPrintError as error:
+            say(f"left out: run {record.run_id}: {error}")
+            continue
+        print(render(output), flush=True)
+        printed += 1
+    if not printed:
+        raise RunFailed("no run can be printed as tpcc-mysql does", str(folder.path), "see the reasons above")
+    unit = "seconds" if limit_unit == "s" else "milliseconds, as tpcc-mysql does"
+    say(
+        f"response-time limits are compared in {unit}; times are in ms; 95%, 99% and max_rt are of single seconds;"
+        " what came after the last whole second of a window is left out"
+    )

@@ -1,0 +1,259 @@
+"""A run of TPC-C in the words of tpcc-mysql: its interval lines, constraint check and TpmC, for comparing with its
+logs.
+
+Follows Percona-Lab/tpcc-mysql, src/main.c, in every character of the lines. What differs is where the numbers come
+from:
+
+- Counters are exact, per connection and merged; tpcc-mysql's are shared without a lock and lose some.
+- Lines and totals are of whole seconds of the measured window: counters between two samples are interpolated, and what
+  comes after the last whole second is left out, as tpcc-mysql leaves out what comes after its last interval.
+- 95 %, 99 % and max_rt are those of the stored second that lies in the line for the most part: percentiles of several
+  seconds cannot be merged from percentiles.
+- Late are those beyond the limits in seconds, as the specification means them, unless milliseconds are asked for; how
+many were late comes from the stored histogram of the whole window.
+- TpmC counts New-Orders, the rolled back included, as tpcc-mysql does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from bufferlab.results.timeline import Instant, measured_instants
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from bufferlab.results.store import RunRecord
+
+TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
+#: The specification's limits (TPC-C 5.2.5.3) in seconds; tpcc-mysql compares the same numbers in milliseconds.
+LIMITS = (5, 5, 5, 80, 20)
+LimitUnit = Literal["s", "ms"]
+_NAMES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
+#: Type, share of all it needs, and how both are set, as tpcc-mysql prints them.
+_MIX = (
+    (1, 43.0, "        Payment", "43.0"),
+    (2, 4.0, "   Order-Status", " 4.0"),
+    (3, 4.0, "       Delivery", " 4.0"),
+    (4, 4.0, "    Stock-Level", " 4.0"),
+)
+_RESPONSE_PERCENT = 90.0
+
+
+class NothingToPrintError(ValueError):
+    """A run that has no line in this format, and why."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One interval line; tuples are in the order of TYPES, times in ms."""
+
+    elapsed_s: int
+    counts: tuple[int, ...]
+    p95_ms: float
+    p99_ms: float
+    max_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Total:
+    """One type's line of the raw results."""
+
+    on_time: int
+    late: int
+    retries: int
+    mean_ms: float
+
+    @property
+    def done(self) -> int:
+        """All that were done."""
+        return self.on_time + self.late
+
+
+@dataclass(frozen=True)
+class TpccOutput:
+    """One run, ready to be printed."""
+
+    caption: str
+    warehouses: int
+    connections: int
+    ramp_up_s: int
+    seconds: int
+    left_out_s: float
+    """The rest of the window after the last whole second."""
+    lines: tuple[Line, ...]
+    totals: tuple[Total, ...]
+    limits_ms: tuple[int, ...]
+
+    @property
+    def tpmc(self) -> float:
+        """New-Orders per minute, over the whole seconds."""
+        return self.totals[0].done * 60.0 / self.seconds
+
+
+def output_of(record: RunRecord, limit_unit: LimitUnit = "s") -> TpccOutput:
+    """A published run in tpcc-mysql's terms; NothingToPrintError when it is not of TPC-C, or shorter than a second."""
+    run = record.run
+    if run["workload"]["name"] != "tpcc":
+        raise NothingToPrintError(f"the workload is {run['workload']['name']}, not tpcc")
+    points = measured_instants(record.samples())
+    whole_s = points[-1].t_s - points[0].t_s if points else 0.0
+    seconds = int(whole_s + 1e-6)
+    if seconds < 1:
+        raise NothingToPrintError(f"its window of {whole_s:.2f} s has no whole second")
+    factor = 1000 if limit_unit == "s" else 1
+    limits_ms = tuple(limit * factor for limit in LIMITS)
+    done = [_by_second(points, ("transactions_committed", "transactions_rolled_back"), kind, seconds) for kind in TYPES]
+    return TpccOutput(
+        caption=_caption(run),
+        warehouses=int(run["workload"].get("warehouses", 0)),
+        connections=int(run["workload"].get("connections", 1)),
+        ramp_up_s=round((run["warm_up"] or {}).get("seconds", 0.0)),
+        seconds=seconds,
+        left_out_s=max(0.0, whole_s - seconds),
+        lines=tuple(_lines(points, done, seconds)),
+        totals=tuple(_totals(record.latency(), points, done, limits_ms, seconds)),
+        limits_ms=limits_ms,
+    )
+
+
+def render(output: TpccOutput) -> str:
+    """The run as tpcc-mysql prints one, below a line that says which it is."""
+    return (
+        "\n".join([*_head(output), *map(_interval_line, output.lines), "", "STOPPING THREADS", "", *_end(output)])
+        + "\n"
+    )
+
+
+def _head(output: TpccOutput) -> Iterator[str]:
+    yield output.caption
+    yield "<Parameters>"
+    yield f"  [warehouse]: {output.warehouses}"
+    yield f" [connection]: {output.connections}"
+    yield f"     [rampup]: {output.ramp_up_s} (sec.)"
+    yield f"    [measure]: {output.seconds} (sec.)"
+    yield from ("", "MEASURING START.", "")
+
+
+def _interval_line(line: Line) -> str:
+    others = ", ".join(
+        f"{count}|{slowest:.3f}" for count, slowest in zip(line.counts[1:], line.max_ms[1:], strict=True)
+    )
+    return (
+        f"{line.elapsed_s:4d}, trx: {line.counts[0]}, 95%: {line.p95_ms:.3f}, 99%: {line.p99_ms:.3f},"
+        f" max_rt: {line.max_ms[0]:.3f}, {others}"
+    )
+
+
+def _end(output: TpccOutput) -> Iterator[str]:
+    yield "<Raw Results>"
+    for place, (total, limit) in enumerate(zip(output.totals, output.limits_ms, strict=True)):
+        yield (
+            f"  [{place}] sc:{total.on_time} lt:{total.late}  rt:{total.retries}  fl:0"
+            f" avg_rt: {total.mean_ms:.1f} ({limit})"
+        )
+    yield f" in {output.seconds} sec."
+    yield from ("", "<Raw Results2(sum ver.)>")
+    for place, total in enumerate(output.totals):
+        yield f"  [{place}] sc:{total.on_time}  lt:{total.late}  rt:{total.retries}  fl:0 "
+    yield from ("", "<Constraint Check> (all must be [OK])", " [transaction percentage]")
+    whole = sum(total.done for total in output.totals)
+    for place, needed, name, shown in _MIX:
+        percent = 100.0 * output.totals[place].done / whole if whole else 0.0
+        yield f"{name}: {percent:3.2f}% (>={shown}%){_verdict(percent >= needed)}"
+    yield " [response time (at least 90% passed)]"
+    for name, total in zip(_NAMES, output.totals, strict=True):
+        percent = 100.0 * total.on_time / total.done if total.done else 0.0
+        yield f"{name:>15}: {percent:3.2f}% {_verdict(percent >= _RESPONSE_PERCENT)}"
+    yield from ("", "<TpmC>", f"                 {output.tpmc:.3f} TpmC")
+
+
+def _verdict(ok: bool) -> str:
+    return " [OK]" if ok else " [NG] *"
+
+
+def _caption(run: dict[str, object]) -> str:
+    """ "pool_size = 10% (block 0, run 0123456789abcdef)": what tells the runs of a sweep apart."""
+    point = run["point"]
+    assert isinstance(point, dict)
+    swept = [f"{name} = {value}" for name, value in point["swept"].items()]
+    first, *others = swept or [str(run["experiment"])]
+    rest = [*others, f"block {run['block']}", f"run {run['run_id']}"]
+    return f"{first} ({', '.join(rest)})"
+
+
+def _by_second(points: Sequence[Instant], metrics: Sequence[str], kind: str, seconds: int) -> list[int]:
+    """The sum of these counters since the window's start, at 0, 1, 2... seconds: whole numbers, never falling."""
+    times = [point.t_s - points[0].t_s for point in points]
+    values = [sum(_number(point, metric, kind) for metric in metrics) for point in points]
+    found: list[int] = []
+    for second in range(seconds + 1):
+        # The end sample may lie a hair before a whole second that the clock rounds to it.
+        after = min(bisect_left(times, second), len(times) - 1)
+        before = max(0, after - 1)
+        width = times[after] - times[before]
+        share = min(1.0, (second - times[before]) / width) if width > 0 else 1.0
+        at = values[before] + share * (values[after] - values[before])
+        found.append(max(round(at - values[0]), found[-1] if found else 0))
+    return found
+
+
+def _number(point: Instant, metric: str, kind: str) -> float:
+    reading = point.readings.get(metric, {}).get(kind)
+    return float(reading.number) if reading is not None and reading.number is not None else 0.0
+
+
+def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> Iterator[Line]:
+    slots = _slots(points, seconds)
+    for second in range(1, seconds + 1):
+        of = slots.get(second, [])
+        # The longest stretch of the second stands for it; of the slowest, all of them are asked.
+        longest = max(of, key=lambda stretch: stretch[0], default=(0.0, None))[1]
+        yield Line(
+            second,
+            tuple(counts[second] - counts[second - 1] for counts in done),
+            _number(longest, "service_p95_us", TYPES[0]) / 1000 if longest else 0.0,
+            _number(longest, "service_p99_us", TYPES[0]) / 1000 if longest else 0.0,
+            tuple(
+                max((_number(point, "service_max_us", kind) for _, point in of), default=0.0) / 1000 for kind in TYPES
+            ),
+        )
+
+
+def _slots(points: Sequence[Instant], seconds: int) -> dict[int, list[tuple[float, Instant]]]:
+    """Second -> the sampled stretches that lie in it for the most part: (length, the sample at their end)."""
+    slots: dict[int, list[tuple[float, Instant]]] = {}
+    for before, after in pairwise(points):
+        start, end = before.t_s - points[0].t_s, after.t_s - points[0].t_s
+        slot = int((start + end) / 2) + 1
+        if slot <= seconds and end > start:
+            slots.setdefault(slot, []).append((end - start, after))
+    return slots
+
+
+def _totals(
+    latency: pl.DataFrame, points: Sequence[Instant], done: list[list[int]], limits_ms: Sequence[int], seconds: int
+) -> Iterator[Total]:
+    for kind, counts, limit_ms in zip(TYPES, done, limits_ms, strict=True):
+        buckets = [
+            (low, high, count) for of, time, low, high, count in latency.iter_rows() if of == kind and time == "service"
+        ]
+        n = sum(count for _, _, count in buckets)
+        late = sum(count * _beyond(low, high, 1000.0 * limit_ms) for low, high, count in buckets)
+        mean_us = sum((low + high) / 2 * count for low, high, count in buckets) / n if n else 0.0
+        whole = counts[-1]
+        # The histogram is of the whole window, the count of its whole seconds.
+        slow = min(whole, round(late * whole / n)) if n else 0
+        retries = _by_second(points, ("transaction_retries",), kind, seconds)[-1]
+        yield Total(whole - slow, slow, retries, mean_us / 1000)
+
+
+def _beyond(low: float, high: float, limit: float) -> float:
+    """The share of a bucket that is not below the limit; within a bucket the times are taken to be spread evenly."""
+    if limit <= low:
+        return 1.0
+    return 0.0 if limit >= high else (high - limit) / (high - low)
