@@ -1,10 +1,9 @@
 //! Scripts as they are played: what reaches a client, in which shares, and that it costs no allocation.
 //!
-//! One test counts allocations, and the counting allocator sees every thread: all tests here hold one lock.
+//! One test counts the allocations of its own thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::cell::Cell;
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Outcome, Value, Workload};
 use bufferlab_workload::script::{Number, Script, ScriptWorkload};
@@ -12,14 +11,16 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 struct Counting;
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-static ALONE: Mutex<()> = Mutex::new(());
+thread_local! {
+    /// Of this thread alone: the test harness allocates too, whenever it pleases.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
 
 // SAFETY: every call is passed on to the system's allocator with its arguments unchanged; counting has no effect on
 // the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system's too.
         unsafe { System.alloc(layout) }
     }
@@ -32,10 +33,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Remembers the last statements and their parameters; fails when told to.
 #[derive(Default)]
@@ -92,7 +89,6 @@ fn keeping() -> Recorder {
 
 #[test]
 fn statements_reach_the_client_in_order_with_the_values_of_their_moment() {
-    let _alone = alone();
     let text = "-- setup\nCREATE TABLE t(a);\n-- transaction: a\nSELECT :rows;\n\\set x :transaction_number * 10\n\
                 SELECT :x, :x;\n\\set x :x + 0.5\nSELECT :x;";
     let (mut workload, mut client) = (workload(text, 1), keeping());
@@ -118,7 +114,6 @@ fn statements_reach_the_client_in_order_with_the_values_of_their_moment() {
 
 #[test]
 fn a_retry_executes_the_same_values_and_other_errors_name_the_line() {
-    let _alone = alone();
     let (mut workload, mut client) = (workload("\\set x random(1, 1000000)\n\nSELECT :x;", 1), keeping());
     workload.plan();
     client.fail = Some(ClientError::Retry { message: "deadlock".into() });
@@ -137,7 +132,6 @@ fn a_retry_executes_the_same_values_and_other_errors_name_the_line() {
 
 #[test]
 fn a_variable_without_a_value_fails_the_transaction_and_executes_nothing() {
-    let _alone = alone();
     let (mut workload, mut client) =
         (workload("SELECT 1;\n\\set x 1 / (:transaction_number - 2)\nSELECT :x", 1), keeping());
     workload.plan();
@@ -150,7 +144,6 @@ fn a_variable_without_a_value_fails_the_transaction_and_executes_nothing() {
 
 #[test]
 fn transactions_are_chosen_in_the_proportions_of_their_weights() {
-    let _alone = alone();
     let text =
         "-- transaction: a weight=7\nSELECT 1;\n-- transaction: b\nSELECT 2;\n-- transaction: c weight=2\nSELECT 3;";
     let mut workload = workload(text, 5);
@@ -168,7 +161,6 @@ fn transactions_are_chosen_in_the_proportions_of_their_weights() {
 
 #[test]
 fn random_functions_have_their_distributions() {
-    let _alone = alone();
     let text = "\\set u random(1, 10)\n\\set g random_gaussian(1, 10, 3)\n\\set e random_exponential(1, 10, 4)\nSELECT :u, :g, :e";
     let (mut workload, mut client) = (workload(text, 9), keeping());
     let draws = 50_000;
@@ -196,7 +188,6 @@ fn random_functions_have_their_distributions() {
 
 #[test]
 fn equal_seeds_play_the_same_and_a_window_is_the_same_after_any_warm_up() {
-    let _alone = alone();
     let text = "-- transaction: a\n\\set x random(1, 1000000)\nSELECT :x;\n-- transaction: b\nSELECT 2;";
     let play = |seed, warm_up: u32| {
         let (mut workload, mut client) = (workload(text, seed), keeping());
@@ -217,17 +208,16 @@ fn equal_seeds_play_the_same_and_a_window_is_the_same_after_any_warm_up() {
 
 #[test]
 fn nothing_is_allocated_after_the_warm_up() {
-    let _alone = alone();
     let text = "-- transaction: a weight=3\n\\set x min(random_zipfian(1, :rows, 0.9), 7 * 3)\n\\set y random_gaussian(1, 9, 2.5) / 2.0\n\
                 SELECT :x, :y, :x;\nBEGIN; SELECT :y; COMMIT;\n-- transaction: b\n\\set x random_exponential(1, 5, 2)\nSELECT :x;";
     let (mut workload, mut client) = (workload(text, 1), Recorder::default());
     let mut allocated = |transactions: u32| {
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = ALLOCATIONS.get();
         for _ in 0..transactions {
             workload.plan();
             workload.execute(&mut client).expect("it is right");
         }
-        ALLOCATIONS.load(Ordering::Relaxed) - before
+        ALLOCATIONS.get() - before
     };
     assert!(allocated(200) > 0, "the counter counts nothing");
     assert_eq!(allocated(20_000), 0);
