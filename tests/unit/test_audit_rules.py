@@ -259,6 +259,10 @@ def test_a_slow_system_is_not_excused() -> None:
     assert set(one.numbers["percent_said"]) == {"Payment"}  # type: ignore[call-overload]
 
 
+def test_every_rule_is_tried_on_changed_numbers() -> None:
+    assert {rule for rule, *_ in MOVED} == {rule.name for rule in RULES}
+
+
 def test_consistent_rows_have_the_same_gets_and_are_not_reported() -> None:
     rows = "\n".join(
         f"{name}\t6000\t{hit}\t{700 * 100 * (1 - hit / 100):.1f}" for name, hit in (("a", 95.0), ("b", 98.0))
