@@ -12,6 +12,7 @@ use bufferlab_probe::Reading;
 use bufferlab_workload::client::{Client, ClientError, Outcome, Workload};
 
 use crate::arrivals::{Arrivals, LATE_AFTER_NS};
+use crate::merge::{Counts, Merged, PROBE, rows};
 use crate::pacing::{Clock, Monotonic};
 use crate::recorder::Latency;
 
@@ -57,11 +58,55 @@ impl Tally {
     fn transactions(&self) -> u64 {
         self.committed + self.rolled_back
     }
+
+    /// The counters as samples carry them.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            committed: self.committed,
+            rolled_back: self.rolled_back,
+            retries: self.retries,
+            rows_returned: self.rows_returned,
+            arrivals: self.arrivals,
+            late: self.late,
+            dropped: self.dropped,
+        }
+    }
+
+    /// Adds what another driver has done of the same type.
+    pub fn merge(&mut self, other: &Tally) {
+        self.committed += other.committed;
+        self.rolled_back += other.rolled_back;
+        self.retries += other.retries;
+        self.rows_returned += other.rows_returned;
+        self.arrivals += other.arrivals;
+        self.late += other.late;
+        self.dropped += other.dropped;
+        self.service.merge(&other.service);
+        self.queue.merge(&other.queue);
+        self.response.merge(&other.response);
+        self.service_interval.merge(&other.service_interval);
+        self.response_interval.merge(&other.response_interval);
+    }
+
+    /// Moves the times since the last sample to those of the window.
+    fn end_interval(&mut self) {
+        for (interval, window) in
+            [(&mut self.service_interval, &mut self.service), (&mut self.response_interval, &mut self.response)]
+        {
+            if interval.count() > 0 {
+                window.merge(interval);
+                interval.clear();
+            }
+        }
+    }
 }
 
 /// The schedule of an open loop, and when it began; none until then.
 struct OpenLoop {
     arrivals: Arrivals,
+    /// How long before its start the schedule counts from.
+    ahead_ns: u64,
     start_ns: Option<u64>,
 }
 
@@ -113,14 +158,25 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
 
     /// Lets transactions arrive on a schedule from [`Driver::start_arrivals`] on.
     #[must_use]
-    pub fn open_loop(mut self, arrivals: Arrivals) -> Self {
-        self.open = Some(OpenLoop { arrivals, start_ns: None });
+    pub fn open_loop(self, arrivals: Arrivals) -> Self {
+        self.open_loop_ahead(arrivals, 0)
+    }
+
+    /// The same with a schedule that is `ahead_ns` further than one that starts then: one of several that take turns.
+    #[must_use]
+    pub fn open_loop_ahead(mut self, arrivals: Arrivals, ahead_ns: u64) -> Self {
+        self.open = Some(OpenLoop { arrivals, ahead_ns, start_ns: None });
         self
     }
 
     /// The workload, with whatever it has counted itself.
     pub fn workload(&self) -> &W {
         &self.workload
+    }
+
+    /// Rolls back whatever is open, as well as that still goes: others may wait for its locks.
+    pub fn abandon(&mut self) {
+        let _ = self.client.rollback();
     }
 
     /// Gives the client back, at the end.
@@ -154,7 +210,7 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
     /// Starts the schedule's clock, if this driver has one: until now it was a closed loop.
     pub fn start_arrivals(&mut self) {
         if let Some(open) = &mut self.open {
-            open.start_ns = Some(self.clock.now_ns());
+            open.start_ns = Some(self.clock.now_ns().saturating_sub(open.ahead_ns));
         }
     }
 
@@ -192,7 +248,7 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
         let rows_before = self.client.rows_returned();
         let begun_ns = self.clock.now_ns();
         let mut intended_ns = None;
-        if let Some(OpenLoop { arrivals, start_ns: Some(start_ns) }) = &mut self.open {
+        if let Some(OpenLoop { arrivals, start_ns: Some(start_ns), .. }) = &mut self.open {
             let start_ns = start_ns.saturating_add(arrivals.take());
             let waited_ns = begun_ns.saturating_sub(start_ns);
             intended_ns = Some(start_ns);
@@ -251,64 +307,38 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
     pub fn sample(&mut self, out: &mut Vec<Reading>) {
         let is_open = self.is_open();
         for (tally, subject) in self.tallies.iter_mut().zip(&self.subjects) {
-            let counts = [
-                ("transactions_committed", tally.committed),
-                ("transactions_rolled_back", tally.rolled_back),
-                ("transaction_retries", tally.retries),
-                ("rows_returned", tally.rows_returned),
-                ("arrivals", tally.arrivals),
-                ("arrivals_late", tally.late),
-                ("arrivals_dropped", tally.dropped),
-            ];
-            // A closed loop has no arrivals: the last three are left out, not zero.
-            let counts = &counts[..if is_open { 7 } else { 4 }];
-            out.extend(counts.iter().map(|&(metric, count)| Reading::counter(PROBE, metric, subject, count as i64)));
-            sample_times(SERVICE_TIMES, &mut tally.service_interval, &mut tally.service, subject, out);
-            sample_times(RESPONSE_TIMES, &mut tally.response_interval, &mut tally.response, subject, out);
+            rows(&tally.counts(), &tally.service_interval, &tally.response_interval, subject, is_open, out);
+            tally.end_interval();
         }
-        if let Some(next_ns) = self.next_arrival_ns() {
-            let lag_ns = self.clock.now_ns().saturating_sub(next_ns);
+        if let Some(lag_ns) = self.lag_ns() {
             out.push(Reading::gauge(PROBE, "arrival_lag_us", &self.no_subject, lag_ns as f64 / 1000.0));
         }
+    }
+
+    /// How long the next arrival has been due; none before the schedule has started.
+    fn lag_ns(&self) -> Option<u64> {
+        self.next_arrival_ns().map(|next_ns| self.clock.now_ns().saturating_sub(next_ns))
+    }
+
+    /// Hands counters, and the times since the previous call, over to be merged with those of the other drivers.
+    pub fn hand_over(&mut self, driver: usize, merged: &mut Merged) {
+        for (transaction_type, tally) in self.tallies.iter_mut().enumerate() {
+            let times = (&tally.service_interval, &tally.response_interval);
+            merged.take(driver, transaction_type, tally.counts(), times.0, times.1);
+            tally.end_interval();
+        }
+        merged.set_lag(driver, self.lag_ns());
+    }
+
+    /// Names of the transaction types, as samples carry them.
+    pub fn subjects(&self) -> &[Arc<str>] {
+        &self.subjects
     }
 
     /// The tallies, by transaction type. Latencies are complete after a [`Driver::sample`].
     pub fn tallies(&self) -> impl Iterator<Item = (&str, &Tally)> {
         self.subjects.iter().map(AsRef::as_ref).zip(&self.tallies)
     }
-}
-
-const PROBE: &str = "workload";
-
-/// Names of the mean, three quantiles and the maximum of a kind of time.
-type TimeNames = [&'static str; 5];
-const SERVICE_TIMES: TimeNames =
-    ["service_mean_us", "service_p50_us", "service_p95_us", "service_p99_us", "service_max_us"];
-const RESPONSE_TIMES: TimeNames =
-    ["response_mean_us", "response_p50_us", "response_p95_us", "response_p99_us", "response_max_us"];
-
-/// Reports the times of an interval and moves them to those of the window.
-fn sample_times(
-    names: TimeNames,
-    interval: &mut Latency,
-    window: &mut Latency,
-    subject: &Arc<str>,
-    out: &mut Vec<Reading>,
-) {
-    // A type without a transaction in this interval has no latency; the rows are left out, not made up.
-    if interval.count() == 0 {
-        return;
-    }
-    let quantile = |share| interval.quantile_ns(share).map(|ns| ns as f64);
-    let values =
-        [interval.mean_ns(), quantile(0.50), quantile(0.95), quantile(0.99), interval.max_ns().map(|ns| ns as f64)];
-    for (metric, ns) in names.into_iter().zip(values) {
-        if let Some(ns) = ns {
-            out.push(Reading::gauge(PROBE, metric, subject, ns / 1000.0));
-        }
-    }
-    window.merge(interval);
-    interval.clear();
 }
 
 #[cfg(test)]

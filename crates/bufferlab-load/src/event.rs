@@ -82,6 +82,17 @@ pub enum Event {
         #[serde(serialize_with = "readings")]
         values: Vec<Reading>,
     },
+    /// What an engine says of itself in words.
+    StatusText {
+        /// Seconds since the run's clock was anchored: those of the sample beside it.
+        t_s: f64,
+        /// Which phase.
+        phase: Phase,
+        /// Set when it belongs to an edge.
+        edge: Option<Edge>,
+        /// The engine's words.
+        text: String,
+    },
 }
 
 #[derive(Serialize)]

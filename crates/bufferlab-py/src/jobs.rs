@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bufferlab_load::failure::{Failure, FailureKind};
+use bufferlab_load::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing, WorkloadJob};
 use bufferlab_load::sqlite::data::{Data, Tables};
-use bufferlab_load::sqlite::job::{Limit, Pace, PhaseJob, Run, ScriptJob, Spacing, WorkloadJob};
+use bufferlab_load::sqlite::job::Run;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::Load;
 use bufferlab_model::PageSize;

@@ -5,14 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bufferlab_load::findings::Findings;
+use bufferlab_load::finished::{Actual, Finished, Part, TypeLatency};
 use bufferlab_load::gate::GateEnd;
 use bufferlab_load::recorder::Bucket;
 use bufferlab_load::sqlite::direct_io::{DirectIo, filesystem_name};
-use bufferlab_load::sqlite::engine::Actual;
 use bufferlab_load::sqlite::loader::{LoadProgress, Loaded};
-use bufferlab_load::sqlite::run::{Finished, Part, TypeLatency};
 use bufferlab_load::sqlite::shape::{Shape, Tree};
-use bufferlab_load::sqlite::workloads::Findings;
 use bufferlab_workload::script::Script;
 use bufferlab_workload::tpcc::InputCounts;
 use bufferlab_workload::tpcc::random::NuRandConstants;
@@ -120,7 +119,7 @@ pub struct RunOutcome {
     latency: Vec<Latency>,
     delivered_orders: Vec<(u32, u32, u64)>,
     drawn: Option<Drawn>,
-    engine_version: &'static str,
+    engine_version: String,
     clock: Clock,
 }
 
@@ -175,7 +174,7 @@ impl From<Finished> for RunOutcome {
             latency: finished.latencies.into_iter().map(Latency::from).collect(),
             delivered_orders,
             drawn,
-            engine_version: rusqlite::version(),
+            engine_version: finished.engine_version,
             clock: Clock { wall_start: finished.clock.wall_utc, monotonic_start_ns: finished.clock.monotonic_ns },
         }
     }

@@ -19,6 +19,7 @@ use super::pcache;
 use super::pool::PoolCounters;
 use super::vfs::{IoMode, Vfs, VfsCounters};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind, RELOAD_HINT};
+pub use crate::finished::Actual;
 
 /// An open database, ready for transactions.
 pub struct Engine {
@@ -33,15 +34,6 @@ pub struct Engine {
     page_gets: u64,
     demand_misses: u64,
     pages_spilled: u64,
-}
-
-/// A setting as SQLite reports it after it was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Actual {
-    /// A number.
-    Int(i64),
-    /// A word.
-    Text(String),
 }
 
 impl Engine {

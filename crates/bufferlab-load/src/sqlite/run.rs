@@ -10,79 +10,29 @@ use bufferlab_workload::script::ScriptWorkload;
 use bufferlab_workload::tpcc::TpccDriver;
 
 use super::client::SqliteClient;
-use super::engine::{Actual, Engine};
-use super::job::{Pace, PhaseJob, Run, WorkloadJob};
+use super::engine::Engine;
+use super::job::{PhaseJob, Run, WorkloadJob};
 use super::script;
-use super::session::{Driver, Session, Stepped, latencies};
-use super::workloads::{Findings, SqliteWorkload};
-use crate::arrivals::{Arrivals, OpenLoop, RATE_RANGE_PER_S};
+use super::session::{Driver, Session, Stepped};
+use super::workloads::SqliteWorkload;
 use crate::dialect;
 use crate::event::{Phase, Sink};
 use crate::failure::{Failure, FailureKind};
+pub use crate::finished::{Finished, Part, TypeLatency, latencies};
 use crate::gate::{Gate, GateEnd};
 use crate::pacing::wake_on_time;
-use crate::recorder::Bucket;
 use crate::sampler::{HostProbes, Mailbox, sample_until_stopped};
 
 /// Transactions between two looks of the gate.
 const GATE_WINDOW: u64 = 500;
-
-/// A part of a run that is over.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Part {
-    /// Transactions of any type.
-    pub transactions: u64,
-    /// Wall time.
-    pub seconds: f64,
-}
-
-/// Latencies of one transaction type.
-#[derive(Clone, Debug)]
-pub struct TypeLatency {
-    /// The type.
-    pub transaction_type: String,
-    /// `service`, `queue` or, in an open loop, `response`.
-    pub time: &'static str,
-    /// All buckets with records.
-    pub buckets: Vec<Bucket>,
-    /// Exact maximum, if anything was recorded.
-    pub max_ns: Option<u64>,
-    /// Exact mean, if anything was recorded.
-    pub mean_ns: Option<f64>,
-}
-
-/// What a run came to, beside the samples it has sent.
-pub struct Finished {
-    /// True when it was stopped before its time.
-    pub interrupted: bool,
-    /// Settings as read back.
-    pub actual: Vec<(&'static str, Actual)>,
-    /// How the warm-up ended; none when it was interrupted.
-    pub gate: Option<GateEnd>,
-    /// Demand misses during the warm-up.
-    pub warm_up_misses: u64,
-    /// The warm-up.
-    pub warm_up: Part,
-    /// The measured window.
-    pub measured: Part,
-    /// The phases after it, by name, as far as they were begun.
-    pub phases: Vec<(Arc<str>, Part)>,
-    /// Latencies of the measured window and of the phases.
-    pub latencies: Vec<TypeLatency>,
-    /// What the workload tells of itself.
-    pub findings: Findings,
-    /// When the run's clock was started.
-    pub clock: clock::Anchor,
-}
 
 /// Executes a run.
 ///
 /// # Errors
 /// Whatever opening, executing or closing meets. Being cancelled is no error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
-    // A phase that cannot run should be known before the minutes that lead to it.
     for phase in &job.phases {
-        check_phase(phase)?;
+        phase.check()?;
     }
     match &job.workload {
         WorkloadJob::Tpcc(config) => {
@@ -98,38 +48,10 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
             run_workload(job, workload, config.run_seed, sink, cancelled)
         }
         WorkloadJob::Script(script) => {
-            let workload = ScriptWorkload::new(script::parse(script)?, script.seed)?;
+            let workload = ScriptWorkload::new(script.parse()?, script.seed)?;
             run_workload(job, workload, script.seed, sink, cancelled)
         }
     }
-}
-
-/// A phase's name must be told from the parts that every run has, and from types of transactions.
-fn check_phase(phase: &PhaseJob) -> Result<(), Failure> {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let taken = ["warm_up", "measure", "closing"].contains(&&*phase.name);
-    if taken || phase.name.is_empty() || !phase.name.chars().all(is_plain) {
-        let what = format!("{:?} is no name for a phase", phase.name);
-        let hint = "use small letters, digits and _, and none of warm_up, measure, closing";
-        return Err(Failure::new(FailureKind::Usage, what, "phases", hint));
-    }
-    let script = script::parse(&phase.script)?;
-    script.check()?;
-    ScriptWorkload::new(script, 0)?;
-    Ok(())
-}
-
-/// The schedule that a job asks for; none for a closed loop.
-fn arrivals(pace: &Pace, seed: u64) -> Result<Option<Arrivals>, Failure> {
-    let Pace::Open { rate_per_s, spacing, patience } = *pace else { return Ok(None) };
-    let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-    let schedule = Arrivals::new(&OpenLoop { rate_per_s, spacing, patience_ns, seed });
-    let refused = || {
-        let (slowest, fastest) = (RATE_RANGE_PER_S.start(), RATE_RANGE_PER_S.end());
-        let hint = format!("choose a rate from {slowest} to {fastest} transactions per second");
-        Failure::new(FailureKind::Usage, format!("a rate of {rate_per_s} per second cannot be driven"), "rate", hint)
-    };
-    schedule.map(Some).ok_or_else(refused)
 }
 
 fn run_workload<W: SqliteWorkload>(
@@ -142,7 +64,7 @@ fn run_workload<W: SqliteWorkload>(
     let anchor = clock::Anchor::now();
     let start_ns = anchor.monotonic_ns;
     let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
-    let arrivals = arrivals(&job.pace, seed)?;
+    let arrivals = job.pace.arrivals(seed)?;
     let engine = Engine::open(&job.database, &job.knobs)?;
     let actual = engine.actual(&job.knobs)?;
     // SAFETY: the driver, and with it the client, is dropped before the engine is closed below.
@@ -180,6 +102,7 @@ fn run_workload<W: SqliteWorkload>(
         phases: measured.phases,
         latencies: measured.latencies,
         findings,
+        engine_version: rusqlite::version().to_owned(),
         clock: anchor,
     })
 }
@@ -223,7 +146,7 @@ fn warm_up_and_measure<W: SqliteWorkload>(
         let (part, whole) = session.window(driver, job.measure)?;
         measured.window = part;
         measured.interrupted = !whole;
-        measured.latencies = latencies(driver);
+        measured.latencies = latencies(driver.tallies(), driver.is_open());
     }
     for phase in &job.phases {
         if !measured.interrupted {
@@ -285,7 +208,7 @@ fn prefill<W: SqliteWorkload>(session: &mut Session<'_>, driver: &mut Driver<W>)
 
 /// One phase: its setup, untimed, then its window in a closed loop; false when interrupted.
 fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, measured: &mut Measured) -> Result<bool, Failure> {
-    let script = script::parse(&phase.script)?;
+    let script = phase.script.parse()?;
     session.mailbox.enter(Phase::Extra(Arc::clone(&phase.name)));
     // SAFETY: the engine is open, and this is its only thread.
     if !unsafe { script::run_setup(session.engine.handle(), &script, session.cancelled) }? {
@@ -298,6 +221,6 @@ fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, measured: &mut Measure
     session.enter(Phase::Extra(Arc::clone(&phase.name)), &driver, phase.limit.transactions);
     let (part, whole) = session.window(&mut driver, phase.limit)?;
     measured.phases.push((Arc::clone(&phase.name), part));
-    measured.latencies.extend(latencies(&driver));
+    measured.latencies.extend(latencies(driver.tallies(), driver.is_open()));
     Ok(whole)
 }

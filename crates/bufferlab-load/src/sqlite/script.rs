@@ -2,30 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use bufferlab_workload::script::{Script, ScriptError, ScriptWorkload};
+use bufferlab_workload::script::{Script, ScriptWorkload};
 use rusqlite::ffi;
 
 use super::interrupt::Interruptible;
-use super::job::ScriptJob;
 use super::statement::{SqliteError, Statement};
 use super::workloads::SqliteWorkload;
 use crate::dialect::{RowUse, Statements};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
-
-impl From<ScriptError> for Failure {
-    fn from(error: ScriptError) -> Self {
-        let place = error.place();
-        Failure::new(FailureKind::Usage, error.what, place, error.hint)
-    }
-}
-
-/// Reads a job's script.
-///
-/// # Errors
-/// What is wrong with it, as a usage failure that names its line.
-pub fn parse(job: &ScriptJob) -> Result<Script, Failure> {
-    Ok(Script::parse(&job.source, &job.text, &job.variables)?)
-}
 
 impl SqliteWorkload for ScriptWorkload {
     fn statements(&self) -> Result<Statements, Failure> {

@@ -13,10 +13,10 @@ use bufferlab_workload::client::{ClientError, Workload};
 use super::client::SqliteClient;
 use super::engine::Engine;
 use super::job::Limit;
-use super::run::{Part, TypeLatency};
 use crate::driver;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
+use crate::finished::Part;
 use crate::sampler::{Answer, HostProbes, Mailbox};
 
 /// A driver on SQLite.
@@ -185,25 +185,4 @@ impl<'a> Session<'a> {
         }
         driver.sample(out);
     }
-}
-
-/// The latencies of a driver's window, by type and kind of time; response times exist in an open loop alone.
-pub(super) fn latencies<W: Workload>(driver: &Driver<W>) -> Vec<TypeLatency> {
-    let mut latencies = Vec::new();
-    for (transaction_type, tally) in driver.tallies() {
-        let mut times = vec![("service", &tally.service), ("queue", &tally.queue)];
-        if driver.is_open() {
-            times.push(("response", &tally.response));
-        }
-        for (time, latency) in times {
-            latencies.push(TypeLatency {
-                transaction_type: transaction_type.to_owned(),
-                time,
-                buckets: latency.buckets(),
-                max_ns: latency.max_ns(),
-                mean_ns: latency.mean_ns(),
-            });
-        }
-    }
-    latencies
 }

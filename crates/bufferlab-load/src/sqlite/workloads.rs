@@ -2,12 +2,12 @@
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{self, HotRowsDriver};
-use bufferlab_workload::tpcc::random::NuRandConstants;
+use bufferlab_workload::tpcc::TpccDriver;
 use bufferlab_workload::tpcc::statements::STATEMENTS;
-use bufferlab_workload::tpcc::{InputCounts, TpccDriver};
 
 use crate::dialect::Statements;
 use crate::failure::Failure;
+pub use crate::findings::Findings;
 
 /// A workload with its dialect for SQLite.
 pub trait SqliteWorkload: Workload {
@@ -28,27 +28,6 @@ pub trait SqliteWorkload: Workload {
     }
 }
 
-/// What a workload tells of itself beside counts and latencies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Findings {
-    /// Nothing.
-    None,
-    /// TPC-C's draws and deliveries.
-    Tpcc {
-        /// The constants of NURand, drawn from the seeds (2.1.6.1).
-        constants: NuRandConstants,
-        /// How often each choice fell.
-        inputs: InputCounts,
-        /// Orders delivered since the load: (warehouse, district, orders), for consistency condition 11.
-        delivered_orders: Vec<(u32, u32, u64)>,
-    },
-    /// The hot rows that were chosen.
-    HotRows {
-        /// How many.
-        hot_rows: u32,
-    },
-}
-
 impl SqliteWorkload for TpccDriver {
     fn statements(&self) -> Result<Statements, Failure> {
         let text = include_str!("../../dialects/sqlite/tpcc/statements.sql");
@@ -60,12 +39,7 @@ impl SqliteWorkload for TpccDriver {
     }
 
     fn findings(&self) -> Findings {
-        let by_district = self.delivered_orders().iter().zip(0u32..);
-        Findings::Tpcc {
-            constants: *self.constants(),
-            inputs: *self.input_counts(),
-            delivered_orders: by_district.map(|(&orders, at)| (at / 10 + 1, at % 10 + 1, orders)).collect(),
-        }
+        Findings::of_tpcc(self)
     }
 }
 

@@ -1,0 +1,378 @@
+//! Several drivers, one thread and one connection each, that run together for a stretch and then stand still.
+//!
+//! A stretch begins and ends with every driver between two transactions: its threads are started for it and have ended
+//! before it is over, so the edges of a window see nothing move. While it lasts the drivers share three things: the
+//! quota they claim from, a flag that ends it, and the board on which they tell their tallies when asked. The first
+//! failure ends the stretch for all.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bufferlab_probe::{DriverThread, Reading};
+use bufferlab_workload::client::{Client, ClientError, Workload};
+
+use crate::counter::Counter;
+use crate::driver::{Driver, Tally};
+use crate::failure::Failure;
+use crate::merge::Merged;
+use crate::pacing::{Clock, Monotonic, wake_on_time};
+use crate::quota::Quota;
+
+/// Drivers that have been told to stop get this long to end their transaction before their statements are interrupted.
+const UNSTICK_AFTER: Duration = Duration::from_secs(2);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the drivers tell, and whether they are asked to.
+pub struct Board {
+    asked: AtomicU64,
+    steps: Vec<Counter>,
+    transactions: Vec<Counter>,
+    told: Mutex<Told>,
+    changed: Condvar,
+    cpu_ns: Arc<AtomicU64>,
+}
+
+struct Told {
+    merged: Merged,
+    /// For each driver the last question it has answered; none while it stands still.
+    answered: Vec<Option<u64>>,
+}
+
+impl Board {
+    fn new(subjects: &[Arc<str>], drivers: usize, is_open: bool, cpu_ns: Arc<AtomicU64>) -> Self {
+        let counters = || std::iter::repeat_with(Counter::default).take(drivers).collect();
+        let merged = Merged::new(subjects, drivers, is_open);
+        Board {
+            asked: AtomicU64::new(0),
+            steps: counters(),
+            transactions: counters(),
+            told: Mutex::new(Told { merged, answered: vec![None; drivers] }),
+            changed: Condvar::new(),
+            cpu_ns,
+        }
+    }
+
+    /// Steps of all drivers: transactions ended, and arrivals dropped.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps.iter().map(Counter::get).sum()
+    }
+
+    /// Transactions ended by all drivers.
+    #[must_use]
+    pub fn transactions(&self) -> u64 {
+        self.transactions.iter().map(Counter::get).sum()
+    }
+
+    /// Rows of all drivers, asked now; whoever has not answered by `deadline` stands with what it last told.
+    pub fn sample(&self, deadline: Instant, out: &mut Vec<Reading>) {
+        let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut told = lock(&self.told);
+        while told.answered.iter().flatten().any(|&answer| answer < question) {
+            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+                break;
+            };
+            told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        told.merged.sample(out);
+    }
+
+    fn tell<C: Client, W: Workload, K: Clock>(
+        &self,
+        index: usize,
+        question: Option<u64>,
+        driver: &mut Driver<C, W, K>,
+    ) {
+        let mut told = lock(&self.told);
+        driver.hand_over(index, &mut told.merged);
+        told.answered[index] = question;
+        drop(told);
+        self.changed.notify_all();
+    }
+}
+
+/// How a stretch ended, when nothing failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stretched {
+    /// Its quota is used up, its time is over, or whoever watches had enough.
+    Whole,
+    /// Somebody asked to stop.
+    Cancelled,
+}
+
+/// Where a stretch ends.
+pub struct Stretch<'a> {
+    /// Transactions that may be begun.
+    pub quota: Quota,
+    /// None is begun after this moment.
+    pub deadline: Instant,
+    /// Set from outside to stop everything.
+    pub cancelled: &'a AtomicBool,
+    /// Interrupts the statements of all drivers: called once, when they do not end by themselves.
+    pub unstick: &'a (dyn Fn() + Sync),
+}
+
+/// What a stretch's threads share.
+struct Shared<'a> {
+    stretch: &'a Stretch<'a>,
+    board: &'a Board,
+    halt: AtomicBool,
+    failed: Mutex<Option<ClientError>>,
+}
+
+impl Shared<'_> {
+    fn is_over(&self) -> bool {
+        self.halt.load(Ordering::Relaxed) || self.stretch.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn running(&self) -> bool {
+        lock(&self.board.told).answered.iter().any(Option::is_some)
+    }
+}
+
+/// The drivers of one workload.
+pub struct Drivers<C: Client, W: Workload, K: Clock = Monotonic> {
+    drivers: Vec<Driver<C, W, K>>,
+    board: Arc<Board>,
+    place: String,
+}
+
+impl<C: Client + Send, W: Workload + Send, K: Clock + Send> Drivers<C, W, K> {
+    /// These drivers of one workload; none may be missing. `place` names their engine in messages, and the processor time
+    /// of their threads is added to `cpu_ns`.
+    ///
+    /// # Panics
+    /// Without a driver.
+    pub fn new(drivers: Vec<Driver<C, W, K>>, place: &str, cpu_ns: Arc<AtomicU64>) -> Self {
+        assert!(!drivers.is_empty(), "a run has at least one driver");
+        let board = Board::new(drivers[0].subjects(), drivers.len(), drivers[0].is_open(), cpu_ns);
+        Drivers { drivers, board: Arc::new(board), place: place.to_owned() }
+    }
+
+    /// Where the drivers tell what they do.
+    pub fn board(&self) -> Arc<Board> {
+        Arc::clone(&self.board)
+    }
+
+    /// The drivers, while they stand still.
+    pub fn each(&self) -> impl Iterator<Item = &Driver<C, W, K>> {
+        self.drivers.iter()
+    }
+
+    /// True when transactions arrive on a schedule.
+    pub fn is_open(&self) -> bool {
+        self.drivers[0].is_open()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.drivers.len()
+    }
+
+    /// Tallies of the window, those of all drivers together.
+    pub fn tallies(&self) -> Vec<(String, Tally)> {
+        let mut all: Vec<(String, Tally)> = Vec::new();
+        for driver in &self.drivers {
+            for (index, (name, tally)) in driver.tallies().enumerate() {
+                match all.get_mut(index) {
+                    Some((_, sum)) => sum.merge(tally),
+                    None => all.push((name.to_owned(), tally.clone())),
+                }
+            }
+        }
+        all
+    }
+
+    /// The measured window begins, for all of them.
+    pub fn begin_window(&mut self) {
+        for driver in &mut self.drivers {
+            driver.begin_window();
+        }
+        lock(&self.board.told).merged.begin_window();
+    }
+
+    /// Starts the schedules' clocks, if there are any.
+    pub fn start_arrivals(&mut self) {
+        for driver in &mut self.drivers {
+            driver.start_arrivals();
+        }
+    }
+
+    /// Does the pieces of every driver's own reading before the warm-up; the drivers take turns.
+    ///
+    /// # Errors
+    /// The client's.
+    pub fn prefill(&mut self, cancelled: &AtomicBool) -> Result<Stretched, Failure> {
+        for driver in &mut self.drivers {
+            loop {
+                if cancelled.load(Ordering::Relaxed) {
+                    return Ok(Stretched::Cancelled);
+                }
+                match driver.prefill_step() {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => return Err(Failure::from_client(&error, self.place.as_ref())),
+                }
+            }
+        }
+        Ok(Stretched::Whole)
+    }
+
+    /// Runs all drivers until the stretch is over. Every `interval` the calling thread asks `enough`, which is told how many
+    /// transactions have ended, whether it has had enough.
+    ///
+    /// # Errors
+    /// The first error of any driver or of `enough`; all drivers have ended then.
+    pub fn run(
+        &mut self,
+        stretch: &Stretch<'_>,
+        interval: Duration,
+        enough: &mut dyn FnMut(u64) -> Result<bool, Failure>,
+    ) -> Result<Stretched, Failure> {
+        let board = Arc::clone(&self.board);
+        let shared = Shared { stretch, board: &board, halt: AtomicBool::new(false), failed: Mutex::new(None) };
+        lock(&board.told).answered.fill(Some(board.asked.load(Ordering::Relaxed)));
+        let (watched, panicked) = std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .drivers
+                .iter_mut()
+                .enumerate()
+                .map(|(index, driver)| {
+                    scope.spawn({
+                        let shared = &shared;
+                        move || drive(index, driver, shared)
+                    })
+                })
+                .collect();
+            let watched = watch(&shared, interval, enough);
+            let ended: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+            (watched, ended.into_iter().find_map(Result::err))
+        });
+        if let Some(panic) = panicked {
+            std::panic::resume_unwind(panic);
+        }
+        let cancelled = stretch.cancelled.load(Ordering::Relaxed);
+        match lock(&shared.failed).take() {
+            // What interrupts a stuck statement is no failure of the engine.
+            Some(_) if cancelled => return Ok(Stretched::Cancelled),
+            Some(error) => return Err(Failure::from_client(&error, self.place.as_ref())),
+            None => watched?,
+        }
+        Ok(if cancelled { Stretched::Cancelled } else { Stretched::Whole })
+    }
+}
+
+/// The calling thread's part: asks `enough` until it is, and sees to it that everybody ends.
+fn watch(
+    shared: &Shared<'_>,
+    interval: Duration,
+    enough: &mut dyn FnMut(u64) -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    let mut outcome = Ok(());
+    let mut next = Instant::now() + interval;
+    let mut over_since = None;
+    while shared.running() {
+        wait(shared.board, if shared.is_over() { Instant::now() + Duration::from_millis(50) } else { next });
+        if shared.is_over() {
+            let since = *over_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > UNSTICK_AFTER {
+                (shared.stretch.unstick)();
+                over_since = Some(Instant::now());
+            }
+        } else if Instant::now() >= next {
+            match enough(shared.board.transactions()) {
+                Ok(false) => {}
+                Ok(true) => shared.halt.store(true, Ordering::Relaxed),
+                Err(failure) => {
+                    outcome = Err(failure);
+                    shared.halt.store(true, Ordering::Relaxed);
+                }
+            }
+            next = Instant::now() + interval;
+        }
+    }
+    outcome
+}
+
+/// Waits until somebody tells something, or `until`.
+fn wait(board: &Board, until: Instant) {
+    let told = lock(&board.told);
+    if told.answered.iter().any(Option::is_some) {
+        let left = until.saturating_duration_since(Instant::now());
+        drop(board.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Ends the stretch for all when its thread panics, and takes the driver off the board in any case.
+struct Leaving<'a> {
+    shared: &'a Shared<'a>,
+    index: usize,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.halt.store(true, Ordering::Relaxed);
+        }
+        lock(&self.shared.board.told).answered[self.index] = None;
+        self.shared.board.changed.notify_all();
+    }
+}
+
+/// One driver's thread.
+fn drive<C: Client, W: Workload, K: Clock>(index: usize, driver: &mut Driver<C, W, K>, shared: &Shared<'_>) {
+    let leaving = Leaving { shared, index };
+    if driver.is_open() {
+        wake_on_time();
+    }
+    let thread = DriverThread::current();
+    let mut cpu_ns = thread.cpu_ns().unwrap_or(0);
+    let board = shared.board;
+    let mut add_cpu = || {
+        let now_ns = thread.cpu_ns().unwrap_or(cpu_ns);
+        board.cpu_ns.fetch_add(now_ns - cpu_ns, Ordering::Relaxed);
+        cpu_ns = now_ns;
+    };
+    let (mut claimed, mut answered) = (0, board.asked.load(Ordering::Relaxed));
+    while !shared.is_over() {
+        let question = board.asked.load(Ordering::Relaxed);
+        if question != answered {
+            answered = question;
+            add_cpu();
+            board.tell(index, Some(question), driver);
+        }
+        if Instant::now() >= shared.stretch.deadline {
+            break;
+        }
+        if driver.due_in().is_some() {
+            driver.wait();
+            continue;
+        }
+        if claimed == 0 {
+            claimed = shared.stretch.quota.claim();
+        }
+        if claimed == 0 {
+            break;
+        }
+        claimed -= 1;
+        if let Err(error) = driver.step() {
+            lock(&shared.failed).get_or_insert(error);
+            shared.halt.store(true, Ordering::Relaxed);
+            driver.abandon();
+            break;
+        }
+        board.steps[index].set(driver.steps());
+        board.transactions[index].set(driver.transactions());
+    }
+    add_cpu();
+    board.tell(index, Some(answered), driver);
+    drop(leaving);
+}
+
+#[cfg(test)]
+#[path = "drivers/tests.rs"]
+mod tests;

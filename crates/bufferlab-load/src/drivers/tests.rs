@@ -1,0 +1,230 @@
+use std::sync::atomic::AtomicUsize;
+
+use bufferlab_workload::client::{Batch, Outcome, Planned};
+
+use super::*;
+use crate::arrivals::{Arrivals, OpenLoop, Spacing};
+
+/// What a test's engine does: counts commits of all connections, fails at one of them, or holds one until it is freed.
+#[derive(Default)]
+struct Engine {
+    commits: AtomicU64,
+    rollbacks: AtomicUsize,
+    fails_at: Option<u64>,
+    holds_at: Option<u64>,
+    freed: AtomicBool,
+}
+
+struct Connection(Arc<Engine>);
+
+impl Client for Connection {
+    fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), ClientError> {
+        let number = self.0.commits.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.0.fails_at == Some(number) {
+            return Err(ClientError::Lost { message: "the engine is gone".to_owned() });
+        }
+        while self.0.holds_at == Some(number) && !self.0.freed.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.0.freed.load(Ordering::Relaxed) {
+            return Err(ClientError::Lost { message: "query execution was interrupted".to_owned() });
+        }
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<(), ClientError> {
+        self.0.rollbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn execute(&mut self, _batch: &mut Batch) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    fn rows_returned(&self) -> u64 {
+        0
+    }
+}
+
+struct Single;
+
+impl Workload for Single {
+    fn transaction_types(&self) -> Vec<String> {
+        vec!["only".to_owned()]
+    }
+
+    fn terminals(&self) -> usize {
+        1
+    }
+
+    fn plan(&mut self) -> Planned {
+        Planned { transaction_type: 0, terminal: 0 }
+    }
+
+    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+        client.commit()?;
+        Ok(Outcome::Committed)
+    }
+}
+
+type TestDrivers = Drivers<Connection, Single>;
+
+fn drivers(engine: &Arc<Engine>, count: usize) -> TestDrivers {
+    let each = (0..count).map(|_| Driver::new(Connection(Arc::clone(engine)), Single)).collect();
+    Drivers::new(each, "a test's engine", Arc::default())
+}
+
+fn run(
+    drivers: &mut TestDrivers,
+    total: u64,
+    cancelled: &AtomicBool,
+    unstick: &(dyn Fn() + Sync),
+) -> Result<Stretched, Failure> {
+    let stretch = Stretch {
+        quota: Quota::new(total, drivers.count()),
+        deadline: Instant::now() + Duration::from_secs(60),
+        cancelled,
+        unstick,
+    };
+    drivers.run(&stretch, Duration::from_millis(5), &mut |_| Ok(false))
+}
+
+fn committed(drivers: &TestDrivers) -> u64 {
+    let mut out = Vec::new();
+    drivers.board.sample(Instant::now() + Duration::from_secs(1), &mut out);
+    let row = out.iter().find(|row| row.metric == "transactions_committed").expect("told");
+    row.count.expect("a counter") as u64
+}
+
+static NOT_CANCELLED: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn the_total_is_exact_whatever_the_number_of_drivers() {
+    for count in [1, 3, 8] {
+        let engine = Arc::new(Engine::default());
+        let mut drivers = drivers(&engine, count);
+        drivers.begin_window();
+        for stretch in 1..=2 {
+            let outcome = run(&mut drivers, 10_001, &NOT_CANCELLED, &|| {}).expect("nothing fails");
+            assert_eq!(outcome, Stretched::Whole);
+            assert_eq!(drivers.board.transactions(), stretch * 10_001);
+            assert_eq!(committed(&drivers), stretch * 10_001, "everybody has told everything at the edge");
+        }
+        let tallies = drivers.tallies();
+        assert_eq!((tallies[0].1.committed, tallies[0].1.service.count()), (20_002, 20_002));
+    }
+}
+
+#[test]
+fn a_sample_in_the_middle_is_answered_by_all_and_never_falls() {
+    let engine = Arc::new(Engine::default());
+    let mut drivers = drivers(&engine, 3);
+    let board = drivers.board();
+    let over = AtomicBool::new(false);
+    let samples = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let mut samples = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let mut out = Vec::new();
+                board.sample(Instant::now() + Duration::from_secs(5), &mut out);
+                samples.push(out[0].count.expect("a counter"));
+            }
+            samples
+        });
+        run(&mut drivers, 300_000, &NOT_CANCELLED, &|| {}).expect("nothing fails");
+        over.store(true, Ordering::Relaxed);
+        sampler.join().expect("it samples")
+    });
+    assert!(samples.windows(2).all(|pair| pair[0] <= pair[1]), "{samples:?}");
+    assert_eq!(committed(&drivers), 300_000);
+}
+
+#[test]
+fn one_failure_ends_all_and_is_the_runs_own() {
+    let engine = Arc::new(Engine { fails_at: Some(1_000), ..Engine::default() });
+    let mut drivers = drivers(&engine, 4);
+    let failure = run(&mut drivers, u64::MAX, &NOT_CANCELLED, &|| {}).expect_err("the engine is gone");
+    assert!(failure.what.contains("the engine is gone") && failure.place == "a test's engine", "{failure}");
+    assert_eq!(engine.rollbacks.load(Ordering::Relaxed), 1, "the one that failed lets go of its locks");
+}
+
+#[test]
+fn a_driver_that_does_not_end_is_interrupted_when_cancelled() {
+    let engine = Arc::new(Engine { holds_at: Some(100), ..Engine::default() });
+    let mut drivers = drivers(&engine, 2);
+    let cancelled = AtomicBool::new(false);
+    let board = drivers.board();
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while board.transactions() < 100 {
+                std::thread::yield_now();
+            }
+            cancelled.store(true, Ordering::Relaxed);
+        });
+        run(&mut drivers, u64::MAX, &cancelled, &|| engine.freed.store(true, Ordering::Relaxed))
+    });
+    assert_eq!(outcome, Ok(Stretched::Cancelled));
+}
+
+#[test]
+fn who_watches_may_have_enough_and_a_deadline_ends_a_stretch() {
+    let engine = Arc::new(Engine::default());
+    let mut drivers = drivers(&engine, 2);
+    let stretch = |seconds| Stretch {
+        quota: Quota::new(u64::MAX, 2),
+        deadline: Instant::now() + Duration::from_secs_f64(seconds),
+        cancelled: &NOT_CANCELLED,
+        unstick: &|| {},
+    };
+    let enough = &mut |transactions| Ok(transactions >= 1_000);
+    assert_eq!(drivers.run(&stretch(60.0), Duration::from_millis(1), enough), Ok(Stretched::Whole));
+    assert!(drivers.board.transactions() >= 1_000);
+    let begun = Instant::now();
+    let never = &mut |_| Ok(false);
+    assert_eq!(drivers.run(&stretch(0.05), Duration::from_millis(1), never), Ok(Stretched::Whole));
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_failure_of_who_watches_ends_all_too() {
+    let engine = Arc::new(Engine::default());
+    let mut drivers = drivers(&engine, 2);
+    let stretch = Stretch {
+        quota: Quota::new(u64::MAX, 2),
+        deadline: Instant::now() + Duration::from_secs(60),
+        cancelled: &NOT_CANCELLED,
+        unstick: &|| {},
+    };
+    let failure = Failure::new(crate::failure::FailureKind::Io, "no counters", "the engine", "");
+    let outcome = drivers.run(&stretch, Duration::from_millis(1), &mut |_| Err(failure.clone()));
+    assert_eq!(outcome, Err(failure));
+}
+
+#[test]
+fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
+    let engine = Arc::new(Engine::default());
+    let each = (0..4_u64).map(|index| {
+        let asked = OpenLoop { rate_per_s: 500.0, spacing: Spacing::Constant, patience_ns: 10_000_000_000, seed: 0 };
+        let arrivals = Arrivals::new(&asked).expect("the rate is in range");
+        Driver::new(Connection(Arc::clone(&engine)), Single).open_loop_ahead(arrivals, (3 - index) * 500_000)
+    });
+    let mut drivers = Drivers::new(each.collect(), "a test's engine", Arc::default());
+    drivers.begin_window();
+    drivers.start_arrivals();
+    let begun = Instant::now();
+    let stretch = Stretch {
+        quota: Quota::new(400, 4).one_by_one(),
+        deadline: begun + Duration::from_secs(60),
+        cancelled: &NOT_CANCELLED,
+        unstick: &|| {},
+    };
+    drivers.run(&stretch, Duration::from_millis(5), &mut |_| Ok(false)).expect("nothing fails");
+    // 2,000 a second together: the 400th is due after 200 ms, and nothing is begun before it is due.
+    assert!(begun.elapsed() >= Duration::from_millis(199), "{:?}", begun.elapsed());
+    let tallies = drivers.tallies();
+    assert_eq!((tallies[0].1.arrivals, tallies[0].1.response.count()), (400, 400));
+}

@@ -1,0 +1,214 @@
+//! What watches a run of several drivers: the sampler's thread once a second, and the run itself at the edges.
+//!
+//! The drivers tell their tallies, the engine's own counters are read over a connection of its own, the host's probes
+//! are read last. Whoever samples does so alone: samples are whole, and leave in the order of their times.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bufferlab_probe::Reading;
+
+use crate::drivers::Board;
+use crate::event::{Edge, Event, Phase, Sink};
+use crate::failure::Failure;
+use crate::sampler::HostProbes;
+
+/// Counters that an engine keeps itself.
+pub trait EngineCounters: Send {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// When the engine does not answer.
+    fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure>;
+}
+
+/// The part of the run that is going on.
+#[derive(Clone, Default)]
+struct Stage {
+    phase: Phase,
+    /// Of how many steps at most, and how many the drivers had taken before it.
+    total: u64,
+    first: u64,
+    board: Option<Arc<Board>>,
+}
+
+/// The drivers' board, the engine's counters and the host's probes, with where samples go.
+pub struct Watch<'a> {
+    stage: Mutex<Stage>,
+    engine: Mutex<Box<dyn EngineCounters + 'a>>,
+    probes: HostProbes,
+    sink: &'a dyn Sink,
+    seconds_now: &'a (dyn Fn() -> f64 + Sync),
+    stopped: AtomicBool,
+    wake: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Watch<'a> {
+    /// Watches with these.
+    pub fn new(
+        engine: Box<dyn EngineCounters + 'a>,
+        probes: HostProbes,
+        sink: &'a dyn Sink,
+        seconds_now: &'a (dyn Fn() -> f64 + Sync),
+    ) -> Self {
+        Watch {
+            stage: Mutex::default(),
+            engine: Mutex::new(engine),
+            probes,
+            sink,
+            seconds_now,
+            stopped: AtomicBool::new(false),
+            wake: Condvar::new(),
+        }
+    }
+
+    /// A part of the run begins, of `total` steps at most, taken by the drivers of `board`.
+    pub fn enter(&self, phase: Phase, board: Option<Arc<Board>>, total: u64) {
+        // A sample that is under way belongs to the part before.
+        let _turn = lock(&self.engine);
+        let first = board.as_ref().map_or(0, |board| board.steps());
+        *lock(&self.stage) = Stage { phase: phase.clone(), total, first, board };
+        self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
+    }
+
+    /// Everything at one moment while the drivers stand still, and then what `text` says of the engine in words.
+    ///
+    /// # Errors
+    /// When the engine does not answer: an edge without its counters is no edge.
+    pub fn edge(&self, edge: Edge, text: &mut dyn FnMut() -> Result<Option<String>, Failure>) -> Result<(), Failure> {
+        let mut engine = lock(&self.engine);
+        let stage = lock(&self.stage).clone();
+        let t_s = (self.seconds_now)();
+        let mut values = Vec::with_capacity(512);
+        engine.read(&mut values)?;
+        if let Some(board) = &stage.board {
+            board.sample(Instant::now(), &mut values);
+        }
+        self.probes.sample(&mut values);
+        self.sink.send(Event::Sample { t_s, phase: stage.phase.clone(), edge: Some(edge), values });
+        if let Some(text) = text()? {
+            self.sink.send(Event::StatusText { t_s, phase: stage.phase, edge: Some(edge), text });
+        }
+        Ok(())
+    }
+
+    /// Samples every `interval` until [`Watch::stop`]. Missed ticks are skipped, not made up for.
+    pub fn sample_until_stopped(&self, interval: Duration) {
+        let mut tick = Instant::now() + interval;
+        while !self.sleep_until(tick) {
+            self.sample(tick + interval / 2);
+            tick += interval;
+            while tick <= Instant::now() {
+                tick += interval;
+            }
+        }
+    }
+
+    fn sample(&self, deadline: Instant) {
+        let mut engine = lock(&self.engine);
+        let stage = lock(&self.stage).clone();
+        let t_s = (self.seconds_now)();
+        let mut values = Vec::with_capacity(512);
+        let read = engine.read(&mut values);
+        if let Err(failure) = read {
+            // The run itself finds out what is wrong; this sample says why it has no counters.
+            values.clear();
+            values.push(Reading::missing("engine", "page_gets", &Arc::from(""), &failure.to_string().into()));
+        }
+        let mut done = 0;
+        if let Some(board) = &stage.board {
+            board.sample(deadline, &mut values);
+            done = board.steps() - stage.first;
+        }
+        self.probes.sample(&mut values);
+        self.sink.send(Event::Progress { phase: stage.phase.clone(), done, total: stage.total, t_s });
+        self.sink.send(Event::Sample { t_s, phase: stage.phase, edge: None, values });
+    }
+
+    /// Ends the sampler's thread at once.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        drop(lock(&self.stage));
+        self.wake.notify_all();
+    }
+
+    /// Waits until `deadline` or the end; true when stopped.
+    fn sleep_until(&self, deadline: Instant) -> bool {
+        let mut stage = lock(&self.stage);
+        while !self.stopped.load(Ordering::Relaxed) {
+            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+                return false;
+            };
+            stage = self.wake.wait_timeout(stage, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+/// Ends the sampler's thread also when the run fails.
+pub struct StopOnDrop<'a, 'b>(pub &'a Watch<'b>);
+
+impl Drop for StopOnDrop<'_, '_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::FailureKind;
+
+    struct Counting(i64);
+
+    impl EngineCounters for Counting {
+        fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
+            self.0 += 1;
+            if self.0 == 3 {
+                return Err(Failure::new(FailureKind::Io, "no answer", "here", "wait"));
+            }
+            out.push(Reading::counter("engine", "page_gets", &Arc::from(""), self.0));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn samples_leave_in_order_and_one_without_counters_says_why() {
+        let seen: Mutex<Vec<(Option<Edge>, Option<i64>, bool)>> = Mutex::default();
+        let texts = Mutex::new(0);
+        let sink = |event: Event| match event {
+            Event::Sample { edge, values, .. } => {
+                lock(&seen).push((edge, values[0].count, values[0].reason.is_some()));
+            }
+            Event::StatusText { .. } => *lock(&texts) += 1,
+            _ => {}
+        };
+        let watch = Watch::new(Box::new(Counting(0)), HostProbes::new(Vec::new()), &sink, &|| 0.0);
+        watch.enter(Phase::Measure, None, 10);
+        watch.edge(Edge::Start, &mut || Ok(Some("words".to_owned()))).expect("it answers");
+        std::thread::scope(|scope| {
+            let _stop = StopOnDrop(&watch);
+            scope.spawn(|| watch.sample_until_stopped(Duration::from_millis(10)));
+            while lock(&seen).len() < 4 {
+                std::thread::yield_now();
+            }
+        });
+        let seen = lock(&seen).clone();
+        assert_eq!(
+            seen[..4],
+            [(Some(Edge::Start), Some(1), false), (None, Some(2), false), (None, None, true), (None, Some(4), false),]
+        );
+        assert_eq!(*lock(&texts), 1);
+    }
+
+    #[test]
+    fn an_edge_without_counters_is_a_failure() {
+        let watch = Watch::new(Box::new(Counting(2)), HostProbes::new(Vec::new()), &|_| {}, &|| 0.0);
+        watch.edge(Edge::Start, &mut || Ok(None)).expect_err("the engine does not answer");
+    }
+}
