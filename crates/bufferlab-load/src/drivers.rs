@@ -139,18 +139,27 @@ pub struct Drivers<C: Client, W: Workload, K: Clock = Monotonic> {
     drivers: Vec<Driver<C, W, K>>,
     board: Arc<Board>,
     place: String,
+    lost_hint: &'static str,
 }
 
 impl<C: Client + Send, W: Workload + Send, K: Clock + Send> Drivers<C, W, K> {
-    /// These drivers of one workload; none may be missing. `place` names their engine in messages, and the processor time
-    /// of their threads is added to `cpu_ns`.
+    /// These drivers of one workload; none may be missing. `place` names their engine in messages, `lost_hint` says what to
+    /// try when it is gone, and the processor time of their threads is added to `cpu_ns`.
     ///
     /// # Panics
     /// Without a driver.
-    pub fn new(drivers: Vec<Driver<C, W, K>>, place: &str, cpu_ns: Arc<AtomicU64>) -> Self {
+    pub fn new(drivers: Vec<Driver<C, W, K>>, place: &str, lost_hint: &'static str, cpu_ns: Arc<AtomicU64>) -> Self {
         assert!(!drivers.is_empty(), "a run has at least one driver");
         let board = Board::new(drivers[0].subjects(), drivers.len(), drivers[0].is_open(), cpu_ns);
-        Drivers { drivers, board: Arc::new(board), place: place.to_owned() }
+        Drivers { drivers, board: Arc::new(board), place: place.to_owned(), lost_hint }
+    }
+
+    fn failure(&self, error: &ClientError) -> Failure {
+        let mut failure = Failure::from_client(error, self.place.as_ref());
+        if matches!(error, ClientError::Lost { .. }) {
+            self.lost_hint.clone_into(&mut failure.hint);
+        }
+        failure
     }
 
     /// Where the drivers tell what they do.
@@ -215,7 +224,7 @@ impl<C: Client + Send, W: Workload + Send, K: Clock + Send> Drivers<C, W, K> {
                 match driver.prefill_step() {
                     Ok(true) => {}
                     Ok(false) => break,
-                    Err(error) => return Err(Failure::from_client(&error, self.place.as_ref())),
+                    Err(error) => return Err(self.failure(&error)),
                 }
             }
         }
@@ -259,7 +268,7 @@ impl<C: Client + Send, W: Workload + Send, K: Clock + Send> Drivers<C, W, K> {
         match lock(&shared.failed).take() {
             // What interrupts a stuck statement is no failure of the engine.
             Some(_) if cancelled => return Ok(Stretched::Cancelled),
-            Some(error) => return Err(Failure::from_client(&error, self.place.as_ref())),
+            Some(error) => return Err(self.failure(&error)),
             None => watched?,
         }
         Ok(if cancelled { Stretched::Cancelled } else { Stretched::Whole })

@@ -10,6 +10,7 @@ pub mod failure;
 pub mod findings;
 pub mod finished;
 pub mod gate;
+pub mod gate_feed;
 pub mod job;
 pub mod merge;
 pub mod mysql;

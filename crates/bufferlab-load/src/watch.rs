@@ -36,7 +36,7 @@ struct Stage {
 /// The drivers' board, the engine's counters and the host's probes, with where samples go.
 pub struct Watch<'a> {
     stage: Mutex<Stage>,
-    engine: Mutex<Box<dyn EngineCounters + 'a>>,
+    engine: Mutex<Box<dyn EngineCounters>>,
     probes: HostProbes,
     sink: &'a dyn Sink,
     seconds_now: &'a (dyn Fn() -> f64 + Sync),
@@ -51,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<'a> Watch<'a> {
     /// Watches with these.
     pub fn new(
-        engine: Box<dyn EngineCounters + 'a>,
+        engine: Box<dyn EngineCounters>,
         probes: HostProbes,
         sink: &'a dyn Sink,
         seconds_now: &'a (dyn Fn() -> f64 + Sync),

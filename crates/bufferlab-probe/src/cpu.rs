@@ -99,7 +99,7 @@ fn mpstat_columns(ticks: &CpuTicks) -> [Option<u64>; 10] {
     ]
 }
 
-fn microseconds_per_tick() -> u64 {
+pub(crate) fn microseconds_per_tick() -> u64 {
     // SAFETY: sysconf only reads a constant of the system.
     let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     // 100 is what every Linux shows to programs, whatever the kernel's own tick is.

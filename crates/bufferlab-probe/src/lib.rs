@@ -23,9 +23,11 @@ pub mod parse;
 mod proc_file;
 mod process;
 mod reading;
+mod server;
 
 pub use cpu::CpuProbe;
 pub use device::DeviceProbe;
 pub use memory::MemoryProbe;
 pub use process::{DriverThread, ProcessProbe};
 pub use reading::{Probe, Reading};
+pub use server::ServerProbe;

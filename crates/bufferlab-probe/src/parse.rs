@@ -6,6 +6,7 @@ pub mod diskstats;
 pub mod io;
 pub mod memory;
 pub mod mountinfo;
+pub mod process_stat;
 pub mod stat;
 
 /// The lines of a text, without their line ends.

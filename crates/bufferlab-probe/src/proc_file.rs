@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 /// An open kernel file and the buffer its text is read into.
 pub(crate) struct ProcFile {
-    path: &'static str,
+    path: Box<str>,
     file: Result<File, Arc<str>>,
     buffer: Vec<u8>,
 }
 
 impl ProcFile {
     /// Opens the file; a failure is kept and told by every `read`.
-    pub(crate) fn open(path: &'static str) -> Self {
+    pub(crate) fn open(path: &str) -> Self {
         let file = File::open(Path::new(path)).map_err(|error| reason("open", path, &error));
         // Most of these texts fit into two pages; the buffer grows to what is needed and stays.
-        Self { path, file, buffer: vec![0; 8192] }
+        Self { path: path.into(), file, buffer: vec![0; 8192] }
     }
 
     /// The file's text at this moment.
@@ -34,7 +34,7 @@ impl ProcFile {
                 Ok(0) => return Ok(&self.buffer[..length]),
                 Ok(count) => length += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(reason("read", self.path, &error)),
+                Err(error) => return Err(reason("read", &self.path, &error)),
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::parse::io;
 use crate::proc_file::ProcFile;
 use crate::reading::{Probe, Reading};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const NAME: &str = "process";
 
@@ -31,12 +32,19 @@ impl DriverThread {
     }
 }
 
+/// Whose processor time is `driver_cpu_us`.
+enum Driver {
+    Nobody,
+    Thread(DriverThread),
+    Threads(Arc<AtomicU64>),
+}
+
 /// Reads this process's own accounts. To be made in the process that samples: after a fork it would watch the parent.
 pub struct ProcessProbe {
     io: ProcFile,
     statm: ProcFile,
     page_bytes: f64,
-    driver: Option<DriverThread>,
+    driver: Driver,
     subject: Arc<str>,
 }
 
@@ -49,14 +57,20 @@ impl ProcessProbe {
             io: ProcFile::open("/proc/self/io"),
             statm: ProcFile::open("/proc/self/statm"),
             page_bytes: page_bytes as f64,
-            driver: None,
+            driver: Driver::Nobody,
             subject: "".into(),
         }
     }
 
     /// Also watches the processor time of the thread that drives the workload.
     pub fn with_driver(mut self, driver: DriverThread) -> Self {
-        self.driver = Some(driver);
+        self.driver = Driver::Thread(driver);
+        self
+    }
+
+    /// The same of several threads that come and go: each adds its nanoseconds to this.
+    pub fn with_drivers(mut self, cpu_ns: Arc<AtomicU64>) -> Self {
+        self.driver = Driver::Threads(cpu_ns);
         self
     }
 
@@ -68,8 +82,11 @@ impl ProcessProbe {
     }
 
     fn driver_cpu_us(&self) -> Result<i64, Arc<str>> {
-        let driver = self.driver.as_ref().ok_or("no driver thread is watched")?;
-        let nanoseconds = driver.cpu_ns().ok_or("the driver thread has ended")?;
+        let nanoseconds = match &self.driver {
+            Driver::Nobody => return Err("no driver thread is watched".into()),
+            Driver::Thread(thread) => thread.cpu_ns().ok_or("the driver thread has ended")?,
+            Driver::Threads(cpu_ns) => cpu_ns.load(Ordering::Relaxed),
+        };
         counted(Some(nanoseconds / 1_000), "CLOCK_THREAD_CPUTIME_ID")
     }
 }

@@ -22,11 +22,11 @@ use serde::de::DeserializeOwned;
 use crate::error::to_python;
 use crate::outcome::{LoadRecipe, ScriptFacts};
 
-fn unusable(what: String, place: &str) -> PyErr {
+pub(crate) fn unusable(what: String, place: &str) -> PyErr {
     to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
 }
 
-fn parse<T: DeserializeOwned>(json: &str) -> PyResult<T> {
+pub(crate) fn parse<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     serde_json::from_str(json).map_err(|error| unusable(error.to_string(), "job"))
 }
 
@@ -35,13 +35,13 @@ fn page_size(bytes: u64) -> PyResult<PageSize> {
     PageSize::new(bytes).ok_or_else(|| unusable(format!("{bytes} bytes: {allowed}"), "page_size"))
 }
 
-fn choice<T>(knob: &str, name: &str, value: Option<T>) -> PyResult<T> {
+pub(crate) fn choice<T>(knob: &str, name: &str, value: Option<T>) -> PyResult<T> {
     value.ok_or_else(|| unusable(format!("{knob} has no value {name:?}"), knob))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tpcc {
+pub(crate) struct Tpcc {
     warehouses: u32,
     load_seed: u64,
     /// Of the run; a load has none.
@@ -58,7 +58,7 @@ impl Tpcc {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HotRows {
+pub(crate) struct HotRows {
     rows: u32,
     /// Decides the loaded rows; a run takes them as they are.
     #[serde(rename = "load_seed")]
@@ -102,7 +102,7 @@ impl HotRowsTable {
 /// A script's predefined variable: whole numbers stay whole.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(untagged)]
-enum Variable {
+pub(crate) enum Variable {
     Int(i64),
     Real(f64),
 }
@@ -128,7 +128,7 @@ pub fn check_script(source: &str, text: &str, variables_json: &str) -> PyResult<
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Script {
+pub(crate) struct Script {
     source: String,
     text: String,
     variables: BTreeMap<String, Variable>,
@@ -150,14 +150,14 @@ impl Script {
 /// A workload as a run takes it.
 #[derive(Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
-enum Workload {
+pub(crate) enum Workload {
     Tpcc(Tpcc),
     HotRows(HotRows),
     Script(Script),
 }
 
 impl Workload {
-    fn seed(&self) -> u64 {
+    pub(crate) fn seed(&self) -> u64 {
         match self {
             Workload::Tpcc(tpcc) => tpcc.seed,
             Workload::HotRows(hot_rows) => hot_rows.seed,
@@ -165,7 +165,7 @@ impl Workload {
         }
     }
 
-    fn typed(&self) -> PyResult<WorkloadJob> {
+    pub(crate) fn typed(&self) -> PyResult<WorkloadJob> {
         match self {
             Workload::Tpcc(tpcc) => Ok(WorkloadJob::Tpcc(tpcc.typed()?)),
             Workload::HotRows(hot_rows) => Ok(WorkloadJob::HotRows(hot_rows.typed()?)),
@@ -237,14 +237,14 @@ pub fn load_recipe(workload_json: &str) -> PyResult<LoadRecipe> {
 /// When transactions are begun.
 #[derive(Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
-enum Pacing {
+pub(crate) enum Pacing {
     // With braces, so that fields which belong to the other mode are refused here too.
     Closed {},
     Open { rate_per_s: f64, arrivals: String, patience_s: f64 },
 }
 
 impl Pacing {
-    fn typed(&self) -> PyResult<Pace> {
+    pub(crate) fn typed(&self) -> PyResult<Pace> {
         let Pacing::Open { rate_per_s, arrivals, patience_s } = self else { return Ok(Pace::Closed) };
         let positive = |name, value: f64| {
             let out_of_range = || unusable(format!("{name} = {value} is not a positive number"), "load");
@@ -262,7 +262,7 @@ impl Pacing {
 /// A further window after the measured one.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Phase {
+pub(crate) struct Phase {
     name: String,
     source: String,
     text: String,
@@ -273,7 +273,7 @@ struct Phase {
 
 impl Phase {
     /// Its random variables have the run's seed, so that the points of a block execute the same.
-    fn typed(&self, seed: u64) -> PhaseJob {
+    pub(crate) fn typed(&self, seed: u64) -> PhaseJob {
         let script =
             Script { source: self.source.clone(), text: self.text.clone(), variables: self.variables.clone(), seed };
         PhaseJob {
@@ -313,16 +313,16 @@ impl Knobs {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WarmUp {
-    max_transactions: u64,
-    max_seconds: f64,
+pub(crate) struct WarmUp {
+    pub(crate) max_transactions: u64,
+    pub(crate) max_seconds: f64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Measure {
-    transactions: u64,
-    max_seconds: f64,
+pub(crate) struct Measure {
+    pub(crate) transactions: u64,
+    pub(crate) max_seconds: f64,
 }
 
 /// A run on SQLite.

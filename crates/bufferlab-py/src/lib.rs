@@ -4,6 +4,7 @@
 
 mod error;
 mod jobs;
+mod mysql_run;
 mod outcome;
 
 use std::path::Path;
@@ -38,6 +39,16 @@ fn run_sqlite(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<S
     CANCELLED.store(false, Ordering::Relaxed);
     let sink = |event: Event| deliver(&on_event, &event);
     let finished = py.detach(|| guarded(|| run::run(&job, &sink, &CANCELLED)))?;
+    json_text(&outcome::RunOutcome::from(finished))
+}
+
+/// One run on a MySQL or MariaDB server. See `mysql_run::MysqlRunJob` for the job and `outcome::RunOutcome` for the answer.
+#[pyfunction]
+fn run_mysql(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let job = mysql_run::MysqlRunJob::parse(job_json)?.typed()?;
+    CANCELLED.store(false, Ordering::Relaxed);
+    let sink = |event: Event| deliver(&on_event, &event);
+    let finished = py.detach(|| guarded(|| bufferlab_load::mysql::run::run(&job, &sink, &CANCELLED)))?;
     json_text(&outcome::RunOutcome::from(finished))
 }
 
@@ -118,6 +129,7 @@ fn host_fingerprint(py: Python<'_>, path: &str) -> PyResult<String> {
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NativeError", module.py().get_type::<NativeError>())?;
     module.add_function(wrap_pyfunction!(run_sqlite, module)?)?;
+    module.add_function(wrap_pyfunction!(run_mysql, module)?)?;
     module.add_function(wrap_pyfunction!(load_sqlite, module)?)?;
     module.add_function(wrap_pyfunction!(cancel, module)?)?;
     module.add_function(wrap_pyfunction!(check_direct_io, module)?)?;

@@ -75,7 +75,7 @@ type TestDrivers = Drivers<Connection, Single>;
 
 fn drivers(engine: &Arc<Engine>, count: usize) -> TestDrivers {
     let each = (0..count).map(|_| Driver::new(Connection(Arc::clone(engine)), Single)).collect();
-    Drivers::new(each, "a test's engine", Arc::default())
+    Drivers::new(each, "a test's engine", "start it again", Arc::default())
 }
 
 fn run(
@@ -149,6 +149,7 @@ fn one_failure_ends_all_and_is_the_runs_own() {
     let mut drivers = drivers(&engine, 4);
     let failure = run(&mut drivers, u64::MAX, &NOT_CANCELLED, &|| {}).expect_err("the engine is gone");
     assert!(failure.what.contains("the engine is gone") && failure.place == "a test's engine", "{failure}");
+    assert_eq!(failure.hint, "start it again");
     assert_eq!(engine.rollbacks.load(Ordering::Relaxed), 1, "the one that failed lets go of its locks");
 }
 
@@ -212,7 +213,7 @@ fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
         let arrivals = Arrivals::new(&asked).expect("the rate is in range");
         Driver::new(Connection(Arc::clone(&engine)), Single).open_loop_ahead(arrivals, (3 - index) * 500_000)
     });
-    let mut drivers = Drivers::new(each.collect(), "a test's engine", Arc::default());
+    let mut drivers = Drivers::new(each.collect(), "a test's engine", "start it again", Arc::default());
     drivers.begin_window();
     drivers.start_arrivals();
     let begun = Instant::now();

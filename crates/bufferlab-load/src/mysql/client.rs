@@ -252,7 +252,7 @@ fn positional(params: Vec<mysql::Value>) -> Params {
     if params.is_empty() { Params::Empty } else { Params::Positional(params) }
 }
 
-fn to_param(value: Value<'_>) -> mysql::Value {
+pub(super) fn to_param(value: Value<'_>) -> mysql::Value {
     match value {
         Value::Null => mysql::Value::NULL,
         Value::Int(int) => mysql::Value::Int(int),

@@ -3,7 +3,15 @@
 pub mod client;
 pub mod coalesce;
 pub mod connection;
+pub mod control;
+pub mod counters;
 pub mod datetime;
 pub mod error;
+pub mod job;
+mod prefill;
+mod program;
+pub mod run;
+mod session;
 pub mod target;
+pub mod version;
 pub mod workloads;

@@ -25,6 +25,7 @@ pub struct HotRowsDriver {
     hot: HotSet,
     ranks: Zipf,
     update_percent: u32,
+    run_seed: u64,
     random: Random,
     /// What `random` becomes when the measured window begins.
     window: Random,
@@ -48,6 +49,7 @@ impl HotRowsDriver {
             hot: HotSet::new(config),
             ranks: Zipf::new(config.hot_rows.into(), config.zipf),
             update_percent: config.update_percent,
+            run_seed: config.run_seed,
             random: Random::stream(config.run_seed, "hot rows driver", &[]),
             window: Random::stream(config.run_seed, "hot rows window", &[]),
             first_pass: Permutation::new(config.hot_rows.into(), &mut pass),
@@ -56,6 +58,18 @@ impl HotRowsDriver {
             digits: Digits::default(),
             batch: Batch::default(),
         })
+    }
+
+    /// The driver `index` of several with the same hot rows: it draws from streams of its own, and the first pass is left to
+    /// number zero, which is the driver that there is when there is one.
+    #[must_use]
+    pub fn numbered(mut self, index: u64) -> Self {
+        if index > 0 {
+            self.random = Random::stream(self.run_seed, "hot rows driver", &[index]);
+            self.window = Random::stream(self.run_seed, "hot rows window", &[index]);
+            self.passed = self.hot.len();
+        }
+        self
     }
 
     /// The hot rows.
@@ -115,6 +129,9 @@ impl Workload for HotRowsDriver {
     /// Reads each hot row once, in an order that has nothing to do with its rank or its place.
     fn prefill_step<C: Client>(&mut self, client: &mut C) -> Result<bool, ClientError> {
         let end = self.hot.len().min(self.passed + ROWS_PER_PIECE);
+        if self.passed == end {
+            return Ok(false);
+        }
         self.batch.clear();
         for place in self.passed..end {
             let rank = self.first_pass.at(place.into()) as u32;

@@ -1,0 +1,102 @@
+//! Feeds the gate from outside of the drivers: somebody looks now and then at how many transactions have ended and how many
+//! misses there were, and the gate wants the misses of windows of equally many transactions.
+//!
+//! Between two looks misses are taken to be spread evenly. The gate compares sums over many windows, to which a look's
+//! place inside one of them means little. Pure: no clock, no engine.
+
+use crate::gate::{Gate, GateEnd};
+
+/// Transactions of one window.
+pub const GATE_WINDOW: u64 = 500;
+
+/// A gate and where it was last looked at.
+pub struct GateFeed {
+    gate: Gate,
+    /// Transactions and misses at the last look.
+    last: (u64, u64),
+    /// Misses up to the end of the last whole window.
+    fed: u64,
+}
+
+impl GateFeed {
+    /// A gate for a pool of `frames`; no transaction has ended, and `misses` were counted before.
+    #[must_use]
+    pub fn new(frames: u64, misses: u64) -> Self {
+        GateFeed { gate: Gate::new(frames, GATE_WINDOW), last: (0, misses), fed: misses }
+    }
+
+    /// Takes the misses of filling the pool, which were counted before the first look.
+    pub fn prefill(&mut self, misses: u64) {
+        self.gate.prefill(misses);
+    }
+
+    /// True when a look would tell the gate something.
+    #[must_use]
+    pub fn is_due(&self, transactions: u64) -> bool {
+        transactions / GATE_WINDOW > self.last.0 / GATE_WINDOW
+    }
+
+    /// Takes a look: `transactions` have ended since the beginning, with `misses` in all.
+    pub fn look(&mut self, transactions: u64, misses: u64) -> Option<GateEnd> {
+        let (from, from_misses) = self.last;
+        let (steps, grown) =
+            (u128::from(transactions.saturating_sub(from)), u128::from(misses.saturating_sub(from_misses)));
+        let mut end = (from / GATE_WINDOW + 1) * GATE_WINDOW;
+        while end <= transactions {
+            let until = from_misses + (grown * u128::from(end - from) / steps) as u64;
+            let window = until - self.fed;
+            self.fed = until;
+            if let Some(ended) = self.gate.window(window) {
+                return Some(ended);
+            }
+            end += GATE_WINDOW;
+        }
+        self.last = (from.max(transactions), from_misses.max(misses));
+        None
+    }
+
+    /// Misses so far that count towards filling and turnover.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.gate.misses()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How far the gate lets a run come whose misses are `misses(transactions)`, looked at every `step` transactions.
+    fn opens(frames: u64, step: u64, misses: impl Fn(u64) -> u64) -> (u64, GateEnd) {
+        let mut feed = GateFeed::new(frames, misses(0));
+        (1..100_000).map(|look| look * step).find_map(|at| Some((at, feed.look(at, misses(at))?))).expect("it opens")
+    }
+
+    #[test]
+    fn looks_of_any_distance_open_the_gate_at_the_same_time() {
+        let falling = |at: u64| 7_000 + (40_000.0 * (1.0 - (-(at as f64) / 8_000.0).exp())) as u64 + at / 12;
+        let (exact, end) = opens(30_000, GATE_WINDOW, falling);
+        for step in [1, 77, 499, 501, 2_300] {
+            let (at, other) = opens(30_000, step, falling);
+            assert_eq!(other, end);
+            assert!(at.abs_diff(exact) <= 2_300 + exact / 10, "opened at {at}, with a look each window at {exact}");
+        }
+    }
+
+    #[test]
+    fn no_miss_is_lost_or_counted_twice() {
+        let mut feed = GateFeed::new(1_000_000, 50);
+        for (transactions, misses) in [(3, 60), (499, 61), (500, 90), (4_700, 1_050), (4_700, 1_050), (5_000, 1_100)] {
+            assert_eq!(feed.look(transactions, misses), None);
+        }
+        assert_eq!(feed.misses(), 1_050);
+    }
+
+    #[test]
+    fn filling_and_turning_over_counts_what_was_prefilled() {
+        let mut feed = GateFeed::new(1_000, 5_000);
+        feed.prefill(4_000);
+        assert_eq!(feed.look(400, 5_999), None);
+        assert_eq!(feed.look(500, 6_000), Some(GateEnd::PoolTurnover));
+    }
+}

@@ -1,0 +1,121 @@
+//! A connection beside the drivers': reads counters, runs what belongs to no transaction, interrupts statements.
+
+use std::sync::Mutex;
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use super::connection::{connect, connect_to_server};
+use super::error::failure;
+use super::target::Target;
+use super::version::Version;
+use crate::failure::Failure;
+
+/// A connection that no transaction is measured on.
+pub struct Control {
+    conn: Conn,
+    place: String,
+}
+
+impl Control {
+    /// Connects to the target's database.
+    ///
+    /// # Errors
+    /// When the server is not there, or refuses.
+    pub fn open(target: &Target) -> Result<Self, Failure> {
+        Ok(Control { conn: connect(target)?, place: target.place() })
+    }
+
+    /// Where the server is, for messages.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The connection's number at the server.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.conn.connection_id()
+    }
+
+    /// The server's own name of its version.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn version(&mut self) -> Result<Version, Failure> {
+        let text: Option<String> =
+            self.answered("asking for the version", |conn| conn.query_first("SELECT VERSION()"))?;
+        Ok(Version::parse(&text.unwrap_or_default()))
+    }
+
+    /// Executes a statement; its rows are thrown away.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn execute(&mut self, action: &str, sql: &str) -> Result<(), Failure> {
+        self.answered(action, |conn| conn.query_drop(sql))
+    }
+
+    /// Executes a statement with parameters.
+    ///
+    /// # Errors
+    /// The server's, as it came.
+    pub fn execute_with(&mut self, sql: &str, params: Vec<mysql::Value>) -> Result<(), mysql::Error> {
+        if params.is_empty() { self.conn.query_drop(sql) } else { self.conn.exec_drop(sql, params) }
+    }
+
+    /// Names and values: the first two columns of a query.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn pairs(&mut self, action: &str, sql: &str) -> Result<Vec<(String, String)>, Failure> {
+        self.answered(action, |conn| conn.query_map(sql, |(name, value): (String, String)| (name, value)))
+    }
+
+    /// InnoDB's monitor in words. Reading it restarts the averages it prints.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn innodb_status(&mut self) -> Result<String, Failure> {
+        let row: Option<(String, String, String)> =
+            self.answered("reading InnoDB's status", |conn| conn.query_first("SHOW ENGINE INNODB STATUS"))?;
+        Ok(row.map(|(_, _, text)| text).unwrap_or_default())
+    }
+
+    fn answered<T>(
+        &mut self,
+        action: &str,
+        ask: impl FnOnce(&mut Conn) -> Result<T, mysql::Error>,
+    ) -> Result<T, Failure> {
+        ask(&mut self.conn).map_err(|error| failure(action, &self.place, &error))
+    }
+}
+
+/// Interrupts whatever statements some connections are executing, over connections of its own.
+pub struct Killer<'a> {
+    target: &'a Target,
+    ids: Mutex<Vec<u32>>,
+}
+
+impl<'a> Killer<'a> {
+    /// Nobody's statements yet.
+    #[must_use]
+    pub fn new(target: &'a Target) -> Self {
+        Killer { target, ids: Mutex::default() }
+    }
+
+    /// From now on the statements of these connections.
+    pub fn set(&self, ids: Vec<u32>) {
+        *self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = ids;
+    }
+
+    /// Interrupts them. A connection that executes nothing, or is gone, is left as it is; so is everything when the
+    /// server does not answer: then its connections end by themselves.
+    pub fn kill(&self) {
+        let ids = self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let Ok(mut conn) = connect_to_server(self.target) else { return };
+        for id in ids {
+            let _ = conn.query_drop(format!("KILL QUERY {id}"));
+        }
+    }
+}

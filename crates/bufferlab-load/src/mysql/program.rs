@@ -1,0 +1,267 @@
+//! A server driven by another program: sysbench, tpcc-mysql, go-tpc, or whatever speaks the protocol.
+//!
+//! Its transactions are counted by the server. The program cannot be made to stand still, so the edges of the window are
+//! sampled while it runs, and its latencies are its own affair: what it prints goes to this process's standard error, which
+//! is the run's log. It has a process group of its own, which is ended with the run, and dies with this process.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bufferlab_probe::Reading;
+
+use super::counters::Counters;
+use super::job::{Counted, ProgramJob};
+use super::run::Measured;
+use super::session::{Session, deadline};
+use crate::event::{Edge, Phase};
+use crate::failure::{Failure, FailureKind};
+use crate::finished::Part;
+use crate::gate::GateEnd;
+use crate::gate_feed::GateFeed;
+use crate::job::Limit;
+use crate::watch::EngineCounters;
+
+/// How often the server is asked how far the program is.
+const LOOK: Duration = Duration::from_millis(60);
+/// A program that was asked to end gets this long before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The server's counters, and what of them are the program's transactions.
+pub(super) struct ProgramCounters {
+    counters: Counters,
+    rows: &'static [(&'static str, &'static str)],
+    subject: Arc<str>,
+}
+
+impl ProgramCounters {
+    pub fn new(counters: Counters, counted: Counted) -> Self {
+        let rows: &[_] = match counted {
+            Counted::Commits => {
+                &[("com_commit", "transactions_committed"), ("com_rollback", "transactions_rolled_back")]
+            }
+            Counted::Questions => &[("questions", "transactions_committed")],
+        };
+        ProgramCounters { counters, rows, subject: Arc::from("program") }
+    }
+}
+
+impl EngineCounters for ProgramCounters {
+    fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
+        let first = out.len();
+        self.counters.read(out)?;
+        for (counter, metric) in self.rows {
+            let count = out[first..].iter().find(|row| row.metric == *counter).and_then(|row| row.count);
+            if let Some(count) = count {
+                out.push(Reading::counter("workload", metric, &self.subject, count));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A program that runs until it is dropped.
+struct Running<'a> {
+    child: Child,
+    job: &'a ProgramJob,
+}
+
+impl<'a> Running<'a> {
+    fn start(job: &'a ProgramJob) -> Result<Self, Failure> {
+        let unusable = |what: String| {
+            let hint = "check the program's name and that it is installed";
+            Failure::new(FailureKind::Environment, what, job.argv.join(" "), hint)
+        };
+        let (program, arguments) = job.argv.split_first().ok_or_else(|| unusable("no program is named".to_owned()))?;
+        // Standard output of this process carries events.
+        let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(|error| unusable(error.to_string()))?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(job.env.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::from(File::from(log))).process_group(0);
+        let parent = std::process::id();
+        // SAFETY: only calls that are allowed between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                // The parent may have ended before the signal was asked for.
+                if libc::getppid() as u32 == parent { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
+            });
+        }
+        let child = command.spawn().map_err(|error| unusable(format!("the program cannot be started: {error}")))?;
+        Ok(Running { child, job })
+    }
+
+    /// An error when it has ended by itself.
+    fn check(&mut self) -> Result<(), Failure> {
+        let ended = self.child.try_wait().ok().flatten();
+        ended.map_or(Ok(()), |status| {
+            let what = format!("the program ended before its time ({})", said(status));
+            let hint = "let it run for longer than warm-up and window; what it printed is in the run's log";
+            Err(Failure::new(FailureKind::Usage, what, self.job.argv.join(" "), hint))
+        })
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: the group was made for the child, which has not been waited for, so the number is still its own.
+        unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
+    }
+
+    /// Asks its group to end, and kills what has not.
+    fn stop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.signal(libc::SIGTERM);
+            let asked = Instant::now();
+            while asked.elapsed() < GRACE && self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+                self.signal(libc::SIGKILL);
+            }
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn said(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("status {code}"),
+        (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+    }
+}
+
+/// Warm-up and window while the program runs; it is stopped afterwards.
+pub(super) fn measure(session: &mut Session<'_>, program: &ProgramJob) -> Result<Measured, Failure> {
+    let job = session.job;
+    let mut measured = Measured::default();
+    session.watch.enter(Phase::WarmUp, None, job.warm_up.transactions);
+    let (before, first) = look(session, program.counted)?;
+    let begun = Instant::now();
+    let mut running = Running::start(program)?;
+    let mut feed = GateFeed::new(job.frames, before);
+    let mut done = 0;
+    loop {
+        if session.is_cancelled() {
+            break;
+        }
+        running.check()?;
+        let (misses, transactions) = look(session, program.counted)?;
+        done = transactions - first;
+        measured.gate = if feed.is_due(done) { feed.look(done, misses) } else { None };
+        if measured.gate.is_none() && (done >= job.warm_up.transactions || is_over(begun, job.warm_up)) {
+            measured.gate = Some(GateEnd::Cap);
+        }
+        if measured.gate.is_some() {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    measured.warm_up = Part { transactions: done, seconds: begun.elapsed().as_secs_f64() };
+    measured.warm_up_misses = feed.misses();
+    measured.interrupted = measured.gate.is_none();
+    if !measured.interrupted {
+        session.watch.enter(Phase::Measure, None, job.measure.transactions);
+        (measured.window, measured.interrupted) = window(session, program, &mut running)?;
+    }
+    running.stop();
+    Ok(measured)
+}
+
+/// The window, and whether it was interrupted. It ends at the first look that finds its transactions or its time over.
+fn window(session: &mut Session<'_>, program: &ProgramJob, running: &mut Running<'_>) -> Result<(Part, bool), Failure> {
+    let limit = session.job.measure;
+    session.edge(Edge::Start)?;
+    let (_, first) = look(session, program.counted)?;
+    let begun = Instant::now();
+    let mut done = 0;
+    while done < limit.transactions && !is_over(begun, limit) && !session.is_cancelled() {
+        std::thread::sleep(LOOK);
+        running.check()?;
+        done = look(session, program.counted)?.1 - first;
+    }
+    let part = Part { transactions: done, seconds: begun.elapsed().as_secs_f64() };
+    session.edge(Edge::End)?;
+    Ok((part, session.is_cancelled()))
+}
+
+fn is_over(begun: Instant, limit: Limit) -> bool {
+    Instant::now() >= deadline(begun, limit)
+}
+
+/// Demand misses and transactions since the server started.
+fn look(session: &mut Session<'_>, counted: Counted) -> Result<(u64, u64), Failure> {
+    let names: &[&str] = match counted {
+        Counted::Commits => &["com_commit", "com_rollback"],
+        Counted::Questions => &["questions"],
+    };
+    session.misses.read_with(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(script: &str) -> ProgramJob {
+        ProgramJob {
+            argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            env: vec![("GREETING".to_owned(), "hello".to_owned())],
+            counted: Counted::Commits,
+        }
+    }
+
+    fn lives(pid: u32) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    #[test]
+    fn a_program_and_its_children_end_with_the_run() {
+        let place = tempfile::tempdir().expect("a directory");
+        let file = place.path().join("pid");
+        // It takes no notice of a request to end, and neither does its child.
+        let job = program(&format!("trap '' TERM; sleep 60 & echo $! > {}; wait; sleep 60", file.display()));
+        let mut running = Running::start(&job).expect("sh is everywhere");
+        running.check().expect("it runs");
+        let child = loop {
+            if let Ok(pid) = std::fs::read_to_string(&file).unwrap_or_default().trim().parse::<u32>() {
+                break pid;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(lives(child));
+        running.signal(libc::SIGKILL);
+        drop(running);
+        let begun = Instant::now();
+        while lives(child) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "the program's child is still there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn one_that_ends_by_itself_is_a_failure_that_says_how() {
+        let job = program("test $GREETING = hello && exit 3");
+        let mut running = Running::start(&job).expect("sh is everywhere");
+        let failure = loop {
+            if let Err(failure) = running.check() {
+                break failure;
+            }
+        };
+        assert!(failure.what.contains("status 3"), "{failure}");
+        assert_eq!(failure.kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn one_that_does_not_exist_is_named() {
+        let job = ProgramJob { argv: vec!["no-such-program".to_owned()], env: Vec::new(), counted: Counted::Questions };
+        let failure = Running::start(&job).err().expect("it does not exist");
+        assert!(failure.place.contains("no-such-program"), "{failure}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Which server it is: MySQL or MariaDB, and of which version. Only what differs between them is asked here.
+
+/// Who made the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// MySQL and what is built from it.
+    Mysql,
+    /// MariaDB.
+    Mariadb,
+}
+
+impl Flavour {
+    /// The flavour of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "mysql" => Some(Flavour::Mysql),
+            "mariadb" => Some(Flavour::Mariadb),
+            _ => None,
+        }
+    }
+}
+
+/// A server's own answer to `SELECT VERSION()`, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Who made it.
+    pub flavour: Flavour,
+    /// Major and minor number.
+    pub number: (u32, u32),
+    /// The whole text.
+    pub text: String,
+}
+
+impl Version {
+    /// Reads what a server says of itself: `5.7.22-log`, `10.11.6-MariaDB-0+deb12u1`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let flavour = if text.contains("MariaDB") { Flavour::Mariadb } else { Flavour::Mysql };
+        // MariaDB before 11 may put an old MySQL's number first, for replicas that know no 10.
+        let plain = text.strip_prefix("5.5.5-").unwrap_or(text);
+        let mut parts = plain.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+        let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        Version { flavour, number, text: text.to_owned() }
+    }
+
+    /// MariaDB from 10.5 on: one buffer pool without instances, and other meanings of some counters.
+    #[must_use]
+    pub fn has_one_pool(&self) -> bool {
+        self.flavour == Flavour::Mariadb && self.number >= (10, 5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_told_apart_by_what_they_say() {
+        let told = |text| {
+            let version = Version::parse(text);
+            (version.flavour, version.number, version.has_one_pool())
+        };
+        assert_eq!(told("5.6.24"), (Flavour::Mysql, (5, 6), false));
+        assert_eq!(told("8.0.15"), (Flavour::Mysql, (8, 0), false));
+        assert_eq!(told("10.2.11-MariaDB"), (Flavour::Mariadb, (10, 2), false));
+        assert_eq!(told("5.5.5-10.11.6-MariaDB-0+deb12u1"), (Flavour::Mariadb, (10, 11), true));
+        assert_eq!(told("11.4.5-MariaDB"), (Flavour::Mariadb, (11, 4), true));
+    }
+}

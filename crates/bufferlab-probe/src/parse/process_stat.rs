@@ -1,0 +1,42 @@
+//! /proc/PID/stat: processor time in ticks and page faults of one process. Layout: proc(5).
+
+use super::{fields, number};
+
+/// What is taken of /proc/PID/stat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ProcessStat {
+    pub minor_faults: Option<u64>,
+    pub major_faults: Option<u64>,
+    pub user_ticks: Option<u64>,
+    pub system_ticks: Option<u64>,
+}
+
+/// Reads /proc/PID/stat. The name of the program stands in brackets and may hold blanks and brackets itself.
+pub fn process_stat(text: &[u8]) -> ProcessStat {
+    let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return ProcessStat::default() };
+    // The field behind the name is the third.
+    let field = |number_in_manual: usize| fields(&text[end + 1..]).nth(number_in_manual - 3).and_then(number);
+    ProcessStat { minor_faults: field(10), major_faults: field(12), user_ticks: field(14), system_ticks: field(15) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_with_blanks_and_brackets_moves_no_field() {
+        let text = b"4711 (my) sql (d)) S 1 4711 4711 0 -1 4194560 15001 7 33 9 1200 340 1 2 20 0 38 0 99 1 2";
+        let stat = process_stat(text);
+        assert_eq!((stat.minor_faults, stat.major_faults), (Some(15_001), Some(33)));
+        assert_eq!((stat.user_ticks, stat.system_ticks), (Some(1_200), Some(340)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+            process_stat(&text);
+        }
+    }
+}
