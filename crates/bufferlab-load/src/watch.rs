@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn samples_leave_in_order_and_one_without_counters_says_why() {
-        let seen: Mutex<Vec<(Option<Edge>, Option<i64>, bool)>> = Mutex::default();
+        let seen = Mutex::new(Vec::new());
         let texts = Mutex::new(0);
         let sink = |event: Event| match event {
             Event::Sample { edge, values, .. } => {

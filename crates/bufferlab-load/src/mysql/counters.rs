@@ -107,8 +107,8 @@ const METRICS: [(&str, &[&str]); 28] = [
     ("innodb_metric_adaptive_hash_searches_btree", &["adaptive_hash_searches_btree"]),
 ];
 
-/// Set owners whose members are counted only while they are on: LRU batches on MySQL 5.7 and MariaDB 10.2.
-const OWNERS: [&str; 2] = ["buffer_lru_batch_flush_total_pages", "buffer_lru_batch_evict_total_pages"];
+/// Owners of sets: a member is counted only while its owner is on. The other owners are read themselves.
+const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];
 
 const READS: &str = "innodb_buffer_pool_reads";
 const READ_AHEAD: [&str; 2] = ["innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"];
