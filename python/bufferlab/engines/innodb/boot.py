@@ -60,8 +60,11 @@ def option_file(
     if build.flavour == "mysql" and build.numbers >= (8, 0, 11):
         lines.append("mysqlx = OFF")
     lines += ["", "# Nothing beside InnoDB and the workload: no binary log, no instruments, no keys made at the start."]
-    lines += ["skip_log_bin", "performance_schema = OFF", "loose_skip_ssl", "loose_auto_generate_certs = OFF"]
-    lines += [f"loose_{plugin}_auto_generate_rsa_keys = OFF" for plugin in ("sha256_password", "caching_sha2_password")]
+    lines += ["skip_log_bin", "performance_schema = OFF", "skip_ssl"]
+    if build.flavour == "mysql" and build.numbers >= (5, 7):
+        keys = ("sha256_password", "caching_sha2_password")
+        lines += ["loose_auto_generate_certs = OFF"]
+        lines += [f"loose_{plugin}_auto_generate_rsa_keys = OFF" for plugin in keys]
     lines += [f"max_connections = {connections + 20}", "", "# The pool begins empty, whatever was in it before."]
     lines += [f"innodb_buffer_pool_{what} = OFF" for what in ("dump_at_shutdown", "load_at_startup")]
     lines += ["", "# What was asked."]

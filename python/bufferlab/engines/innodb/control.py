@@ -5,6 +5,7 @@ Nothing hot comes through here; the core drives transactions over connections of
 
 from __future__ import annotations
 
+import socket as sockets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,10 @@ class AccessDenied(Exception):
 
 
 def connect(socket: Path, user: str, password: str, database: str | None = None) -> Any:
-    """An open connection, in autocommit. pymysql.MySQLError: no server yet; AccessDenied: not for this user."""
+    """An open connection, in autocommit. MySQLError or OSError: no server yet; AccessDenied: not for this user."""
+    # Tried by ourselves first: PyMySQL does not close the socket of an attempt that fails, and there may be many.
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+        probe.connect(str(socket))
     try:
         return pymysql.connect(
             unix_socket=str(socket),

@@ -91,7 +91,8 @@ def failure(what: str, code: int | None, log: Path) -> EngineFailure:
     ended = "" if code is None else f" ({_ended(code)})"
     errors = [line for line in text.splitlines() if re.search(r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion", line)]
     said = "\n".join(errors[-6:] or text.splitlines()[-6:]) or "it said nothing"
-    if unknown := re.search(r"unknown (?:variable|option) '([^']*)'", text):
+    # A warning says the same of what is optional (loose_).
+    if unknown := re.search(r"\[ERROR\].*unknown (?:variable|option) '([^']*)'", text):
         hint = "this version has no such setting; see `bufferlab list engines`"
         return EngineFailure("usage", f"the server does not know {unknown[1]}", str(log), hint)
     return EngineFailure("engine", f"{what}{ended}; its log ends with:\n{said}", str(log), "see the server's log")

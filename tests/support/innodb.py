@@ -1,0 +1,104 @@
+"""Private servers for tests: fetched when they are missing, in folders that the user they run as can reach."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.innodb import accounts, initialise, life, packages, user
+from bufferlab.engines.innodb import find as servers
+from bufferlab.engines.innodb.find import Build
+from bufferlab.engines.innodb.server import Server
+from bufferlab.errors import EnvironmentLackingError
+
+EVERY_DAY = ("mysql-5.7", "mysql-8.0", "mariadb-10.11")
+"""The servers that ./test boots; the others take --all."""
+OTHERS = tuple(name for name in packages.PACKAGES if name not in EVERY_DAY)
+ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
+
+
+@cache
+def build(name: str) -> Build:
+    """The server of that name, fetched if need be; skipped, loudly, where it cannot be had."""
+    flavour = packages.PACKAGES[name].flavour
+    try:
+        return servers.find(flavour, name)
+    except EnvironmentLackingError:
+        pass
+    try:
+        packages.fetch(name, print)
+        return servers.find(flavour, name)
+    except EnvironmentLackingError as error:
+        pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder on a disk that the server's user can pass."""
+    path = Path(tempfile.mkdtemp(prefix="bufferlab-test-", dir="/var/tmp"))
+    path.chmod(0o711)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@dataclass
+class Place:
+    """A data directory in the making, and the server's own folder beside it."""
+
+    build: Build
+    root: Path
+    page_size_bytes: int = 16384
+    settings: dict[str, str] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+
+    @property
+    def database(self) -> Path:
+        return self.root / "database"
+
+    @property
+    def data(self) -> Path:
+        return self.database / "data"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "server"
+
+    def all_settings(self, **more: str) -> dict[str, str]:
+        own = {"innodb_page_size": str(self.page_size_bytes), "innodb_buffer_pool_size": str(64 << 20)}
+        return {**own, **self.settings, **more}
+
+    def initialise(self) -> Place:
+        self.database.mkdir(mode=0o700)
+        user.give(self.database, user.server_user())
+        wait = life.patience(self.events.append, lambda: False)
+        initialise.initialise(self.build, self.data, self.home, user.server_user(), self.all_settings(), wait)
+        return self
+
+    def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> Server:
+        settings = self.all_settings(**options.pop("settings", {}))
+        return Server(
+            self.build, self.data, self.home, user=user.server_user(), login=login, settings=settings, **options
+        )
+
+    def with_accounts(self) -> accounts.Identity:
+        """Accounts as a load makes them, after one boot."""
+        identity = accounts.new_identity(self.build, self.page_size_bytes)
+        with self.server() as server:
+            connection = server.connect()
+            if self.build.numbers < (5, 7):
+                for statement in initialise.STATISTICS_TABLES_OF_5_6:
+                    connection.cursor().execute(statement)
+            accounts.make(connection, identity, self.build)
+            connection.close()
+        accounts.store(self.database, identity, user.server_user())
+        return identity

