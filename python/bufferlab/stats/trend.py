@@ -1,0 +1,170 @@
+"""Whether a figure goes one way along an ordered axis: the slope with its interval, and a test of the order alone.
+
+The slope is a linear contrast taken inside each block (least squares on the axis, weights fixed by the axis), so
+block effects cancel, and Student's interval over the blocks' slopes needs neither a straight line nor points that
+scatter alike: where the truth bends, it is the mean slope over these points (summary measures: Matthews and others,
+British Medical Journal 300, 1990). A slope can be the work of one far point. So Page's L (JASA 58, 1963), which sees
+nothing but the order inside each block, must reject too before a trend is claimed; its distribution is exact, ties
+included, by all permutations of each block's ranks, and normal beyond eight points. Knows no files and no metrics;
+how many trends hold together is the caller's, through the level of a single one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.student import quantile_of_t
+from bufferlab.stats.verdict import Direction
+
+Array = npt.NDArray[np.float64]
+#: (place on the axis, block, value)
+Placed = tuple[float, Hashable, float]
+
+MIN_POINTS = 3
+#: So many points have few enough orders to try them all.
+_MOST_EXACT = 8
+_ROUNDING = 1e-12
+_FEW_POINTS = "fewer than three points have no trend beside their differences"
+_ONE_BLOCK = "one whole repetition: nothing says how much another would differ"
+_NO_NOISE = "every block gave the same slope: no noise to reckon an interval from"
+
+
+@dataclass(frozen=True)
+class Trend:
+    """What may be said of one figure along the axis."""
+
+    slope: Estimate
+    """Per unit of the axis: a factor (1.05: five per cent more) on the ratio scale, else a difference."""
+    contrast: Literal["ratio", "difference"]
+    direction: Direction
+    order_p: float | None
+    """Two-sided p-value of Page's L: how often chance alone would order the blocks' values so well."""
+    left_out: int
+    """Blocks without a run at every point: their slopes would be of another part of the axis."""
+    detectable: float | None
+    """The slope that four of five such sweeps would have found."""
+
+    @property
+    def resolved(self) -> bool:
+        """Whether a direction may be claimed."""
+        return self.direction in ("falls", "rises")
+
+
+def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["auto", "linear"] = "auto") -> Trend:
+    """The trend of (place, block, value) rows; `level` is that of this one trend.
+
+    As in `model`, values above zero are compared as ratios, others (or all, with `scale` linear) by difference.
+    """
+    if not values:
+        raise ValueError("a trend needs values")
+    if not all(np.isfinite([value for _, _, value in values])) or not all(np.isfinite([x for x, _, _ in values])):
+        raise ValueError("a place or value is not a finite number: leave that run out instead")
+    log = scale == "auto" and all(value > 0 for _, _, value in values)
+    contrast: Literal["ratio", "difference"] = "ratio" if log else "difference"
+    xs = np.array(sorted({float(x) for x, _, _ in values}))
+    table, blocks = _table(values, xs, log=log)
+    left_out = blocks - len(table)
+    if len(xs) < MIN_POINTS or len(table) == 0:
+        note = _FEW_POINTS if len(xs) < MIN_POINTS else "no block has a run at every point"
+        return Trend(_without(float("nan"), len(table), note), contrast, "no_interval", None, left_out, None)
+    slopes = table @ _weights(xs)
+    n, centre = len(slopes), float(slopes.mean())
+    if np.all(table == table[:, :1]):
+        still = Estimate(_back(0.0, log), None, None, n, note="identical", identical=True)
+        return Trend(still, contrast, "identical", 1.0, left_out, None)
+    order_p = page_p(table)
+    deviation = float(slopes.std(ddof=1)) if n > 1 else 0.0
+    if n < 2 or deviation <= _ROUNDING * max(1.0, float(np.abs(table).max())):
+        note = _ONE_BLOCK if n < 2 else _NO_NOISE
+        return Trend(_without(_back(centre, log), n, note), contrast, "no_interval", order_p, left_out, None)
+    error, quantile = deviation / n**0.5, quantile_of_t(1 - (1 - level) / 2, n - 1)
+    low, high = centre - quantile * error, centre + quantile * error
+    slope = Estimate(_back(centre, log), _back(low, log), _back(high, log), n, float(n - 1))
+    # With so few points and blocks that no order is rare enough, the slope alone is not believed either.
+    ordered = order_p <= 1 - level
+    direction: Direction = "not_resolved"
+    if ordered and (low > 0 or high < 0):
+        direction = "rises" if low > 0 else "falls"
+    return Trend(slope, contrast, direction, order_p, left_out, _back(_found(error, quantile, n - 1), log))
+
+
+def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
+    """The slope that so many sweeps would resolve, from the noncentral t; the order test asks little beside it."""
+    from scipy.special import chdtri, nctdtrinc
+
+    # A variance from few blocks is more often too small than too large: its median is what is made right.
+    median = float(chdtri(df, 0.5)) / df
+    return float(nctdtrinc(df, 1 - power, quantile)) * error / median**0.5
+
+
+def page_p(table: Array) -> float:
+    """Two-sided p-value of Page's L for values [block, point], the points in the axis' order."""
+    points = table.shape[1]
+    # Twice the ranks, so that those of ties are whole numbers.
+    ranks = [_double_ranks(row) for row in table]
+    scores = np.arange(points)
+    seen = int(sum(int(scores @ np.array(row)) for row in ranks))
+    if points > _MOST_EXACT:
+        return _normal_p(ranks, seen)
+    low, chances = 0, np.ones(1)
+    for row in ranks:
+        least, of_row = _orders(tuple(sorted(row)))
+        low, chances = low + least, np.convolve(chances, of_row)
+    place = seen - low
+    above, below = float(chances[place:].sum()), float(chances[: place + 1].sum())
+    return min(1.0, 2 * min(above, below))
+
+
+def _normal_p(ranks: Sequence[tuple[int, ...]], seen: int) -> float:
+    from scipy.special import ndtr
+
+    points = len(ranks[0])
+    centre = sum(sum(row) for row in ranks) * (points - 1) / 2
+    spread_of_scores = points * (points**2 - 1) / 12
+    variance = sum(spread_of_scores * float(np.var(row)) * points / (points - 1) for row in ranks)
+    return float(2 * ndtr(-abs(seen - centre) / variance**0.5)) if variance else 1.0
+
+
+@lru_cache(maxsize=256)
+def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
+    """The distribution of one block's sum of score times rank over all orders: its least value and all chances."""
+    every = np.array(list(permutations(ranks)), dtype=np.int64) @ np.arange(len(ranks))
+    least = int(every.min())
+    counts = np.bincount(every - least)
+    return least, np.asarray(counts / counts.sum(), dtype=np.float64)
+
+
+def _double_ranks(row: Array) -> tuple[int, ...]:
+    """Twice the midrank of each value."""
+    return tuple(int(2 * np.sum(row < value) + np.sum(row == value) + 1) for value in row)
+
+
+def _table(values: Sequence[Placed], xs: Array, *, log: bool) -> tuple[Array, int]:
+    """[block, point], of blocks that have a run at every point; runs of one place and block are averaged."""
+    cells: dict[Hashable, dict[float, list[float]]] = {}
+    for x, block, value in values:
+        cells.setdefault(block, {}).setdefault(float(x), []).append(float(np.log(value)) if log else float(value))
+    whole = [found for found in cells.values() if len(found) == len(xs)]
+    rows = [[sum(found[x]) / len(found[x]) for x in xs.tolist()] for found in whole]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(xs)), len(cells)
+
+
+def _weights(xs: Array) -> Array:
+    centred = xs - xs.mean()
+    return np.asarray(centred / (centred @ centred), dtype=np.float64)
+
+
+def _without(value: float, n: int, note: str) -> Estimate:
+    return Estimate(value, None, None, n, note=note)
+
+
+def _back(number: float, log: bool) -> float:
+    return float(np.exp(number)) if log else number
