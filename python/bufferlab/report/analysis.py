@@ -30,7 +30,7 @@ _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 LONG_WINDOW_SECONDS = 60.0
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
 #: A ratio of shares near one, or of shares that may be zero, says nothing; these are compared by difference.
-_LINEAR = frozenset({"hit_ratio", "late_share", "dropped_share"})
+_LINEAR = frozenset({"hit_ratio", "late_share", "dropped_share", "free_list_share", "effective_cache_share"})
 
 
 def needs_long_window(metric: str) -> bool:
@@ -245,8 +245,8 @@ class Analysis:
 
 
 def actual_of(actual: Mapping[str, Any], knob: str) -> Any:
-    """A setting as read back: the core names sizes, rates and times with their unit."""
-    names = (knob, f"{knob}_bytes", f"{knob}_per_s", f"{knob}_s")
+    """A setting as read back: the core names sizes, rates and times with their unit, InnoDB's with its own name."""
+    names = (knob, f"{knob}_bytes", f"{knob}_per_s", f"{knob}_s", f"innodb_{knob}")
     return next((actual[name] for name in names if name in actual), None)
 
 

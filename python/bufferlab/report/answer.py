@@ -23,6 +23,8 @@ _KNOB_WORDS = {
     "page_size": "the page",
     "hot_rows": "the number of hot rows",
     "rate": "the rate of arrivals",
+    "lru_scan_depth": "the LRU scan depth",
+    "server": "the server build",
 }
 
 

@@ -9,6 +9,7 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.answer import answer, banners, limits
 from bufferlab.report.chapters import CHAPTERS
+from bufferlab.report.chapters.scan_depth import DEPTH
 from bufferlab.report.detail_tables import (
     check_table,
     consistency_table,
@@ -92,7 +93,7 @@ def _answering(analysis: Analysis) -> str:
     """Id of the chapter whose sentences answer in place of the headline metric's; empty when none does."""
     if not instead(analysis):
         return ""
-    return "response" if analysis.axis == "rate" else "knee"
+    return {"rate": "response", DEPTH: "scan-depth"}.get(analysis.axis or "", "knee")
 
 
 def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
@@ -164,10 +165,12 @@ def _question(sweep: SweepFolder) -> str:
 
 def _facts(analysis: Analysis) -> tuple[str, ...]:
     """The line above the answer: what this is about, at a glance."""
-    facts = []
+    facts: list[str] = []
     if analysis.runs:
         run = analysis.runs[0].run
-        facts.append(f"{run['engine']} {run['engine_version'] or ''}".strip())
+        facts += dict.fromkeys(
+            f"{run.run['engine']} {run.run['engine_version'] or ''}".strip() for run in analysis.runs
+        )
         workload = run["workload"]
         scales = [words.plural(workload[of], of[:-1]) for of in ("warehouses", "rows") if of in workload]
         name = str(workload.get("name"))

@@ -15,7 +15,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.report import words
-from bufferlab.report.model import INTERVAL_REACH, Dot, Figure, PointsPlot, Series, TimePlot
+from bufferlab.report.model import (
+    INTERVAL_REACH,
+    Dot,
+    Figure,
+    PanelsPlot,
+    PointsPlot,
+    Series,
+    StackedPlot,
+    TimePlot,
+)
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -66,11 +75,22 @@ def draw(figure: Figure) -> str:
         mpl.rcdefaults()
         style: Any = {**_STYLE, "svg.hashsalt": figure.id}
         mpl.rcParams.update(style)
-        points = isinstance(figure.plot, PointsPlot)
-        drawn = _draw_points(figure.plot) if points else _draw_times(figure.plot)  # type: ignore[arg-type]
+        drawn = _drawn(figure.plot)
         text = StringIO()
         drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
     return _on_white(text.getvalue())
+
+
+def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot) -> Canvas:
+    match plot:
+        case PointsPlot():
+            return _draw_points(plot)
+        case PanelsPlot():
+            return _draw_panels(plot)
+        case StackedPlot():
+            return _draw_stacked(plot)
+        case TimePlot():
+            return _draw_times(plot)
 
 
 def for_page(svg: str, figure: Figure) -> str:
@@ -115,6 +135,59 @@ def _canvas(width_in: float, height_in: float) -> Canvas:
 def _draw_points(plot: PointsPlot) -> Canvas:
     figure = _canvas(8.4, 5.4 if plot.marks or len(plot.series) > 4 else 4.7 if len(plot.series) > 2 else 4.5)
     axes = figure.subplots()
+    _draw_on(axes, plot)
+    style: Any = {"fontsize": _FONT_SIZE - 1.5, "labelspacing": 0.3}
+    if plot.marks or len(plot.series) > 2:
+        # Above the axes, where no line goes through it.
+        figure.legend(loc="outside upper left", ncols=2 if any(len(s.label) > 16 for s in plot.series) else 4, **style)
+    elif len(plot.series) > 1 or plot.curves:
+        axes.legend(**style)
+    return figure
+
+
+def _draw_panels(plot: PanelsPlot) -> Canvas:
+    """Two panels beside each other; every panel has its own vertical axis."""
+    rows = (len(plot.panels) + 1) // 2
+    figure = _canvas(8.4, 3.1 * rows + 0.4)
+    grid = figure.subplots(rows, 2, squeeze=False)
+    for place, panel in enumerate(plot.panels):
+        axes = grid[place // 2][place % 2]
+        _draw_on(axes, panel)
+        # The metric stands above its panel, where a long name does not collide with the numbers.
+        axes.set_title(panel.y_label, fontsize=_FONT_SIZE, loc="left")
+        axes.set_ylabel("")
+        if place + 2 < len(plot.panels):
+            axes.set_xlabel("")
+    for place in range(len(plot.panels), 2 * rows):
+        grid[place // 2][place % 2].set_visible(False)
+    if plot.panels and len(plot.panels[0].series) > 1:
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=2, fontsize=_FONT_SIZE - 1.5)
+    return figure
+
+
+def _draw_stacked(plot: StackedPlot) -> Canvas:
+    figure = _canvas(8.4, 4.7)
+    axes = figure.subplots()
+    places = range(len(plot.bars))
+    below = [0.0] * len(plot.bars)
+    for part, name in enumerate(plot.parts):
+        heights = [100 * shares[part] for shares in plot.shares]
+        # Hatching tells the parts apart where colours do not.
+        style: Any = {"color": _colour(part), "edgecolor": INK, "hatch": ("", "///", "...")[part % 3], "linewidth": 0.6}
+        axes.bar(places, heights, 0.62, bottom=below, label=name, **style)
+        below = [low + height for low, height in zip(below, heights, strict=True)]
+    axes.set_xticks(list(places), labels=list(plot.bars))
+    axes.set_ylim(0, 100)
+    axes.set_xlabel(plot.x_label)
+    axes.set_ylabel(plot.y_label)
+    axes.grid(visible=False, axis="x")
+    figure.legend(loc="outside upper left", ncols=len(plot.parts), fontsize=_FONT_SIZE - 1.5)
+    return figure
+
+
+def _draw_on(axes: Axes, plot: PointsPlot) -> None:
+    """A metric over the points, on axes of its own or on one of several."""
     if plot.x_is_log:
         axes.set_xscale("log", base=2)
     if plot.y_is_log:
@@ -128,13 +201,6 @@ def _draw_points(plot: PointsPlot) -> Canvas:
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     axes.grid(visible=False, axis="x")
-    style: Any = {"fontsize": _FONT_SIZE - 1.5, "labelspacing": 0.3}
-    if plot.marks or len(plot.series) > 2:
-        # Above the axes, where no line goes through it.
-        figure.legend(loc="outside upper left", ncols=2 if any(len(s.label) > 16 for s in plot.series) else 4, **style)
-    elif len(plot.series) > 1 or plot.curves:
-        axes.legend(**style)
-    return figure
 
 
 def _colour(place: int) -> str:

@@ -14,6 +14,7 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, Group, PointRuns, is_size
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
+from bufferlab.report.chapters.scan_depth import answer as answer_of_scan_depth
 from bufferlab.results import metrics
 from bufferlab.results.metrics import qualified
 from bufferlab.stats.best import BestSet, equivalence_set
@@ -33,9 +34,9 @@ _MANY_TIMES = 3.0
 
 
 def instead(analysis: Analysis) -> str:
-    """What answers in place of the headline's change: knees of hot rows, the rate up to which arrivals are served."""
+    """What answers in place of the headline's change: knees, the rate up to which arrivals are served, trends."""
     found = [_knee(one) for one in found_knees(analysis)] or [_saturation(one) for one in saturation(analysis)]
-    return " ".join(found)
+    return " ".join(found or answer_of_scan_depth(analysis))
 
 
 def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:

@@ -141,6 +141,25 @@ class TimePlot:
 
 
 @dataclass(frozen=True)
+class PanelsPlot:
+    """Several metrics over the same points, one panel each."""
+
+    panels: tuple[PointsPlot, ...]
+
+
+@dataclass(frozen=True)
+class StackedPlot:
+    """Shares that add to one: a bar per point, a part of it per kind."""
+
+    x_label: str
+    y_label: str
+    bars: tuple[str, ...]
+    parts: tuple[str, ...]
+    shares: tuple[tuple[float, ...], ...]
+    """[bar][part], the parts of a bar adding to one."""
+
+
+@dataclass(frozen=True)
 class Figure:
     """A picture, what it shows in words for those who cannot see it, and its data as a table."""
 
@@ -148,7 +167,7 @@ class Figure:
     title: str
     alt: str
     caption: str
-    plot: PointsPlot | TimePlot
+    plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot
     data: Table
 
 

@@ -13,6 +13,8 @@ from bufferlab.results.metrics import phase_of
 #: A logarithmic axis reads better when the largest value is this many times the smallest.
 _LOG_FROM = 12.0
 _LOG_X_FROM = 4.0
+#: Shares of the victim path and of the pool, shown as per cent.
+_SHARES_OF_FRAMES = frozenset({"free_list_share", "lru_scan_share", "single_page_share", "effective_cache_share"})
 #: Shares near one would be a flat line.
 _NOT_FROM_ZERO = frozenset({"hit_ratio"})
 
@@ -79,12 +81,16 @@ class Axis:
         return value if self.is_numeric and value is not None else float(place)
 
 
+def _is_per_cent(metric: str) -> bool:
+    return metric == "hit_ratio" or metric in _SHARES_OF_FRAMES
+
+
 def _dot(analysis: Analysis, metric: str, point: PointRuns, x: float) -> Dot:
     fit = analysis.fit(metric)
     assert fit is not None
     mean = fit.mean(point.index)
     runs = tuple(value for _, _, value in point.values(metric))
-    factor = 100.0 if metric == "hit_ratio" else 1.0
+    factor = 100.0 if _is_per_cent(metric) else 1.0
     low, high = (None if bound is None else factor * bound for bound in (mean.ci_low, mean.ci_high))
     scaled = tuple(factor * value for value in runs)
     return Dot(x, analysis.tick(point), scaled, factor * mean.value, low, high)
@@ -95,6 +101,8 @@ _AXIS_WORDS = {
     "pool_size": "Buffer pool",
     "hot_rows": "Hot rows",
     "rate": "Offered rate (transactions per second)",
+    "lru_scan_depth": "LRU scan depth (pages)",
+    "server": "Server build",
 }
 
 
@@ -117,7 +125,7 @@ def _titled(metric: str) -> str:
 
 
 def _y_label(metric: str) -> str:
-    unit = "%" if metric == "hit_ratio" else words.unit_of(metric).split("/")[0].replace("us", "µs")
+    unit = "%" if _is_per_cent(metric) else words.unit_of(metric).split("/")[0].replace("us", "µs")
     title = words.title_of(metric)
     return title if unit in ("New-Order", "transaction", "1", "rows", "arrivals") else f"{title} ({unit})"
 

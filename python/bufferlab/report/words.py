@@ -59,6 +59,16 @@ def share(value: float | None, decimals: int = 1) -> str:
     return NOTHING if value is None else f"{100 * value:.{decimals}f} %"
 
 
+def share_interval(estimate: Estimate) -> str:
+    """A ratio with its interval as per cent.
+
+    >>> share_interval(Estimate(0.412, 0.401, 0.423, n=5)), share_interval(Estimate(0.0205, None, None, n=1))
+    ('41.2 (40.1–42.3) %', '2.05 %')
+    """
+    low, high = (None if bound is None else 100 * bound for bound in (estimate.ci_low, estimate.ci_high))
+    return f"{interval(Estimate(100 * estimate.value, low, high, estimate.n))} %"
+
+
 def verdict(found: Verdict, unit: str) -> str:
     """What may be said of one step: "falls by 38–43 %", "not resolved", "identical"."""
     estimate = found.estimate

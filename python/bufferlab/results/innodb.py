@@ -25,8 +25,8 @@ WAIT_FREE = "innodb_buffer_pool_wait_free"
 FAILURES = "innodb_metric_buffer_lru_single_flush_failure_count"
 NO_LOOPS = "this version does not count the passes of a search for a frame (buffer_LRU_get_free_loops)"
 NO_SINGLE_PAGE = (
-    "user threads of this version flush no single pages: who finds no frame waits for the page cleaner "
-    "(no buffer_LRU_single_flush_failure_count)"
+    "user threads of this version flush no single pages but wait for the page cleaner "
+    "(it has no buffer_LRU_single_flush_failure_count)"
 )
 #: Why the server lacks a counter; a run that ended early, or one of another engine, keeps its own reason.
 _MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}

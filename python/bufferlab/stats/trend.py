@@ -102,7 +102,7 @@ def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
 
     # A variance from few blocks is more often too small than too large: its median is what is made right.
     median = float(chdtri(df, 0.5)) / df
-    return float(nctdtrinc(df, 1 - power, quantile)) * error / median**0.5
+    return float(nctdtrinc(df, 1 - power, quantile) * error / median**0.5)
 
 
 def page_p(table: Array) -> float:

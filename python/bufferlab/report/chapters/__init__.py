@@ -10,13 +10,26 @@ from collections.abc import Callable
 from bufferlab.report.analysis import Analysis
 from bufferlab.report.chapters.best import best
 from bufferlab.report.chapters.cost_of_pages import cost_of_pages
+from bufferlab.report.chapters.innodb import innodb
 from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
+from bufferlab.report.chapters.scan_depth import scan_depth
 from bufferlab.report.chapters.time_series import time_series
+from bufferlab.report.chapters.victim_path import victim_path
 from bufferlab.report.model import Section
 
 Chapter = Callable[[Analysis], Section | None]
 
 #: In the order in which a report shows them.
-CHAPTERS: tuple[Chapter, ...] = (knee, latency_rate, best, cost_of_pages, time_series, noise_floor)
+CHAPTERS: tuple[Chapter, ...] = (
+    knee,
+    scan_depth,
+    latency_rate,
+    best,
+    cost_of_pages,
+    victim_path,
+    innodb,
+    time_series,
+    noise_floor,
+)

@@ -6,7 +6,7 @@ A window's mean is worth quoting only if the window had one level; checkpoints a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bufferlab.report import words
@@ -50,6 +50,20 @@ def time_series(analysis: Analysis) -> Section | None:
         "Seconds that follow one another are alike, so intervals come from batches of them."
     )
     return Section("time", "Over time", intro, (*blocks, *([scatter] if scatter.rows else [])))
+
+
+def course_figure(analysis: Analysis, metrics: Sequence[str], id: str, title: str) -> Figure | None:
+    """Other rates and levels of every run over time, those that the runs have; none where they have none."""
+    shown = _spread_out([point for group in analysis.groups for point in group.points if point.ok])
+    present = [metric for metric in metrics if analysis.fit(metric) is not None]
+    if not shown or not present:
+        return None
+    runs = [_read(point, record, present) for point in shown for record in point.records if record.ok]
+    drawn = _figure(analysis, shown, runs, present)
+    titles = [words.title_of(metric) for metric in present]
+    alt = f"{words.listing(titles)} of every run over time, one column of panels per point."
+    data = replace(drawn.data, id=f"{id}-data", title=f"Data: {title}")
+    return replace(drawn, id=id, title=title, alt=alt, data=data)
 
 
 def _spread_out(points: list[PointRuns]) -> list[PointRuns]:

@@ -1,0 +1,331 @@
+"""What innodb_lru_scan_depth does: it is the length the page cleaner keeps each free list at (buf0flu.cc:
+buf_flush_LRU_list_batch), so a deeper scan buys free frames with cache.
+
+Trends over the depth, on a scale of doublings, for what a reader asks: reads, the cache that is left, and how often
+user threads had to find a frame themselves. The trends of a sweep hold together at 95 % (Sidak).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, Group, PointRuns
+from bufferlab.report.model import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
+from bufferlab.report.plots import points_figure
+from bufferlab.results.check import INNODB_ENGINES
+from bufferlab.stats.best import equivalence_set
+from bufferlab.stats.compare import single_level
+from bufferlab.stats.trend import MIN_POINTS, Trend, trend
+from bufferlab.stats.verdict import Verdict
+
+DEPTH = "lru_scan_depth"
+_LEVEL = 0.95
+_BESIDE_HEADLINE = ("effective_cache_pages", "lru_scan_share", "single_page_share")
+_SHARES = frozenset({"lru_scan_share", "single_page_share"})
+
+
+@dataclass(frozen=True)
+class FoundTrend:
+    """One figure over the depth."""
+
+    group: Group
+    metric: str
+    trend: Trend
+    first: float
+    last: float
+    """Means at the ends of the axis."""
+
+
+def is_scan_depth(analysis: Analysis) -> bool:
+    """Whether this sweep asks what the scan depth does."""
+    return analysis.axis == DEPTH and any(run.run["engine"] in INNODB_ENGINES for run in analysis.runs)
+
+
+def found_trends(analysis: Analysis) -> list[FoundTrend]:
+    """The trends of a scan-depth sweep, the headline's first in each group; none for other sweeps."""
+    if not is_scan_depth(analysis):
+        return []
+    names = (analysis.headline, *_BESIDE_HEADLINE)
+    placed = [(group, metric, _placed(analysis, group, metric)) for group in analysis.groups for metric in names]
+    asked = [one for one in placed if len({x for x, _, _ in one[2]}) >= MIN_POINTS]
+    level = single_level(_LEVEL, len(asked))
+    found = []
+    for group, metric, rows in asked:
+        fit = analysis.fit(metric)
+        ends = [point for point in group.points if point.values(metric)]
+        assert fit is not None
+        first, last = (fit.mean(point.index).value for point in (ends[0], ends[-1]))
+        found.append(FoundTrend(group, metric, trend(rows, level=level), first, last))
+    return found
+
+
+def _placed(analysis: Analysis, group: Group, metric: str) -> list[tuple[float, int, float]]:
+    """(log2 of the depth, block, value) of every run."""
+    rows: list[tuple[float, int, float]] = []
+    for point in group.points:
+        depth = analysis.axis_value(point)
+        if depth:
+            rows += [(math.log2(depth), int(str(block)), value) for _, block, value in point.values(metric)]
+    return rows
+
+
+def answer(analysis: Analysis) -> list[str]:
+    """The sweep's answer, a sentence or two per group; nothing when the headline has no interval."""
+    trends = found_trends(analysis)
+    told = []
+    for group in analysis.groups:
+        mine = [one for one in trends if one.group is group]
+        if mine and mine[0].metric == analysis.headline and mine[0].trend.direction != "no_interval":
+            told.append(_sentence(analysis, group, mine))
+    return told
+
+
+def _sentence(analysis: Analysis, group: Group, trends: Sequence[FoundTrend]) -> str:
+    points = [point for point in group.points if point.ok]
+    where = f"With {group.label}: with" if group.label else "With"
+    depths = " to ".join(analysis.tick(point) for point in (points[0], points[-1]))
+    shares = [_share_of_pool(analysis, point) for point in (points[0], points[-1])]
+    of_pool = f" ({shares[0]:.2g} to {shares[1]:.2g} % of the pool)" if shares[0] and shares[1] else ""
+    told = words.listing([_told(one) for one in trends if one.trend.direction != "no_interval"])
+    n = min(one.trend.slope.n for one in trends)
+    basis = f"95 % intervals that hold together, {words.plural(n, 'run')} a point"
+    found = f"{where} every doubling of the scan depth from {depths}{of_pool}, {told} ({basis})."
+    return " ".join(filter(None, [found, _path_missing(analysis, trends), throughput(analysis, group)]))
+
+
+def _told(found: FoundTrend) -> str:
+    title = words.title_of(found.metric)
+    title = title if title.startswith("LRU") else f"{title[0].lower()}{title[1:]}"
+    title = title if "per" in title.split() else f"the {title}"
+    said = slope_words(found)
+    said = said.replace("rises", "rise").replace("falls", "fall") if "per" in title.split() else said
+    return f"{title}{': ' if not found.trend.resolved else ' '}{said} ({_ends(found)})"
+
+
+def slope_words(found: FoundTrend) -> str:
+    """ "rises by 4.1-4.6 %", or "not resolved (-1 to +2 %)"."""
+    one, unit = found.trend, words.POINTS if found.metric in _SHARES else words.unit_of(found.metric).split("/")[0]
+    low, high = one.slope.ci_low, one.slope.ci_high
+    if low is None or high is None:
+        return "identical at every depth" if one.slope.identical else f"no interval ({one.slope.note})"
+    slope = Verdict(None, None, one.direction, one.slope, one.contrast, one.detectable)
+    if one.resolved:
+        return f"{one.direction} by {words.change(slope, unit)}"
+    return f"not resolved ({words.signed_change(slope, unit)})"
+
+
+def _ends(found: FoundTrend) -> str:
+    if found.metric in _SHARES:
+        return f"{words.number(100 * found.first)} to {words.number(100 * found.last)} % of the searches"
+    return f"{words.number(found.first)} to {words.number(found.last)} pages"
+
+
+def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
+    """The depths of all instances, as per cent of the pool's frames."""
+    pool, page, depth = (
+        point.actual.get("pool_size_bytes"),
+        point.actual.get("page_size_bytes"),
+        analysis.axis_value(point),
+    )
+    if not isinstance(pool, int) or not isinstance(page, int) or not page or depth is None:
+        return None
+    instances = point.actual.get("innodb_buffer_pool_instances")
+    instances = instances if isinstance(instances, int) else 1
+    return 100 * depth * instances * page / pool
+
+
+def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
+    if any(one.metric in _SHARES for one in trends):
+        return ""
+    reasons = {run.figures["lru_scan_share"].reason for run in analysis.runs} - {None}
+    return f"Where frames came from is not measurable: {min(map(str, reasons))}." if reasons else ""
+
+
+def throughput(analysis: Analysis, group: Group) -> str:
+    """Which depths cannot be told apart as the fastest, or why nothing may be said of it."""
+    metric = analysis.work_per_s
+    fit = analysis.fit(metric)
+    places = [point.index for point in group.points if fit and point.index in fit.points]
+    if fit is None or len(places) < 2:
+        return "Throughput was not measured."
+    if blocked := analysis.claim_blocked(metric):
+        return f"Throughput: not resolved ({blocked})."
+    found = equivalence_set(fit, "more", places)
+    if found.note:
+        return f"Throughput: not resolved ({found.note})."
+    members = [analysis.tick(point) for point in group.points if point.index in found.members]
+    if len(members) == 1:
+        return f"Throughput is best at {members[0]}."
+    if not found.others:
+        return f"No depth can be told apart in throughput: {words.listing(members)} may each be the best."
+    return f"In throughput {words.listing(members)} cannot be told apart as the best."
+
+
+def scan_depth(analysis: Analysis) -> Section | None:
+    """Figures and tables over the depth; nothing for sweeps of something else."""
+    trends = found_trends(analysis)
+    if not is_scan_depth(analysis):
+        return None
+    tables = (_points(analysis), _trend_table(analysis, trends), _apart(analysis))
+    figure = _figure(analysis)
+    blocks = (*((figure,) if figure else ()), *(table for table in tables if table.rows))
+    intro = (
+        "The depth is how many free frames the page cleaner keeps in each instance of the pool, not how far user "
+        "threads scan (at most 100 pages since MySQL 5.7; only 5.6 scans to the depth). Frames kept free hold no page."
+    )
+    return Section("scan-depth", "Scan depth", intro, blocks) if blocks else None
+
+
+def _figure(analysis: Analysis) -> Figure | None:
+    panels, data = [], []
+    for metric in (analysis.headline, *_BESIDE_HEADLINE):
+        found = points_figure(analysis, metric, "scan-depth-figure")
+        if found and isinstance(found.plot, PointsPlot):
+            panels.append(found.plot)
+            data += [Row((found.plot.y_label, *row.cells)) for row in found.data.rows]
+    if not panels:
+        return None
+    columns = (Column("Figure", numeric=False), *found_columns())
+    title = "What the scan depth changes"
+    table = Table("scan-depth-figure-data", f"Data: {title}", columns, tuple(data), "", folded=True)
+    ends = (
+        f"{panel.y_label} {words.number(one.dots[0].mean)} at {one.dots[0].tick}, "
+        f"{words.number(one.dots[-1].mean)} at {one.dots[-1].tick}"
+        for panel in panels
+        for one in panel.series
+    )
+    caption = (
+        "Open dots: runs. Filled: mean with its 95 % interval. Shares are of the searches for a free frame. "
+        "Each panel has its own vertical axis."
+    )
+    return Figure("scan-depth-figure", title, f"{title}: {'; '.join(ends)}.", caption, PanelsPlot(tuple(panels)), table)
+
+
+def found_columns() -> tuple[Column, ...]:
+    """The columns of a figure's data behind the metric's name."""
+    heads = ("n", "mean", "95 % from", "to", "runs")
+    return (Column("Point", numeric=False), *(Column(head) for head in heads))
+
+
+def _points(analysis: Analysis) -> Table:
+    headline = words.title_of(analysis.headline)
+    rows = []
+    for point in (point for group in analysis.groups for point in group.points if point.ok):
+        cache, of_pool = _mean(analysis, "effective_cache_pages", point), _share_of_pool(analysis, point)
+        page = point.actual.get("page_size_bytes")
+        mib = f"{cache * page / 1024**2:,.1f}" if cache is not None and isinstance(page, int) else words.NOTHING
+        rows.append(
+            Row(
+                (
+                    analysis.name_of(point),
+                    words.NOTHING if of_pool is None else f"{words.number(of_pool)} %",
+                    str(len(point.ok)),
+                    _cell(analysis, analysis.headline, point),
+                    _cell(analysis, "effective_cache_pages", point),
+                    mib,
+                    _cell(analysis, "free_list_pages", point),
+                    words.number(_mean(analysis, "free_list_min_pages", point)),
+                    _cell(analysis, "lru_scan_share", point),
+                    _cell(analysis, "single_page_share", point),
+                )
+            )
+        )
+    heads = ("Of the pool", "n", headline, "Effective cache (pages)", "Effective cache (MiB)", "Free list (pages)",
+             "Free list, least", "LRU scan", "Single page")  # fmt: skip
+    caption = (
+        "Means over runs with 95 % intervals for another run. Effective cache and free list: means over the measured "
+        "window; least: mean of each run's shortest sample. LRU scan, single page: shares of the searches for a frame."
+    )
+    columns = (Column("Scan depth", numeric=False), *(Column(head) for head in heads))
+    brief = ("Scan depth", "Of the pool", headline, "Effective cache (MiB)", "LRU scan", "Single page")
+    return Table("scan-depth-points", "Over the scan depth", columns, tuple(rows), caption, brief=brief)
+
+
+def _mean(analysis: Analysis, metric: str, point: PointRuns) -> float | None:
+    fit = analysis.fit(metric)
+    return fit.mean(point.index).value if fit and point.index in fit.points else None
+
+
+def _cell(analysis: Analysis, metric: str, point: PointRuns) -> str:
+    fit = analysis.fit(metric)
+    if fit is None or point.index not in fit.points:
+        return words.NOTHING
+    mean = fit.mean(point.index)
+    return words.share_interval(mean) if metric in _SHARES else words.interval(mean, words.unit_of(metric))
+
+
+def _trend_table(analysis: Analysis, trends: Sequence[FoundTrend]) -> Table:
+    several = len(analysis.groups) > 1
+    rows = tuple(
+        Row(
+            (
+                *((one.group.label,) if several else ()),
+                words.title_of(one.metric),
+                str(one.trend.slope.n),
+                slope_words(one),
+                words.NOTHING if one.trend.order_p is None else f"{one.trend.order_p:.2g}",
+                _findable(one),
+            ),
+            "" if one.trend.resolved else "quiet",
+        )
+        for one in trends
+    )
+    first = (Column("Points", numeric=False),) if several else ()
+    columns = (
+        *first,
+        Column("Figure", numeric=False),
+        Column("n"),
+        Column("Change per doubling", numeric=False),
+        Column("p of the order"),
+        Column("Would have been found"),
+    )
+    caption = (
+        "Mean slope on a scale of doublings, taken in each repetition; 95 % intervals that hold together for all rows "
+        "(Šidák). p: Page's test of the order alone, exact. A trend is claimed when both agree."
+    )
+    return Table("trends", "Trends over the scan depth", columns, rows, caption)
+
+
+def _findable(found: FoundTrend) -> str:
+    size = found.trend.detectable
+    if size is None:
+        return words.NOTHING
+    if found.trend.contrast == "ratio":
+        return f"{100 * (size - 1):.2g} %"
+    return words.number((100 if found.metric in _SHARES else 1) * size)
+
+
+def _apart(analysis: Analysis) -> Table:
+    """For each depth, those it cannot be told apart from in throughput."""
+    metric, rows = analysis.work_per_s, []
+    fit = analysis.fit(metric)
+    blocked = analysis.claim_blocked(metric)
+    for group in analysis.groups:
+        points = [point for point in group.points if fit and point.index in fit.points]
+        pairs = list(combinations([point.index for point in points], 2))
+        if fit is None or not pairs:
+            continue
+        level = single_level(_LEVEL, len(pairs))
+        apart = set()
+        for a, b in pairs:
+            step = fit.compare(a, b, level)
+            still = 1.0 if fit.contrast == "ratio" else 0.0
+            if step.ci_low is not None and step.ci_high is not None and not step.ci_low <= still <= step.ci_high:
+                apart |= {(a, b), (b, a)}
+        for point in points:
+            alike = [p for p in points if p is not point and (blocked or (point.index, p.index) not in apart)]
+            names = ", ".join(analysis.tick(p) for p in alike) or "none"
+            rows.append(Row((analysis.name_of(point), _cell(analysis, metric, point), names)))
+    columns = (
+        Column("Scan depth", numeric=False),
+        Column(words.title_of(metric)),
+        Column("Cannot be told apart from", numeric=False),
+    )
+    caption = "All pairs of depths hold together at 95 % (Šidák). Not told apart is not the same as equal."
+    if blocked:
+        caption += f" Nothing is told apart here: {blocked}."
+    return Table("throughput-alike", "Throughput: which depths are alike", columns, tuple(rows), caption)

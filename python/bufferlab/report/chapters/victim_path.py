@@ -1,0 +1,93 @@
+"""Where threads of an InnoDB server got their frames: free list, a scan of the LRU tail, a single-page flush.
+
+The definition and its source are in `results.innodb`; versions that cannot tell it say why.
+"""
+
+from __future__ import annotations
+
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.report.model import Column, Figure, Row, Section, StackedPlot, Table
+from bufferlab.report.plots import Axis
+from bufferlab.results import metrics
+from bufferlab.results.check import INNODB_ENGINES
+
+_SHARES = ("free_list_share", "lru_scan_share", "single_page_share")
+_PARTS = ("free list", "LRU scan by the user thread", "single-page flush by the user thread")
+_COUNTS = ("frame_requests", "free_list_hits", "lru_scan_hits", "single_page_flushes")
+
+
+def victim_path(analysis: Analysis) -> Section | None:
+    """Shares and counts per point; for InnoDB of other versions the reason why there are none."""
+    if not any(run.run["engine"] in INNODB_ENGINES for run in analysis.runs):
+        return None
+    told = [point for point in analysis.points if point.ok and all(point.values(name) for name in _SHARES)]
+    reasons = {run.figures["lru_scan_share"].reason for run in analysis.runs} - {None}
+    missing = f" Not measurable in some runs: {'; '.join(sorted(map(str, reasons)))}." if reasons else ""
+    if not told:
+        return Section("victim-path", "Where frames came from", missing.strip(), ())
+    intro = (
+        "A thread that needs a frame takes it from the free list, which the page cleaner fills. Where that is empty, "
+        "it scans the LRU tail for a clean page, and failing that writes one page itself and waits for it. "
+        "Identical runs differ in these shares more than in reads: look at the intervals."
+    )
+    return Section(
+        "victim-path", "Where frames came from", intro + missing, (_figure(analysis, told), _table(analysis, told))
+    )
+
+
+def _figure(analysis: Analysis, told: list[PointRuns]) -> Figure:
+    # Plain means: those of logarithms would not add to one.
+    shares = tuple(tuple(_plain_mean(point, name) for name in _SHARES) for point in told)
+    bars = tuple(analysis.name_of(point).replace(", ", "\n") for point in told)
+    axis = Axis.of(analysis, told).label
+    title = "Where frames came from"
+    plot = StackedPlot(axis, "Searches for a frame (%)", bars, _PARTS, shares)
+    rows = tuple(
+        Row((bar.replace("\n", ", "), *(f"{share:.6g}" for share in parts)))
+        for bar, parts in zip(bars, shares, strict=True)
+    )
+    columns = (Column("Point", numeric=False), *(Column(part) for part in _PARTS))
+    data = Table("victim-path-figure-data", f"Data: {title}", columns, rows, "Shares, means over runs.", folded=True)
+    ends = []
+    for place in (0, -1):
+        parts = (f"{words.share(share, 2)} {part}" for part, share in zip(_PARTS, shares[place], strict=True))
+        ends.append(f"{bars[place]}: {', '.join(parts)}")
+    alt = f"{title}. {'; '.join(ends)}.".replace("\n", ", ")
+    caption = (
+        "Shares of the searches for a frame, means over runs; each bar adds to 100 %. Thin parts are in the table."
+    )
+    return Figure("victim-path-figure", title, alt, caption, plot, data)
+
+
+def _plain_mean(point: PointRuns, name: str) -> float:
+    values = [value for _, _, value in point.values(name)]
+    return sum(values) / len(values)
+
+
+def _table(analysis: Analysis, told: list[PointRuns]) -> Table:
+    counts = tuple(analysis.per_work(name) for name in _COUNTS)
+    rows = []
+    for point in told:
+        cells = [analysis.name_of(point), str(len(point.ok))]
+        for name in (*_SHARES, *counts, "single_page_flushes_per_s"):
+            fit = analysis.fit(name)
+            if fit is None or point.index not in fit.points:
+                cells.append(words.NOTHING)
+                continue
+            mean = fit.mean(point.index)
+            cells.append(words.share_interval(mean) if name in _SHARES else words.interval(mean))
+        rows.append(Row(tuple(cells)))
+    noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
+    heads = (
+        *("n", "Free list", "LRU scan", "Single page"),
+        *(metrics.get(name).label.removesuffix(f" per {noun}") for name in counts),
+        "Single-page flushes per second",
+    )
+    columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
+    caption = (
+        f"Means over runs with 95 % intervals for another run; counts per {noun}. S searches, L passes that found the "
+        "free list empty, W waits for a free frame, F failed flushes: free list S − L + F, LRU scan L − W, single page "
+        "W − F, which add to S by construction. A single-page flush may also find a clean page and write nothing."
+    )
+    return Table("victim-path-table", "Victim path", columns, tuple(rows), caption)
