@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from bufferlab.load_knobs import UNLIMITED
+from bufferlab.results.check import INNODB_ENGINES
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.store import RunRecord, SweepFolder
@@ -127,6 +128,8 @@ class Analysis:
         declared = _workload(sweep, points)
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
+        if any(record.run["engine"] in INNODB_ENGINES for point in points for record in point.records):
+            compared = tuple(_of_servers(name) for name in compared)
         return cls(sweep, points, axis, groups, headline, compared)
 
     @property
@@ -264,6 +267,12 @@ def spaced(value: str) -> str:
     """ "5%" and "64MiB" as people write them: "5 %", "64 MiB"."""
     match = re.fullmatch(r"([0-9.]+)(%|[KMGT]?i?B)", value)
     return f"{match[1]} {match[2]}" if match else value
+
+
+def _of_servers(metric: str) -> str:
+    """What a server has in place of a figure of an engine inside the driver: its redo log, its own process."""
+    metric = metric.replace("wal_write_bytes", "redo_bytes")
+    return "server_cpu_us_per_transaction" if metric == "cpu_us_per_transaction" else metric
 
 
 def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:

@@ -16,6 +16,7 @@ from bufferlab.workloads import registry as workloads
 
 #: Checks that other programs on the host can fail, without touching what the database counted.
 _ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping"})
+_COMMIT = "innodb_flush_log_at_trx_commit"
 #: Below this share of the misses, the log is no cache to speak of.
 LOG_SHARE_WORTH_SAYING = 0.005
 _KNOB_WORDS = {
@@ -221,6 +222,17 @@ def _settings(analysis: Analysis) -> list[str]:
     knobs = [run.run["knobs_actual"] for run in analysis.runs]
     if any(actual.get("synchronous") == "off" for actual in knobs):
         found.append("Commits did not wait for the device (synchronous = off): commit latency is not measured.")
+    commits = {str(actual[_COMMIT]) for actual in knobs if _COMMIT in actual}
+    if commits - {"1"}:
+        found.append(
+            f"Commits did not wait for the device ({_COMMIT} = {words.listing(sorted(commits))}): commit latency is "
+            "not measured."
+        )
+    hashed = {str(actual.get("innodb_adaptive_hash_index")).lower() for actual in knobs}
+    if hashed & {"off", "0"}:
+        found.append("Adaptive hash index off: with it, page gets per transaction depend on the pool and are fewer.")
+    if any(run.run["engine"] == "mariadb" and run.version >= (10, 5) for run in analysis.runs):
+        found.append("Misses of MariaDB 10.5 and later include read-ahead; those of MySQL do not.")
     if any(actual.get("io_mode") == "direct" for actual in knobs):
         found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
     if any(actual.get("io_mode") == "buffered" for actual in knobs):
@@ -235,5 +247,7 @@ def _settings(analysis: Analysis) -> list[str]:
 
 def _served_by_log(run: MeasuredRun) -> float:
     """The share of the demand misses that no read of the database file answered (reads by checkpoints do not count)."""
+    if run.is_innodb:
+        return 0.0
     misses, reads = run.figures["misses_per_transaction"].value, run.figures["reads_per_transaction"].value
     return max(0.0, 1 - reads / misses) if misses and reads is not None else 0.0

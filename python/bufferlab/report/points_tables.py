@@ -75,6 +75,8 @@ def main_table(analysis: Analysis) -> Table:
     caption = "Means over the runs of a point with 95 % intervals for another run like them."
     if analysis.unit_of_work == "new_order":
         caption += " Per New-Order divides by New-Orders completed, the 1 % rolled back included."
+    if any(run.is_innodb for run in analysis.runs):
+        caption += " Bytes written are those of data files, doublewrite buffer and redo log together."
     if blocked := analysis.claim_blocked(analysis.work_per_s):
         caption += f" Differences of throughput are not resolved ({blocked})."
     noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]

@@ -88,8 +88,14 @@ def _shown(knob: str, actual: Any) -> str:
     return format_bytes(actual) if is_size(knob) else f"{actual:,}"
 
 
+#: Asked words that leave a setting, or the choice of a build, to the host.
+_LEFT_TO_THE_SERVER = frozenset({"auto", "path"})
+
+
 def _difference(knob: str, asked: str, actual: Any, run: Mapping[str, Any]) -> str | None:
     """What a reader should know of asked against actual; None when they are the same."""
+    if asked in _LEFT_TO_THE_SERVER:
+        return "the server's own"
     if not isinstance(actual, int | float) or isinstance(actual, bool):
         return None if str(actual) == asked else "differs from what was asked"
     if not is_size(knob):
@@ -100,12 +106,23 @@ def _difference(knob: str, asked: str, actual: Any, run: Mapping[str, Any]) -> s
         return None if str(actual) == asked else "differs from what was asked"
     if size.ratio is None:
         off = int(actual) - (size.size_bytes or 0)
+        unit = _chunk(knob, run)
+        if unit and 0 < off < unit and int(actual) % unit == 0:
+            return f"differs from what was asked: rounded up to whole chunks of all instances ({format_bytes(unit)})"
         page = actual_of(run["knobs_actual"], "page_size") or 1
         if off == 0:
             return None
         return "rounded to whole pages" if abs(off) < page else f"differs from what was asked by {format_bytes(off)}"
     loaded = (run["database"] or {}).get("bytes_loaded")
     return f"{words.share(actual / loaded)} of the database as loaded" if loaded else None
+
+
+def _chunk(knob: str, run: Mapping[str, Any]) -> int | None:
+    """What InnoDB rounds its pool up to: chunk size times instances (buf0buf.cc, srv0start.cc: MySQL 5.7 and later)."""
+    chunk, instances = (run["knobs_actual"].get(f"innodb_buffer_pool_{name}") for name in ("chunk_size", "instances"))
+    if not knob.startswith("pool_size") or not isinstance(chunk, int):
+        return None
+    return chunk * (instances if isinstance(instances, int) else 1)
 
 
 def _difference_of_number(asked: str, actual: float) -> str | None:

@@ -11,7 +11,12 @@ from bufferlab.report.model import Column, Row, Section, Table
 from bufferlab.results.check import INNODB_ENGINES
 from bufferlab.units import UnitError, format_bytes, parse_size
 
-_COURSE = ("lru_batch_writes_per_s", "flush_list_writes_per_s", "free_list_pages", "dirty_share")
+_COURSE = {
+    "lru_batch_writes_per_s": "LRU batches\n(pages/s)",
+    "flush_list_writes_per_s": "Flush list\n(pages/s)",
+    "free_list_pages": "Free list\n(pages)",
+    "dirty_share": "Dirty share\nof the cache",
+}
 _WRITERS = (
     ("flush_list_writes_per_s", "Flush list"),
     ("adaptive_writes_per_s", "of them adaptive"),

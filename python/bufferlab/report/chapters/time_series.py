@@ -5,7 +5,7 @@ A window's mean is worth quoting only if the window had one level; checkpoints a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -52,14 +52,14 @@ def time_series(analysis: Analysis) -> Section | None:
     return Section("time", "Over time", intro, (*blocks, *([scatter] if scatter.rows else [])))
 
 
-def course_figure(analysis: Analysis, metrics: Sequence[str], id: str, title: str) -> Figure | None:
-    """Other rates and levels of every run over time, those that the runs have; none where they have none."""
+def course_figure(analysis: Analysis, labels: Mapping[str, str], id: str, title: str) -> Figure | None:
+    """Other rates and levels (metric -> its words beside the axis) of every run, those that they have; or none."""
     shown = _spread_out([point for group in analysis.groups for point in group.points if point.ok])
-    present = [metric for metric in metrics if analysis.fit(metric) is not None]
+    present = [metric for metric in labels if analysis.fit(metric) is not None]
     if not shown or not present:
         return None
     runs = [_read(point, record, present) for point in shown for record in point.records if record.ok]
-    drawn = _figure(analysis, shown, runs, present)
+    drawn = _figure(analysis, shown, runs, present, [labels[metric] for metric in present])
     titles = [words.title_of(metric) for metric in present]
     alt = f"{words.listing(titles)} of every run over time, one column of panels per point."
     data = replace(drawn.data, id=f"{id}-data", title=f"Data: {title}")
@@ -106,12 +106,15 @@ def _levels(inside: Sequence[tuple[float, float]]) -> tuple[Level, ...]:
     return tuple(Level(times[regime.start], times[regime.end - 1], regime.mean) for regime in found)
 
 
-def _figure(analysis: Analysis, shown: list[PointRuns], runs: list[_Run], metrics: Sequence[str]) -> Figure:
+def _figure(
+    analysis: Analysis, shown: list[PointRuns], runs: list[_Run], metrics: Sequence[str], row_labels: Sequence[str] = ()
+) -> Figure:
     rows = tuple(
         tuple(tuple(run.traces[place] for run in runs if run.point is point) for point in shown)
         for place in range(len(metrics))
     )
     labels = tuple(f"{words.title_of(metric)}{' (pages)' if metric == 'reads_per_s' else ''}" for metric in metrics)
+    labels = tuple(row_labels) or labels
     plot = TimePlot(tuple(_panel_title(analysis, point) for point in shown), labels, rows)
     changed = sum(bool(trace.levels) for run in runs for trace in run.traces)
     left_out = len([point for point in analysis.points if point.ok]) - len(shown)

@@ -41,7 +41,7 @@ def _figure(analysis: Analysis, told: list[PointRuns]) -> Figure:
     shares = tuple(tuple(_plain_mean(point, name) for name in _SHARES) for point in told)
     bars = tuple(analysis.name_of(point).replace(", ", "\n") for point in told)
     axis = Axis.of(analysis, told).label
-    title = "Where frames came from"
+    title = "How searches for a frame ended"
     plot = StackedPlot(axis, "Searches for a frame (%)", bars, _PARTS, shares)
     rows = tuple(
         Row((bar.replace("\n", ", "), *(f"{share:.6g}" for share in parts)))
