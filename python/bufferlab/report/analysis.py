@@ -260,7 +260,7 @@ def rest_label(point: PointRuns, axis: str | None) -> str:
 
 def is_size(knob: str) -> bool:
     """Whether a knob is a number of bytes."""
-    return knob.removesuffix("_bytes").endswith(("size", "checkpoint"))
+    return knob.removesuffix("_bytes").endswith(("size", "checkpoint", "log_capacity"))
 
 
 def spaced(value: str) -> str:

@@ -231,8 +231,6 @@ def _settings(analysis: Analysis) -> list[str]:
     hashed = {str(actual.get("innodb_adaptive_hash_index")).lower() for actual in knobs}
     if hashed & {"off", "0"}:
         found.append("Adaptive hash index off: with it, page gets per transaction depend on the pool and are fewer.")
-    if any(run.run["engine"] == "mariadb" and run.version >= (10, 5) for run in analysis.runs):
-        found.append("Misses of MariaDB 10.5 and later include read-ahead; those of MySQL do not.")
     if any(actual.get("io_mode") == "direct" for actual in knobs):
         found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
     if any(actual.get("io_mode") == "buffered" for actual in knobs):

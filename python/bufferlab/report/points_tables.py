@@ -8,6 +8,7 @@ from dataclasses import replace
 from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns, actual_of, rest_label
 from bufferlab.report.model import Column, Row, Table
+from bufferlab.results.check import MeasuredRun
 from bufferlab.results.derive import FORMULAS
 from bufferlab.results.timeline import finest_share, measured_instants, part
 from bufferlab.units import format_bytes, format_count
@@ -76,12 +77,19 @@ def main_table(analysis: Analysis) -> Table:
     if analysis.unit_of_work == "new_order":
         caption += " Per New-Order divides by New-Orders completed, the 1 % rolled back included."
     if any(run.is_innodb for run in analysis.runs):
-        caption += " Bytes written are those of data files, doublewrite buffer and redo log together."
+        redo = [] if any(_leaves_out_redo(run) for run in analysis.runs) else ["redo log"]
+        files = words.listing(["data files", "doublewrite buffer", *redo])
+        caption += f" Bytes written are those of {files} together."
     if blocked := analysis.claim_blocked(analysis.work_per_s):
         caption += f" Differences of throughput are not resolved ({blocked})."
     noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
     id = analysis.per_work("x")[2:].replace("_", "-")
     return replace(point_table(analysis, id, f"Per {noun}", metrics, caption), brief=_BRIEF)
+
+
+def _leaves_out_redo(run: MeasuredRun) -> bool:
+    """MariaDB counts no redo in Innodb_data_written since 10.5."""
+    return bool(run.run["engine"] == "mariadb" and run.version >= (10, 5))
 
 
 def per_transaction(analysis: Analysis) -> Table | None:

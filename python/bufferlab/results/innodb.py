@@ -54,6 +54,8 @@ FREE_LIST = _victim("free-list hits", lambda searches, loops, waits, failures: s
 LRU_SCAN = _victim("LRU-scan hits", lambda searches, loops, waits, failures: loops - waits)
 SINGLE_PAGE = _victim("single-page flushes", lambda searches, loops, waits, failures: waits - failures)
 _SEARCHES = counted(SEARCHES)
+#: A page read or created takes a frame and keeps it.
+_HELD = (counted("pages_read") + counted("pages_created")).counted_as("frames")
 
 
 def _counted(name: str) -> Quantity:
@@ -113,6 +115,7 @@ def _shares() -> dict[str, Quantity]:
         "free_list_share": FREE_LIST / _SEARCHES,
         "lru_scan_share": LRU_SCAN / _SEARCHES,
         "single_page_share": SINGLE_PAGE / _SEARCHES,
+        "frames_given_back_share": (_SEARCHES - _HELD) / _SEARCHES,
         "read_ahead_share": ahead / counted("pages_read"),
         "read_ahead_evicted_share": counted("innodb_buffer_pool_read_ahead_evicted") / ahead,
         "doublewrite_share": counted("innodb_dblwr_pages_written") / counted("pages_written"),

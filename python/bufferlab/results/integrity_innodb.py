@@ -13,8 +13,9 @@ from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, out
 from bufferlab.results.metrics_innodb import METRIC_PREFIX
 from bufferlab.results.quantity import Figure
 
-#: Frames are also taken for pages that another thread had read meanwhile, and given back.
 FRAMES_LIMIT = 0.02
+#: Frames given back per transaction: a transaction takes one undo page for inserts and one for updates, seldom more.
+GIVEN_BACK_MOST = 2.0
 FRAMES_MIN = 2000
 #: MONITOR_INC is a plain increment (srv0mon.h): two threads at once may lose one.
 COUNTING_LIMIT = 0.005
@@ -34,19 +35,26 @@ _LRU = f"{METRIC_PREFIX}buffer_lru_"
 
 
 def _frames(runs: Sequence[MeasuredRun]) -> Check:
-    """Every frame that was looked for holds a page read or created, or went to the adaptive hash index or to locks."""
-    title = "Free frames looked for = pages read + pages created + frames for other uses"
+    """Every frame that was looked for holds a page read or created, went to other uses, or was given back.
+
+    buf0buf.cc: buf_page_create takes a frame before it looks whether the page is in the pool already, as undo pages
+    used again are, and then gives it back uncounted. Seen on 5.7.22: none in reads alone, where all agrees exactly; a
+    third of all searches where 8 threads update, every one of the sampled surplus from buf_page_create.
+    """
+    title = "Free frames looked for = pages read + created + other uses + given back by undo"
 
     def off(run: MeasuredRun) -> Off:
-        searches = run.window.change(innodb.SEARCHES)
+        searches, transactions = run.window.change(innodb.SEARCHES), run.figures["transactions"]
         if searches.value is not None and searches.value < FRAMES_MIN:
             return Off(run, None, f"fewer than {FRAMES_MIN:,} frames were looked for")
         parts = [run.window.change(name) for name in ("pages_read", "pages_created")]
-        missing = next((part.reason for part in parts if part.value is None), None)
-        if missing:
+        missing = next((one.reason for one in (searches, *parts) if one.value is None), None)
+        if missing or searches.value is None:
             return Off(run, None, missing)
         used = sum(part.value or 0.0 for part in parts) + max(0.0, _misc_growth(run))
-        return ratio_off(run, searches, Figure(used))
+        surplus = searches.value - used
+        left = surplus if surplus < 0 else max(0.0, surplus - GIVEN_BACK_MOST * (transactions.value or 0.0))
+        return Off(run, abs(left) / searches.value, "more" if left > 0 else "less")
 
     return worst_of("innodb_frames", title, FRAMES_LIMIT, map(off, runs))
 

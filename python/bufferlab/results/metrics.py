@@ -63,7 +63,7 @@ pages_written    | pages  | lower   | whole pages written to the database file (
 pages_created    | pages  | neither | pages added to the database (InnoDB: pages_created in the pool)
 pages_spilled    | pages  | lower   | dirty pages written before commit to free a frame (CACHE_SPILL)
 db_read_bytes    | bytes  | lower   | bytes read from the database file (InnoDB: data_read)
-db_write_bytes   | bytes  | lower   | bytes written to the database file (InnoDB: data_written, with redo log and doublewrite buffer)
+db_write_bytes   | bytes  | lower   | bytes written to the database file (InnoDB: data_written, with the doublewrite buffer and, on MySQL, the redo log)
 db_other_reads   | reads  | lower   | reads of the database file that are not whole pages
 wal_reads        | reads  | lower   | reads of the write-ahead log
 wal_read_bytes   | bytes  | lower   | bytes read from the write-ahead log

@@ -114,6 +114,7 @@ _REST = """
 free_list_share      | 1 | ratio | higher | Free-list share | share of free-frame searches that the free list served: (S - L + F) / S
 lru_scan_share       | 1 | ratio | lower  | LRU-scan share  | share served by scanning the LRU tail: (L - W) / S
 single_page_share    | 1 | ratio | lower  | Single-page share | share served by a single-page flush: (W - F) / S
+frames_given_back_share | 1 | ratio | lower | Frames given back | share of searches whose frame held no page in the end: (S - pages read - pages created) / S
 effective_cache_pages | pages | gauge | higher | Effective cache | mean over the window of the frames that hold a page
 effective_cache_start_pages | pages | gauge | neither | Effective cache at the start | at the window's first edge
 effective_cache_end_pages | pages | gauge | neither | Effective cache at the end | at the window's last edge

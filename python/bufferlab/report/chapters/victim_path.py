@@ -13,6 +13,7 @@ from bufferlab.results import metrics
 from bufferlab.results.check import INNODB_ENGINES
 
 _SHARES = ("free_list_share", "lru_scan_share", "single_page_share")
+_GIVEN_BACK = "frames_given_back_share"
 _PARTS = ("free list", "LRU scan by the user thread", "single-page flush by the user thread")
 _COUNTS = ("frame_requests", "free_list_hits", "lru_scan_hits", "single_page_flushes")
 
@@ -70,17 +71,17 @@ def _table(analysis: Analysis, told: list[PointRuns]) -> Table:
     rows = []
     for point in told:
         cells = [analysis.name_of(point), str(len(point.ok))]
-        for name in (*_SHARES, *counts, "single_page_flushes_per_s"):
+        for name in (*_SHARES, _GIVEN_BACK, *counts, "single_page_flushes_per_s"):
             fit = analysis.fit(name)
             if fit is None or point.index not in fit.points:
                 cells.append(words.NOTHING)
                 continue
             mean = fit.mean(point.index)
-            cells.append(words.share_interval(mean) if name in _SHARES else words.interval(mean))
+            cells.append(words.share_interval(mean) if name.endswith("_share") else words.interval(mean))
         rows.append(Row(tuple(cells)))
     noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
     heads = (
-        *("n", "Free list", "LRU scan", "Single page"),
+        *("n", "Free list", "LRU scan", "Single page", "Given back"),
         *(metrics.get(name).label.removesuffix(f" per {noun}") for name in counts),
         "Single-page flushes per second",
     )
@@ -88,6 +89,7 @@ def _table(analysis: Analysis, told: list[PointRuns]) -> Table:
     caption = (
         f"Means over runs with 95 % intervals for another run; counts per {noun}. S searches, L passes that found the "
         "free list empty, W waits for a free frame, F failed flushes: free list S − L + F, LRU scan L − W, single page "
-        "W − F, which add to S by construction. A single-page flush may also find a clean page and write nothing."
+        "W − F, which add to S by construction. A single-page flush may also find a clean page and write nothing. Given back: "
+        "of all searches, those for a page that was in the pool already, mostly undo."
     )
     return Table("victim-path-table", "Victim path", columns, tuple(rows), caption)
