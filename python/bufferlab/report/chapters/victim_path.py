@@ -89,7 +89,7 @@ def _table(analysis: Analysis, told: list[PointRuns]) -> Table:
     caption = (
         f"Means over runs with 95 % intervals for another run; counts per {noun}. S searches, L passes that found the "
         "free list empty, W waits for a free frame, F failed flushes: free list S − L + F, LRU scan L − W, single page "
-        "W − F, which add to S by construction. A single-page flush may also find a clean page and write nothing. Given "
-        "back: of all searches, those for a page that was in the pool already, mostly undo."
+        "W − F, which add to S by construction. A single-page flush may also find a clean page and write nothing. "
+        "Given back: of all searches, those for a page that was in the pool already, mostly undo."
     )
     return Table("victim-path-table", "Victim path", columns, tuple(rows), caption)
