@@ -31,8 +31,26 @@ def test_a_probe_names_itself_as_its_metrics_do(probe: str) -> None:
     assert f'const NAME: &str = "{probe}";' in (PROBES / SOURCES[probe]).read_text()
 
 
+LOAD = PROBES.parents[1] / "bufferlab-load/src"
+
+
+def written_in(*files: str) -> set[str]:
+    """Every word in quotes in these files of the core, their tests left out."""
+    sources = ((LOAD / file).read_text().partition("#[cfg(test)]")[0] for file in files)
+    return {word for source in sources for word in re.findall(r'"([a-z0-9_]+)"', source)}
+
+
 def test_the_driver_emits_every_metric_declared_for_the_workload() -> None:
-    source = (PROBES.parents[1] / "bufferlab-load/src/driver.rs").read_text()
-    emitting, _, _tests = source.partition("#[cfg(test)]")
     declared = {metric.name for metric in metrics.RAW.values() if metric.probe == "workload"}
-    assert declared - set(re.findall(r'"([a-z0-9_]+)"', emitting)) == set()
+    assert declared - written_in("driver.rs", "merge.rs") == set()
+
+
+def test_what_is_read_from_an_innodb_server_is_what_is_declared() -> None:
+    """The core's one list of counters against the registry, both ways."""
+    ours = ("innodb_", "com_")
+    declared = {name for name in metrics.RAW if name.startswith(ours)} | {"questions"}
+    listed = written_in("mysql/counters.rs")
+    assert declared - listed == set()
+    known = declared | {"innodb_data_read", "innodb_data_written", "innodb_buffer_pool_read_requests"}
+    named = {word for word in listed if word.startswith("innodb_metric_")}
+    assert named - known == set()
