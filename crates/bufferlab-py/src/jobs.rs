@@ -15,6 +15,7 @@ use bufferlab_model::PageSize;
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsPopulation, Layout};
 use bufferlab_workload::script::Number;
 use bufferlab_workload::tpcc::TpccConfig;
+use bufferlab_workload::tpcc::random::Skew;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +27,7 @@ pub(crate) fn unusable(what: String, place: &str) -> PyErr {
     to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
 }
 
+/// Reads a job or a part of one; what is wrong with it is a usage failure.
 pub(crate) fn parse<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     serde_json::from_str(json).map_err(|error| unusable(error.to_string(), "job"))
 }
@@ -47,12 +49,16 @@ pub(crate) struct Tpcc {
     /// Of the run; a load has none.
     #[serde(default)]
     seed: u64,
+    /// Of the run; the specification's when there is none.
+    skew: Option<String>,
 }
 
 impl Tpcc {
     fn typed(&self) -> PyResult<TpccConfig> {
-        TpccConfig::new(self.warehouses, self.load_seed, self.seed)
-            .map_err(|error| unusable(error.to_string(), "workload"))
+        let config = TpccConfig::new(self.warehouses, self.load_seed, self.seed)
+            .map_err(|error| unusable(error.to_string(), "workload"))?;
+        let name = self.skew.as_deref().unwrap_or("spec");
+        Ok(config.with_skew(choice("skew", name, Skew::from_name(name))?))
     }
 }
 
@@ -212,14 +218,15 @@ impl Setup {
 /// A workload as a load takes it.
 #[derive(Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
-enum LoadWorkload {
+pub enum LoadWorkload {
     Tpcc(Tpcc),
     HotRows(HotRowsTable),
     Script(Setup),
 }
 
 impl LoadWorkload {
-    fn typed(&self) -> PyResult<Data> {
+    /// What it loads, in the core's types.
+    pub fn typed(&self) -> PyResult<Data> {
         match self {
             LoadWorkload::Tpcc(tpcc) => Ok(Tables::Tpcc(tpcc.typed()?).into()),
             LoadWorkload::HotRows(table) => Ok(Tables::HotRows(table.typed()?).into()),

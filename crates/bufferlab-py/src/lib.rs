@@ -4,6 +4,7 @@
 
 mod error;
 mod jobs;
+mod mysql_load;
 mod mysql_run;
 mod outcome;
 
@@ -60,6 +61,23 @@ fn load_sqlite(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<
     let mut progress = outcome::LoadProgressEvents::new(|event| deliver(&on_event, event));
     let loaded = py.detach(|| guarded(|| loader::load(&job, &CANCELLED, &mut |done| progress.report(done))))?;
     json_text(&outcome::LoadOutcome::from(loaded))
+}
+
+/// Loads a new database into a running server. See `mysql_load::MysqlLoadJob` and `outcome::LoadOutcome`.
+#[pyfunction]
+fn load_mysql(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let job = mysql_load::MysqlLoadJob::parse(job_json)?.typed()?;
+    CANCELLED.store(false, Ordering::Relaxed);
+    let mut progress = outcome::LoadProgressEvents::new(|event| deliver(&on_event, event));
+    let load = || bufferlab_load::mysql::loader::load(&job, &CANCELLED, &mut |done| progress.report(done));
+    json_text(&outcome::LoadOutcome::from(py.detach(|| guarded(load))?))
+}
+
+/// What decides data loaded into MySQL or MariaDB beside scale, seed and page size, as JSON: the schema's text, the
+/// loader's version. Takes the workload of a load job.
+#[pyfunction]
+fn mysql_load_recipe(workload_job_json: &str) -> PyResult<String> {
+    json_text(&mysql_load::mysql_recipe(workload_job_json)?)
 }
 
 /// Asks the running job to stop at the next transaction or partition.
@@ -131,6 +149,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_sqlite, module)?)?;
     module.add_function(wrap_pyfunction!(run_mysql, module)?)?;
     module.add_function(wrap_pyfunction!(load_sqlite, module)?)?;
+    module.add_function(wrap_pyfunction!(load_mysql, module)?)?;
+    module.add_function(wrap_pyfunction!(mysql_load_recipe, module)?)?;
     module.add_function(wrap_pyfunction!(cancel, module)?)?;
     module.add_function(wrap_pyfunction!(check_direct_io, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;

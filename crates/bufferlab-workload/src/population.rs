@@ -22,6 +22,9 @@ pub trait Population: Sync {
     /// Number of partitions, at least one. Those of a table follow each other.
     fn partitions(&self) -> usize;
 
+    /// The table whose rows a partition holds, by its index in [`Population::tables`].
+    fn table_of(&self, partition: usize) -> usize;
+
     /// Rows of all partitions, exact or, where rows draw how many they are, expected.
     fn expected_rows(&self) -> u64;
 

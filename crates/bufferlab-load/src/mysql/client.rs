@@ -195,8 +195,8 @@ impl MysqlClient {
                     self.run_rows.push(row.map_err(fail)?);
                 }
                 drop(result);
-                self.rows_returned += self.run_rows.len() as u64;
-                sort_rows(&self.run_rows, key, first..end, batch, name)
+                self.rows_returned += sort_rows(&self.run_rows, key, first..end, batch, name)?;
+                Ok(())
             }
         }
     }
@@ -270,23 +270,26 @@ fn share_out(rows: u64, each: u64, calls: std::ops::Range<usize>, batch: &mut Ba
     }
 }
 
+/// Gives each call its rows, those of equal keys to each of their calls; answers how many were given.
 fn sort_rows(
     rows: &[Row],
     key: &[usize],
     calls: std::ops::Range<usize>,
     batch: &mut Batch,
     name: &str,
-) -> Result<(), ClientError> {
+) -> Result<u64, ClientError> {
+    let mut given = 0;
     for call in calls {
         batch.begin_rows(call);
         for row in rows {
             if key.iter().enumerate().all(|(column, &param)| is_key(row, column, batch.param(call, param))) {
                 push_row(row, key.len(), batch, name)?;
                 batch.end_row(call);
+                given += 1;
             }
         }
     }
-    Ok(())
+    Ok(given)
 }
 
 fn is_key(row: &Row, column: usize, param: Value<'_>) -> bool {

@@ -53,10 +53,18 @@ fn says_no_space(message: &str) -> bool {
         .any(|words| message.contains(words))
 }
 
+/// The server's words without the library's around them.
+fn words(error: &Error) -> String {
+    match error {
+        Error::MySqlError(server) => server.to_string(),
+        error => error.to_string(),
+    }
+}
+
 /// The error of a statement, as its workload is told.
 #[must_use]
 pub fn client_error(statement: &str, error: &Error) -> ClientError {
-    let message = error.to_string();
+    let message = words(error);
     match meaning(error) {
         Meaning::Retry => ClientError::Retry { message },
         Meaning::Lost => ClientError::Lost { message },
@@ -80,7 +88,7 @@ pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
         }
         Meaning::Statement => statement_failure(error),
     };
-    Failure::new(kind, format!("{action}: {error}"), place, hint)
+    Failure::new(kind, format!("{action}: {}", words(error)), place, hint)
 }
 
 fn statement_failure(error: &Error) -> (FailureKind, &'static str) {

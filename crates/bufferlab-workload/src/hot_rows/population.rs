@@ -44,6 +44,10 @@ impl Population for HotRowsPopulation {
         self.rows.div_ceil(ROWS_PER_PARTITION) as usize
     }
 
+    fn table_of(&self, _partition: usize) -> usize {
+        0
+    }
+
     fn expected_rows(&self) -> u64 {
         self.rows.into()
     }

@@ -1,5 +1,6 @@
 //! The scale and the seeds of a TPC-C database and its run, checked once so that nothing later need check.
 
+use crate::tpcc::random::Skew;
 use crate::tpcc::schema::TERMINALS_PER_WAREHOUSE;
 
 /// Most warehouses accepted: 10 TB of data, and every row count still fits where it is kept.
@@ -11,6 +12,7 @@ pub struct TpccConfig {
     warehouses: u32,
     load_seed: u64,
     run_seed: u64,
+    skew: Skew,
 }
 
 impl TpccConfig {
@@ -25,7 +27,19 @@ impl TpccConfig {
         if warehouses == 0 || warehouses > MAX_WAREHOUSES {
             return Err(TpccConfigError::Warehouses { warehouses });
         }
-        Ok(TpccConfig { warehouses, load_seed, run_seed })
+        Ok(TpccConfig { warehouses, load_seed, run_seed, skew: Skew::Spec })
+    }
+
+    /// The same with another way of choosing items, customers and last names in the run.
+    #[must_use]
+    pub fn with_skew(self, skew: Skew) -> Self {
+        TpccConfig { skew, ..self }
+    }
+
+    /// How the run chooses.
+    #[must_use]
+    pub fn skew(&self) -> Skew {
+        self.skew
     }
 
     /// Number of warehouses, the scale of everything but the items.

@@ -1,11 +1,12 @@
 //! The inputs of the five transactions (2.4.1 to 2.8.1), drawn before execution so that a retry has the same.
 //!
-//! Where one warehouse leaves no other to be remote, work stays at home, as in every known implementation.
+//! Where one warehouse leaves no other to be remote, work stays at home, as in every known implementation; and where a skew
+//! has no remote work.
 
 use super::terminals::Terminal;
 use crate::random::Random;
 use crate::tpcc::TpccConfig;
-use crate::tpcc::random::{LastName, NuRand, NuRandConstants, last_name};
+use crate::tpcc::random::{Choices, LastName, NuRandConstants, last_name};
 use crate::tpcc::schema::{DISTRICTS, ITEMS, MAX_ORDER_LINES, MIN_ORDER_LINES};
 
 /// How many transactions were planned and how often each choice fell whose share the specification fixes.
@@ -126,9 +127,8 @@ pub(super) struct StockLevelInput {
 #[derive(Debug)]
 pub(super) struct InputSource {
     warehouses: u32,
-    last_names: NuRand,
-    customers: NuRand,
-    items: NuRand,
+    choices: Choices,
+    remote_work: bool,
     counts: InputCounts,
 }
 
@@ -137,9 +137,8 @@ impl InputSource {
         let constants = NuRandConstants::choose(config.load_seed(), config.run_seed());
         InputSource {
             warehouses: config.warehouses(),
-            last_names: NuRand::last_name(constants.run_last_name),
-            customers: NuRand::customer_id(constants.run_customer_id),
-            items: NuRand::item_id(constants.run_item_id),
+            choices: Choices::new(config.skew(), &constants, config.run_seed()),
+            remote_work: config.skew().has_remote_work(),
             counts: InputCounts::default(),
         }
     }
@@ -150,7 +149,7 @@ impl InputSource {
 
     pub(super) fn new_order(&mut self, terminal: Terminal, random: &mut Random) -> NewOrderInput {
         let district = random.between(1, DISTRICTS);
-        let customer = self.customers.draw(random);
+        let customer = self.choices.customer(random);
         let line_count = random.between(MIN_ORDER_LINES, MAX_ORDER_LINES) as usize;
         let unused_item = random.percent(1);
         let mut lines = [LineInput::default(); MAX_LINES];
@@ -170,7 +169,7 @@ impl InputSource {
     }
 
     fn line(&mut self, home: u32, random: &mut Random) -> LineInput {
-        let item = self.items.draw(random);
+        let item = self.choices.item(random);
         let supply_warehouse = if random.percent(1) { self.other_warehouse(home, random) } else { home };
         self.counts.order_lines += 1;
         self.counts.remote_lines += u64::from(supply_warehouse != home);
@@ -218,14 +217,14 @@ impl InputSource {
 
     fn customer_choice(&self, random: &mut Random) -> CustomerChoice {
         if random.percent(60) {
-            CustomerChoice::Name(last_name(self.last_names.draw(random)))
+            CustomerChoice::Name(last_name(self.choices.last_name(random)))
         } else {
-            CustomerChoice::Id(self.customers.draw(random))
+            CustomerChoice::Id(self.choices.customer(random))
         }
     }
 
     fn other_warehouse(&self, home: u32, random: &mut Random) -> u32 {
-        if self.warehouses == 1 {
+        if self.warehouses == 1 || !self.remote_work {
             return home;
         }
         let other = random.between(1, self.warehouses - 1);
@@ -236,6 +235,7 @@ impl InputSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tpcc::random::Skew;
 
     const HOME: Terminal = Terminal { warehouse: 3, district: 7 };
 
@@ -283,6 +283,18 @@ mod tests {
         (0..8_000).for_each(|_| chosen[source.other_warehouse(3, &mut random) as usize] += 1);
         assert_eq!((chosen[0], chosen[3]), (0, 0));
         assert!([1, 2, 4, 5].iter().all(|&w| (1_850..2_150).contains(&chosen[w])), "{chosen:?}");
+    }
+
+    #[test]
+    fn uniform_work_stays_at_home() {
+        let config = TpccConfig::new(5, 1, 2).expect("the scale is valid").with_skew(Skew::Uniform);
+        let (mut source, mut random) = (InputSource::new(&config), Random::stream(2, "input tests", &[]));
+        for _ in 0..5_000 {
+            source.new_order(HOME, &mut random);
+            source.payment(HOME, &mut random);
+        }
+        assert_eq!((source.counts.remote_lines, source.counts.remote_payments), (0, 0));
+        assert!(source.counts.order_lines > 40_000);
     }
 
     #[test]

@@ -159,7 +159,8 @@ impl TpccDriver {
         self.inputs.counts()
     }
 
-    /// The constants of NURand, to be recorded with the results (2.1.6.1).
+    /// The constants of NURand, to be recorded with the results (2.1.6.1). Other skews than the specification's use the first
+    /// of several, or none.
     #[must_use]
     pub fn constants(&self) -> &NuRandConstants {
         &self.constants

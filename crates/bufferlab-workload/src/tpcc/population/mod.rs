@@ -36,6 +36,11 @@ impl Population for TpccPopulation {
         self.partitions.len()
     }
 
+    fn table_of(&self, partition: usize) -> usize {
+        let table = self.partitions[partition].table();
+        TableId::ALL.iter().position(|&other| other == table).unwrap_or_default()
+    }
+
     fn expected_rows(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.rows() as u64).sum()
     }

@@ -3,8 +3,10 @@
 //! Draws come from [`crate::random::Random`]; nothing here keeps a state of its own.
 
 mod nurand;
+mod skew;
 mod text;
 
 pub use crate::random::Random;
 pub use nurand::{NuRand, NuRandConstants, is_valid_delta};
+pub use skew::{Choices, Skew};
 pub use text::{ExactShare, LastName, TextBuffer, last_name};

@@ -1,0 +1,311 @@
+//! Bulk load into a new database of a server: a workload's tables, several at a time; then a script's setup section.
+//!
+//! Each table is written by one connection in primary-key order, whatever the number of threads: its pages are packed, its
+//! extents are its own, and the same rows lie in the same places every time. Rows are generated and encoded by another
+//! thread meanwhile. Where the server accepts LOAD DATA LOCAL INFILE they are streamed through it, else sent as INSERTs of
+//! many rows. Secondary indexes are built after a table's rows, and its statistics are taken last.
+
+mod table;
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use bufferlab_workload::population::Population;
+use bufferlab_workload::script::Script;
+use mysql::prelude::Queryable;
+use mysql::{Conn, Error};
+
+use self::table::TableWriter;
+use super::connection::{connect, connect_to_server};
+use super::encode::Form;
+use super::error::failure;
+use super::schema::{TableSchema, check_scale, literal, statements, table_schemas, tables_sql};
+use super::target::Target;
+use crate::failure::{Failure, FailureKind};
+use crate::sqlite::data::{Data, Tables};
+use crate::sqlite::loader::{LoadProgress, Loaded};
+
+/// A load to be done.
+pub struct Load {
+    /// The server, and the database to create.
+    pub target: Target,
+    /// What to load.
+    pub data: Data,
+    /// Tables written at a time; each has a connection and a thread that generates its rows.
+    pub threads: usize,
+    /// How rows are to be sent; the server decides when there is none.
+    pub form: Option<Form>,
+}
+
+/// How often progress is looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What the threads of a load share.
+struct Shared<'a> {
+    load: &'a Load,
+    population: &'a dyn Population,
+    tables: &'a [TableSchema],
+    form: Form,
+    /// Tables not yet begun, the largest last.
+    waiting: Mutex<Vec<usize>>,
+    rows: AtomicU64,
+    /// Somebody cancelled, or another thread failed.
+    stop: AtomicBool,
+    connections: Mutex<Vec<u32>>,
+}
+
+impl Shared<'_> {
+    fn partitions_of(&self, table: usize) -> Range<usize> {
+        partitions_of(self.population, table)
+    }
+
+    fn next_table(&self) -> Option<usize> {
+        self.waiting.lock().ok()?.pop()
+    }
+}
+
+fn partitions_of(population: &dyn Population, table: usize) -> Range<usize> {
+    let mut own = (0..population.partitions()).skip_while(|&partition| population.table_of(partition) != table);
+    let first = own.next().unwrap_or_default();
+    let end = own.find(|&partition| population.table_of(partition) != table).unwrap_or(population.partitions());
+    first..end
+}
+
+/// Loads a database.
+///
+/// # Errors
+/// When the database exists and is not empty, the disk is full, the server fails, or `cancelled` is set; what is there is
+/// then incomplete.
+pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
+    let started = Instant::now();
+    let mut control = create_database(&load.target)?;
+    let mut tables = Vec::new();
+    if let Some(wanted) = &load.data.tables {
+        check_scale(wanted)?;
+        tables = load_tables(load, &mut control, wanted, cancelled, on_progress)?;
+    }
+    if let Some(script) = &load.data.setup {
+        set_up(load, &mut control, script, cancelled)?;
+        tables = count_rows(load, &mut control)?;
+    }
+    let bytes = stored_bytes(load, &mut control)?;
+    let rows = tables.iter().map(|(_, rows)| rows).sum();
+    Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes, tables })
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+fn create_database(target: &Target) -> Result<Conn, Failure> {
+    let place = target.place();
+    let mut control = connect_to_server(target)?;
+    let create = format!("CREATE DATABASE IF NOT EXISTS {}", quoted(&target.database));
+    control.query_drop(create).map_err(|error| failure("creating the database", &place, &error))?;
+    control = connect(target)?;
+    let tables: Option<u64> = control
+        .exec_first("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ?", (&target.database,))
+        .map_err(|error| failure("looking for tables", &place, &error))?;
+    if tables.unwrap_or(0) > 0 {
+        let what = format!("the database {} to load into has tables", target.database);
+        return Err(Failure::new(FailureKind::Usage, what, place, "name a new database, or drop this one"));
+    }
+    Ok(control)
+}
+
+fn load_tables(
+    load: &Load,
+    control: &mut Conn,
+    tables: &Tables,
+    cancelled: &AtomicBool,
+    on_progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Vec<(String, u64)>, Failure> {
+    let place = load.target.place();
+    for sql in statements(tables_sql(tables)) {
+        control.query_drop(sql).map_err(|error| failure("creating tables", &place, &error))?;
+    }
+    let form = match load.form {
+        Some(form) => form,
+        None => form_for(control).map_err(|error| failure("asking for local_infile", &place, &error))?,
+    };
+    let population = &*tables.population();
+    let schemas = table_schemas(tables);
+    let mut waiting: Vec<usize> = (0..schemas.len()).collect();
+    waiting.sort_by_key(|&table| partitions_of(population, table).len());
+    let shared = Shared {
+        load,
+        population,
+        tables: &schemas,
+        form,
+        waiting: Mutex::new(waiting),
+        rows: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        connections: Mutex::new(Vec::new()),
+    };
+    let mut loaded = std::thread::scope(|scope| {
+        let count = load.threads.clamp(1, schemas.len());
+        let writers: Vec<_> = (0..count).map(|_| scope.spawn(|| write_tables(&shared))).collect();
+        watch(&shared, control, &writers, cancelled, on_progress);
+        collect(writers, &place, cancelled)
+    })?;
+    loaded.sort_unstable();
+    Ok(loaded.into_iter().map(|(table, rows)| (schemas[table].name.to_owned(), rows)).collect())
+}
+
+/// LOAD DATA LOCAL where the server allows it: MySQL 8.0 does not unless told.
+fn form_for(control: &mut Conn) -> Result<Form, Error> {
+    let allowed: Option<i64> = control.query_first("SELECT @@GLOBAL.local_infile")?;
+    Ok(if allowed == Some(1) { Form::Lines } else { Form::Tuples })
+}
+
+/// Rows of tables, by their index.
+type Written = Vec<(usize, u64)>;
+
+/// One thread: takes table after table.
+fn write_tables(shared: &Shared<'_>) -> Result<Written, Failure> {
+    let written = || {
+        let mut writer = TableWriter::connect(shared)?;
+        let mut written = Vec::new();
+        while let Some(table) = shared.next_table() {
+            written.push((table, writer.write(table)?));
+        }
+        Ok(written)
+    };
+    let written = written();
+    if written.is_err() {
+        shared.stop.store(true, Ordering::Relaxed);
+    }
+    written
+}
+
+/// Reports progress until every writer has ended; passes a cancellation on to them and to their connections, which may be
+/// in the middle of a long statement.
+fn watch<T>(
+    shared: &Shared<'_>,
+    control: &mut Conn,
+    writers: &[ScopedJoinHandle<'_, T>],
+    cancelled: &AtomicBool,
+    on_progress: &mut dyn FnMut(LoadProgress),
+) {
+    let total = shared.population.expected_rows();
+    let mut last = 0;
+    loop {
+        let done = writers.iter().all(ScopedJoinHandle::is_finished);
+        let rows = shared.rows.load(Ordering::Relaxed);
+        if rows != last || done {
+            on_progress(LoadProgress { rows, total });
+            last = rows;
+        }
+        if done {
+            return;
+        }
+        if cancelled.load(Ordering::Relaxed) && !shared.stop.swap(true, Ordering::Relaxed) {
+            for id in shared.connections.lock().map(|ids| ids.clone()).unwrap_or_default() {
+                // A connection that has ended meanwhile is no error here.
+                let _ = control.query_drop(format!("KILL {id}"));
+            }
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+fn collect(
+    writers: Vec<ScopedJoinHandle<'_, Result<Written, Failure>>>,
+    place: &str,
+    cancelled: &AtomicBool,
+) -> Result<Written, Failure> {
+    let died = || Failure::new(FailureKind::Internal, "a thread that loads rows died", place, "please report this");
+    let results: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap_or_else(|_| Err(died()))).collect();
+    let (mut loaded, mut failed) = (Vec::new(), None);
+    for result in results {
+        match result {
+            Ok(tables) => loaded.extend(tables),
+            // Of several failures the one that made the others stop says most.
+            Err(next) if failed.as_ref().is_none_or(|first: &Failure| first.kind == FailureKind::Interrupted) => {
+                failed = Some(next);
+            }
+            Err(_) => {}
+        }
+    }
+    match failed {
+        Some(_) if cancelled.load(Ordering::Relaxed) => Err(stopped(place)),
+        Some(failed) => Err(failed),
+        None => Ok(loaded),
+    }
+}
+
+fn stopped(place: &str) -> Failure {
+    Failure::new(FailureKind::Interrupted, "the load was stopped", place, "run it again")
+}
+
+/// Executes a script's setup section, statement by statement, with its values as literals.
+fn set_up(load: &Load, control: &mut Conn, script: &Script, cancelled: &AtomicBool) -> Result<(), Failure> {
+    for setup in script.setup()? {
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(stopped(&load.target.place()));
+        }
+        let sql = setup.sql.text(|index| literal(setup.values[index]));
+        control.query_drop(sql).map_err(|error| {
+            let place = format!("{}:{}", script.source(), setup.sql.line);
+            let mut failed = failure("this statement of the setup section failed", &place, &error);
+            if failed.kind == FailureKind::Data {
+                failed.kind = FailureKind::Usage;
+                "try it in the mysql shell".clone_into(&mut failed.hint);
+            }
+            failed
+        })?;
+    }
+    // A transaction left open would be lost with its connection: ending it here keeps what the section did.
+    control.query_drop("COMMIT").map_err(|error| failure("ending the setup section", script.source(), &error))
+}
+
+/// Rows of every table there is; a setup section may have made any.
+fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Failure> {
+    let at = |error: Error| failure("counting rows", &load.target.place(), &error);
+    let sql = "SELECT table_name FROM information_schema.tables \
+        WHERE table_schema = ? AND table_type = 'BASE TABLE' ORDER BY table_name";
+    let names: Vec<String> = control.exec(sql, (&load.target.database,)).map_err(at)?;
+    let mut rows = Vec::with_capacity(names.len());
+    for name in names {
+        let count: Option<u64> = control.query_first(format!("SELECT COUNT(*) FROM {}", quoted(&name))).map_err(at)?;
+        rows.push((name, count.unwrap_or(0)));
+    }
+    Ok(rows)
+}
+
+/// Size of tables and indexes, as the server's statistics have it.
+fn stored_bytes(load: &Load, control: &mut Conn) -> Result<u64, Failure> {
+    // 8.0 shows what it showed a day ago unless told; others do not know the variable.
+    let _ = control.query_drop("SET SESSION information_schema_stats_expiry = 0");
+    let sql = "SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables \
+        WHERE table_schema = ?";
+    let bytes: Option<Option<u64>> = control
+        .exec_first(sql, (&load.target.database,))
+        .map_err(|error| failure("asking for the size", &load.target.place(), &error))?;
+    Ok(bytes.flatten().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use bufferlab_workload::tpcc::TpccConfig;
+    use bufferlab_workload::tpcc::population::TpccPopulation;
+
+    use super::*;
+
+    #[test]
+    fn the_partitions_of_all_tables_are_all_partitions() {
+        let population = TpccPopulation::new(TpccConfig::new(3, 1, 0).expect("the scale is valid"));
+        let ranges: Vec<Range<usize>> = (0..9).map(|table| partitions_of(&population, table)).collect();
+        assert!(ranges.iter().all(|range| !range.is_empty()));
+        assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start), "{ranges:?}");
+        assert_eq!((ranges[0].start, ranges[8].end), (0, population.partitions()));
+    }
+
+    #[test]
+    fn names_are_quoted() {
+        assert_eq!(quoted("a`b"), "`a``b`");
+    }
+}

@@ -1,0 +1,193 @@
+//! Writing one table: a thread that generates and encodes, a connection that sends, then indexes and statistics.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bufferlab_workload::population::RowBlock;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use mysql::prelude::Queryable;
+use mysql::{Conn, LocalInfileHandler};
+
+use super::{Shared, stopped};
+use crate::failure::{Failure, FailureKind};
+use crate::mysql::connection::connect;
+use crate::mysql::encode::{Encoder, Form};
+use crate::mysql::error::failure;
+
+/// Chunks the generator may be ahead of the connection.
+const CHUNKS_AHEAD: usize = 8;
+/// Text of one chunk, and of one INSERT: well below the smallest default of max_allowed_packet, 4 MiB.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// Rows of one transaction: what a server must be able to roll back, and few enough commits.
+const TRANSACTION_ROWS: u64 = 200_000;
+
+/// Rows on their way to the server.
+struct Chunk {
+    text: Vec<u8>,
+    rows: u64,
+}
+
+/// One connection that writes tables.
+pub(super) struct TableWriter<'a> {
+    shared: &'a Shared<'a>,
+    conn: Conn,
+    place: String,
+}
+
+impl<'a> TableWriter<'a> {
+    pub(super) fn connect(shared: &'a Shared<'a>) -> Result<Self, Failure> {
+        let place = shared.load.target.place();
+        let mut conn = connect(&shared.load.target)?;
+        // The rows are known to be right; checking them would read pages of secondary indexes.
+        conn.query_drop("SET SESSION unique_checks = 0, foreign_key_checks = 0")
+            .map_err(|error| failure("preparing to load", &place, &error))?;
+        if let Ok(mut connections) = shared.connections.lock() {
+            connections.push(conn.connection_id());
+        }
+        Ok(TableWriter { shared, conn, place })
+    }
+
+    /// Loads one table; answers its rows.
+    pub(super) fn write(&mut self, table: usize) -> Result<u64, Failure> {
+        let schema = &self.shared.tables[table];
+        let (sender, chunks) = bounded(CHUNKS_AHEAD);
+        let shared = self.shared;
+        let (generated, sent) = std::thread::scope(|scope| {
+            let generator = scope.spawn(move || generate(shared, table, &sender));
+            let sent = match shared.form {
+                Form::Lines => self.send_lines(schema.name, &chunks),
+                Form::Tuples => self.send_tuples(&chunks),
+            };
+            // When sending failed, the generator must not wait for a place in the channel.
+            drop(chunks);
+            (generator.join(), sent)
+        });
+        let sent = sent?;
+        let died = |_| {
+            Failure::new(FailureKind::Internal, "a thread that generates rows died", &self.place, "please report this")
+        };
+        let Some(rows) = generated.map_err(died)? else { return Err(stopped(&self.place)) };
+        if sent != rows {
+            let what = format!("the server took {sent} of {rows} rows of {}", schema.name);
+            return Err(Failure::new(FailureKind::Data, what, &self.place, "look at the server's log"));
+        }
+        for sql in &schema.indexes {
+            self.run(sql, "building indexes")?;
+        }
+        // In key order the statistics taken while loading see a table that grows; the planner is to know the whole.
+        self.run(&format!("ANALYZE TABLE {}", schema.name), "taking statistics")?;
+        Ok(rows)
+    }
+
+    fn run(&mut self, sql: &str, action: &str) -> Result<(), Failure> {
+        self.conn.query_drop(sql).map_err(|error| failure(action, &self.place, &error))
+    }
+
+    /// Streams chunks through LOAD DATA LOCAL, a transaction at a time; answers the rows that were taken.
+    fn send_lines(&mut self, table: &str, chunks: &Receiver<Chunk>) -> Result<u64, Failure> {
+        let sql = format!(
+            "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET latin1 \
+             FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'"
+        );
+        let at = |error| failure(&format!("loading {table}"), &self.place, &error);
+        let mut taken = 0;
+        // Opens a statement only when there are rows for it.
+        while let Ok(first) = chunks.recv() {
+            let streamed = Arc::new(AtomicU64::new(0));
+            self.conn.set_local_infile_handler(Some(stream(first, chunks.clone(), Arc::clone(&streamed))));
+            let loaded = self.conn.query_iter(&sql).map(|result| (result.affected_rows(), result.warnings()));
+            let (rows, warnings) = loaded.map_err(at)?;
+            // LOCAL turns errors of rows into warnings, and duplicates into rows left out.
+            if warnings > 0 {
+                return Err(self.warned(table));
+            }
+            taken += rows;
+            self.shared.rows.fetch_add(rows, Ordering::Relaxed);
+        }
+        self.conn.set_local_infile_handler(None);
+        Ok(taken)
+    }
+
+    /// Sends chunks as INSERTs, a transaction at a time; answers the rows that were taken.
+    fn send_tuples(&mut self, chunks: &Receiver<Chunk>) -> Result<u64, Failure> {
+        let at = |error| failure("inserting rows", &self.place, &error);
+        self.conn.query_drop("SET autocommit = 0").map_err(at)?;
+        let (mut taken, mut uncommitted) = (0, 0);
+        for chunk in chunks {
+            let Ok(sql) = std::str::from_utf8(&chunk.text) else {
+                let what = "a row holds text that is not UTF-8";
+                return Err(Failure::new(FailureKind::Internal, what, &self.place, "please report this"));
+            };
+            let rows = self.conn.query_iter(sql).map(|result| result.affected_rows()).map_err(at)?;
+            taken += rows;
+            uncommitted += rows;
+            self.shared.rows.fetch_add(rows, Ordering::Relaxed);
+            if uncommitted >= TRANSACTION_ROWS {
+                self.conn.query_drop("COMMIT").map_err(at)?;
+                uncommitted = 0;
+            }
+        }
+        self.conn.query_drop("COMMIT").map_err(at)?;
+        self.conn.query_drop("SET autocommit = 1").map_err(at)?;
+        Ok(taken)
+    }
+
+    fn warned(&mut self, table: &str) -> Failure {
+        let first: Result<Option<(String, u32, String)>, _> = self.conn.query_first("SHOW WARNINGS LIMIT 1");
+        let said =
+            first.ok().flatten().map_or_else(|| "no words".to_owned(), |(_, code, text)| format!("{text} ({code})"));
+        let what = format!("the server did not take rows of {table} as they are: {said}");
+        Failure::new(FailureKind::Internal, what, &self.place, "please report this with the server's version")
+    }
+}
+
+/// What the library calls for the "file": chunks until a transaction is full or there are no more.
+fn stream(first: Chunk, chunks: Receiver<Chunk>, streamed: Arc<AtomicU64>) -> LocalInfileHandler {
+    let mut next = Some(first);
+    LocalInfileHandler::new(move |_, writer| {
+        while let Some(chunk) = next.take().or_else(|| chunks.recv().ok()) {
+            writer.write_all(&chunk.text)?;
+            if streamed.fetch_add(chunk.rows, Ordering::Relaxed) + chunk.rows >= TRANSACTION_ROWS {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Generates a table's partitions in order; answers its rows, or nothing when the load was stopped.
+fn generate(shared: &Shared<'_>, table: usize, chunks: &Sender<Chunk>) -> Option<u64> {
+    let schema = &shared.tables[table];
+    let mut encoder = Encoder::new(shared.form, &schema.columns);
+    let start = match shared.form {
+        Form::Lines => String::new(),
+        Form::Tuples => format!("INSERT INTO {} VALUES", schema.name),
+    };
+    let fresh = || {
+        let mut text = Vec::with_capacity(CHUNK_BYTES + 4_096);
+        text.extend_from_slice(start.as_bytes());
+        Chunk { text, rows: 0 }
+    };
+    let (mut block, mut chunk, mut total) = (RowBlock::new(), fresh(), 0);
+    for partition in shared.partitions_of(table) {
+        if shared.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        shared.population.generate(partition, &mut block);
+        for row in 0..block.rows() {
+            encoder.append(&block, row..row + 1, &mut chunk.text);
+            chunk.rows += 1;
+            if chunk.text.len() >= CHUNK_BYTES {
+                total += chunk.rows;
+                // The connection hangs up when it fails; there is nothing left to do then.
+                chunks.send(std::mem::replace(&mut chunk, fresh())).ok()?;
+            }
+        }
+    }
+    total += chunk.rows;
+    if chunk.rows > 0 {
+        chunks.send(chunk).ok()?;
+    }
+    Some(total)
+}

@@ -1,0 +1,61 @@
+//! A server to test against: the one whose socket stands in BUFFERLAB_TEST_MYSQL_SOCKET. Databases are made and dropped there.
+
+use std::sync::atomic::AtomicBool;
+
+use bufferlab_load::mysql::connection::{connect, connect_to_server};
+use bufferlab_load::mysql::encode::Form;
+use bufferlab_load::mysql::loader::{Load, load};
+use bufferlab_load::mysql::target::Target;
+use bufferlab_load::sqlite::data::Tables;
+use bufferlab_load::sqlite::loader::Loaded;
+use mysql::prelude::Queryable;
+
+/// The server and an empty name of a database; nothing, with the reason printed, when there is no server to test with.
+pub fn target(database: &str) -> Option<Target> {
+    let variable = |name: &str| std::env::var(format!("BUFFERLAB_TEST_MYSQL_{name}")).ok();
+    let Some(socket) = variable("SOCKET") else {
+        println!("skipped: BUFFERLAB_TEST_MYSQL_SOCKET names no server (also -USER, root, and -PASSWORD, none)");
+        return None;
+    };
+    let target = Target {
+        socket: Some(socket),
+        host: None,
+        port: None,
+        user: variable("USER").unwrap_or_else(|| "root".to_owned()),
+        password: variable("PASSWORD").unwrap_or_default(),
+        database: format!("bufferlab_test_{database}"),
+    };
+    let mut control = connect_to_server(&target).expect("the server is there");
+    control.query_drop(format!("DROP DATABASE IF EXISTS {}", target.database)).expect("it may be dropped");
+    Some(target)
+}
+
+/// Drops what a test made.
+pub fn drop_database(target: &Target) {
+    let mut control = connect_to_server(target).expect("the server is there");
+    control.query_drop(format!("DROP DATABASE {}", target.database)).expect("it may be dropped");
+}
+
+pub fn loaded(target: &Target, tables: Tables, form: Option<Form>) -> Loaded {
+    let job = Load { target: target.clone(), data: tables.into(), threads: 2, form };
+    load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
+}
+
+/// Every table's checksum, which does not depend on the order of its rows.
+pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, Option<u64>)> {
+    let mut conn = connect(target).expect("the database is there");
+    tables
+        .iter()
+        .map(|table| {
+            let sum: Option<(String, Option<u64>)> =
+                conn.query_first(format!("CHECKSUM TABLE {table} EXTENDED")).expect("it is summed");
+            ((*table).to_owned(), sum.and_then(|(_, sum)| sum))
+        })
+        .collect()
+}
+
+/// The first column of the first row.
+pub fn one<T: mysql::prelude::FromValue>(target: &Target, sql: &str) -> T {
+    let mut conn = connect(target).expect("the database is there");
+    conn.query_first(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).expect("there is a row")
+}
