@@ -41,6 +41,7 @@ pub(crate) fn choice<T>(knob: &str, name: &str, value: Option<T>) -> PyResult<T>
     value.ok_or_else(|| unusable(format!("{knob} has no value {name:?}"), knob))
 }
 
+/// TPC-C's scale, seeds and skew.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tpcc {
@@ -94,7 +95,7 @@ impl HotRows {
 /// What decides the data of the hot-row workload.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HotRowsTable {
+pub struct HotRowsTable {
     rows: u32,
     load_seed: u64,
 }
@@ -183,7 +184,7 @@ impl Workload {
 /// The tables of a workload as a load takes them.
 #[derive(Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
-enum LoadTables {
+pub enum LoadTables {
     Tpcc(Tpcc),
     HotRows(HotRowsTable),
 }
@@ -200,7 +201,7 @@ impl LoadTables {
 /// A script's setup section, and the tables it finds.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Setup {
+pub struct Setup {
     source: String,
     text: String,
     variables: BTreeMap<String, Variable>,
