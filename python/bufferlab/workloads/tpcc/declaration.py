@@ -53,7 +53,7 @@ DECLARATION = WorkloadDeclaration(
             unit="",
             default="spec",
             choices=("spec", "tpcc-mysql", "uniform"),
-            meaning="which rows are hot: NURand, or what tpcc-mysql (three constants) and sysbench-tpcc (none) make of it",
+            meaning="which rows are hot: NURand, or what tpcc-mysql and sysbench-tpcc make of it",
         ),
     ),
     transaction_types=("new_order", "payment", "order_status", "delivery", "stock_level"),
