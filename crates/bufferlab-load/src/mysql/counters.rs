@@ -4,13 +4,18 @@
 //! metrics, which are off in every server and are switched on by name when the run begins. What a version does not have is
 //! null with a reason in every sample. `tests/mysql_run.rs` holds the list against a real server.
 //!
+//! What a sample costs the server: 55 to 65 rows, no page get at all (none in 500 samples on 5.6, 5.7, 8.0, 10.2, 10.11 and
+//! 11.4), and 0.3 to 0.6 ms of processor time, measured on a busy machine.
+//!
 //! Names that differ: MySQL 5.7 to 8.0 and MariaDB 10.2 count LRU batches as buffer_LRU_batches_flush and _evict; MySQL 5.6 has
 //! buffer_LRU_batches and buffer_LRU_batch_total_pages, and evicts clean pages in no batch. Meanings that differ:
 //!
-//! - Demand misses. MySQL and MariaDB up to 10.4 count in Innodb_buffer_pool_reads the pages that somebody waited for. MariaDB
-//!   from 10.5 on counts every page read there (buf_pool.stat.n_pages_read), so read-ahead is subtracted. Seen in a scan
-//!   through a cold table of 4,500 leaves: 5.7.22 reads 96 pages on demand, 4,407 ahead and 4,503 in all; 10.11.19 says 4,703
-//!   "reads", 4,703 pages read and 4,543 ahead, so 160 on demand.
+//! - Demand misses are reads without read-ahead. Innodb_buffer_pool_reads of MySQL and of MariaDB up to 10.4 leaves linear
+//!   read-ahead out and counts random read-ahead; from MariaDB 10.5 on it counts every page read (buf_pool.stat.n_pages_read). So
+//!   random read-ahead is always subtracted, and linear read-ahead on the newer MariaDB. Seen in a scan through a cold table
+//!   of 4,500 leaves: 5.7.22 says 96 reads, 4,407 pages ahead and 4,503 pages read; 10.11.19 says 4,703 reads, 4,543 ahead and
+//!   4,703 pages read. Seen in point selects with random read-ahead on: 5.7.22 says 1,794 reads, 177 at random ahead and
+//!   1,794 pages read; 5.6.24, 8.0.15 and MariaDB 10.2.11 likewise.
 //! - `db_write_bytes`, Innodb_data_written, holds the pages and their copies in the doublewrite area. MySQL and MariaDB 10.2 add
 //!   the redo log to it; MariaDB from 10.5 on does not. Seen in 2,000 small commits: 5.7.22 wrote 127 pages, 127 copies and
 //!   2.1 MB of redo and says 6.25 MB; 10.11.19 wrote 0.4 MB of redo and says nothing.
@@ -111,6 +116,7 @@ const METRICS: [(&str, &[&str]); 28] = [
 const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];
 
 const READS: &str = "innodb_buffer_pool_reads";
+/// Linear and random.
 const READ_AHEAD: [&str; 2] = ["innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"];
 /// LSN minus last checkpoint: a status variable of MariaDB from 10.5 on, elsewhere the difference of two metrics.
 const CHECKPOINT_AGE: &str = "innodb_checkpoint_age";
@@ -161,8 +167,8 @@ impl DemandMisses {
 /// Pages that somebody waited for.
 fn demand_misses(values: &Values, one_pool: bool) -> Option<i64> {
     let reads = *values.get(READS)?;
-    let ahead = || READ_AHEAD.iter().filter_map(|name| values.get(*name)).sum::<i64>();
-    Some(if one_pool { reads - ahead() } else { reads })
+    let ahead = READ_AHEAD.map(|name| values.get(name).copied().unwrap_or(0));
+    Some(reads - ahead[1] - if one_pool { ahead[0] } else { 0 })
 }
 
 fn quoted(names: &[&str]) -> String {
@@ -316,12 +322,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read_ahead_is_no_demand_where_the_server_counts_it_as_reads() {
+    fn read_ahead_is_no_demand_whichever_of_it_a_server_counts_as_reads() {
         let values: Values = [(READS, 4_703), (READ_AHEAD[0], 4_500), (READ_AHEAD[1], 43)]
             .map(|(name, value)| (name.to_owned(), value))
             .into();
         assert_eq!(demand_misses(&values, true), Some(160));
-        assert_eq!(demand_misses(&values, false), Some(4_703));
+        assert_eq!(demand_misses(&values, false), Some(4_660));
         assert_eq!(demand_misses(&Values::new(), true), None);
     }
 
