@@ -14,8 +14,6 @@ from bufferlab.results.metrics_innodb import METRIC_PREFIX
 from bufferlab.results.quantity import Figure
 
 FRAMES_LIMIT = 0.02
-#: Frames given back per transaction: a transaction takes one undo page for inserts and one for updates, seldom more.
-GIVEN_BACK_MOST = 2.0
 FRAMES_MIN = 2000
 #: MONITOR_INC is a plain increment (srv0mon.h): two threads at once may lose one.
 COUNTING_LIMIT = 0.005
@@ -38,25 +36,47 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
     """Every frame that was looked for holds a page read or created, went to other uses, or was given back.
 
     buf0buf.cc: buf_page_create takes a frame before it looks whether the page is in the pool already, as undo pages
-    used again are, and then gives it back uncounted. Seen on 5.7.22: none in reads alone, where all agrees exactly; a
-    third of all searches where 8 threads update, every one of the sampled surplus from buf_page_create.
+    used again are, and then gives it back uncounted. How often is a matter of the work, not of the pool: none where
+    threads only read; eight for each transaction of TPC-C at every depth of a small pool (MySQL 5.7.22). So what is
+    left must be no less than zero, and the same for each transaction of the same work.
     """
-    title = "Free frames looked for = pages read + created + other uses + given back by undo"
+    title = "Free frames looked for = pages read + created + other uses + as many given back per transaction"
+    surplus = {id(run): _given_back(run) for run in runs}
+    usual: dict[tuple[object, ...], list[float]] = {}
+    for run in runs:
+        if (value := surplus[id(run)].value) is not None:
+            usual.setdefault(_work(run), []).append(value)
 
     def off(run: MeasuredRun) -> Off:
-        searches, transactions = run.window.change(innodb.SEARCHES), run.figures["transactions"]
-        if searches.value is not None and searches.value < FRAMES_MIN:
-            return Off(run, None, f"fewer than {FRAMES_MIN:,} frames were looked for")
-        parts = [run.window.change(name) for name in ("pages_read", "pages_created")]
-        missing = next((one.reason for one in (searches, *parts) if one.value is None), None)
-        if missing or searches.value is None:
-            return Off(run, None, missing)
-        used = sum(part.value or 0.0 for part in parts) + max(0.0, _misc_growth(run))
-        surplus = searches.value - used
-        left = surplus if surplus < 0 else max(0.0, surplus - GIVEN_BACK_MOST * (transactions.value or 0.0))
-        return Off(run, abs(left) / searches.value, "more" if left > 0 else "less")
+        searches, transactions = run.window.change(innodb.SEARCHES).value, run.figures["transactions"].value
+        found = surplus[id(run)]
+        if found.value is None or not searches or not transactions:
+            return Off(run, None, found.reason)
+        of_work = usual[_work(run)]
+        below = -found.value * transactions / searches
+        apart = (found.value - sum(of_work) / len(of_work)) * transactions / searches
+        return Off(run, max(below, abs(apart)), "less" if below > abs(apart) or apart < 0 else "more")
 
     return worst_of("innodb_frames", title, FRAMES_LIMIT, map(off, runs))
+
+
+def _given_back(run: MeasuredRun) -> Figure:
+    """Frames looked for per transaction that neither a page nor another use kept."""
+    parts = [run.window.change(name) for name in (innodb.SEARCHES, "pages_read", "pages_created")]
+    missing = next((part.reason for part in parts if part.value is None), None)
+    transactions = run.figures["transactions"]
+    if missing or not transactions.value:
+        return Figure(None, missing or transactions.reason or "no transaction ended in the window")
+    searches, read, created = (part.value or 0.0 for part in parts)
+    if searches < FRAMES_MIN:
+        return Figure(None, f"fewer than {FRAMES_MIN:,} frames were looked for")
+    return Figure((searches - read - created - max(0.0, _misc_growth(run))) / transactions.value)
+
+
+def _work(run: MeasuredRun) -> tuple[object, ...]:
+    """Runs of one block that ask for the same pages."""
+    swept = run.run["point"]["swept"].items()
+    return run.run["block"], *((name, value) for name, value in sorted(swept) if name not in {*SAME_WORK, "pool_size"})
 
 
 def _misc_growth(run: MeasuredRun) -> float:
