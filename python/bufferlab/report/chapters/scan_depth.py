@@ -295,7 +295,7 @@ def _findable(found: FoundTrend) -> str:
     if size is None:
         return words.NOTHING
     if found.trend.contrast == "ratio":
-        return f"{100 * (size - 1):.2g} %"
+        return f"{words.number(100 * (size - 1))} %"
     return words.number((100 if found.metric in _SHARES else 1) * size)
 
 
