@@ -90,7 +90,8 @@ def failure(what: str, code: int | None, log: Path) -> EngineFailure:
         return EngineFailure("full_disk", f"{what}: the disk is full", str(log), "free some space")
     ended = "" if code is None else f" ({_ended(code)})"
     errors = [line for line in text.splitlines() if re.search(r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion", line)]
-    said = "\n".join(errors[-6:] or text.splitlines()[-6:]) or "it said nothing"
+    others = [line for line in text.splitlines() if "[Warning]" not in line]
+    said = "\n".join(errors[-6:] or others[-4:]) or "nothing"
     # A warning says the same of what is optional (loose_).
     if unknown := re.search(r"\[ERROR\].*unknown (?:variable|option) '([^']*)'", text):
         hint = "this version has no such setting; see `bufferlab list engines`"
