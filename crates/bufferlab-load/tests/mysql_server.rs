@@ -4,12 +4,15 @@
 mod server;
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bufferlab_load::dialect::{RowUse, Statements};
+use bufferlab_load::failure::FailureKind;
 use bufferlab_load::mysql::client::{MysqlClient, Sending};
 use bufferlab_load::mysql::connection::connect;
 use bufferlab_load::mysql::encode::Form;
+use bufferlab_load::mysql::loader::{Load, load};
 use bufferlab_load::mysql::target::Target;
 use bufferlab_load::sqlite::data::Tables;
 use bufferlab_workload::client::{Batch, Client, ClientError, StatementId, StatementSpec, Value, Workload};
@@ -52,6 +55,31 @@ fn both_forms_of_loading_give_the_same_rows() {
     }
     drop_database(&lines);
     drop_database(&tuples);
+}
+
+#[test]
+fn a_cancelled_load_ends_soon_in_both_forms() {
+    for form in [Form::Lines, Form::Tuples] {
+        let Some(target) = target("cancelled") else { return };
+        let job = Load { target: target.clone(), data: Tables::Tpcc(tpcc(0)).into(), threads: 2, form: Some(form) };
+        let (cancelled, (ended, end)) = (AtomicBool::new(false), std::sync::mpsc::channel());
+        std::thread::scope(|scope| {
+            let cancelled = &cancelled;
+            scope.spawn(move || {
+                // A load that hangs must not hang the test.
+                std::thread::sleep(Duration::from_millis(400));
+                cancelled.store(true, Ordering::Relaxed);
+                if end.recv_timeout(Duration::from_secs(30)).is_err() {
+                    eprintln!("the load did not end within 30 s of being cancelled");
+                    std::process::abort();
+                }
+            });
+            let failure = load(&job, cancelled, &mut |_| {}).expect_err("it was cancelled");
+            assert_eq!(failure.kind, FailureKind::Interrupted, "{failure}");
+            ended.send(()).expect("it is waited for");
+        });
+        drop_database(&target);
+    }
 }
 
 fn rate(loaded: &bufferlab_load::sqlite::loader::Loaded) -> f64 {

@@ -1,7 +1,7 @@
 //! The client trait over one connection: server-side prepared statements in the binary protocol.
 //!
-//! One call is one round trip (`spec`), or runs of calls share one (`batched`). The library allocates for each statement (its
-//! parameters, a row, a value of text); `benches/mysql.rs` has what that costs beside the round trip.
+//! One call is one round trip (`spec`), or runs of calls share one (`batched`). The library allocates for each statement: its
+//! parameters, the columns of a result, each row and each value of text.
 
 use bufferlab_workload::client::{Batch, Client, ClientError, StatementId, Value};
 use mysql::consts::ColumnType;

@@ -97,6 +97,8 @@ impl<'a> TableWriter<'a> {
             let streamed = Arc::new(AtomicU64::new(0));
             self.conn.set_local_infile_handler(Some(stream(first, chunks.clone(), Arc::clone(&streamed))));
             let loaded = self.conn.query_iter(&sql).map(|result| (result.affected_rows(), result.warnings()));
+            // It holds an end of the channel: left in a connection that failed, the generator would wait for ever.
+            self.conn.set_local_infile_handler(None);
             let (rows, warnings) = loaded.map_err(at)?;
             // LOCAL turns errors of rows into warnings, and duplicates into rows left out.
             if warnings > 0 {
@@ -105,7 +107,6 @@ impl<'a> TableWriter<'a> {
             taken += rows;
             self.shared.rows.fetch_add(rows, Ordering::Relaxed);
         }
-        self.conn.set_local_infile_handler(None);
         Ok(taken)
     }
 
