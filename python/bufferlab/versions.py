@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_PART = re.compile(r"(?P<flavour>[a-z]+)(?P<bounds>(?:\s*,?\s*(?:>=|<)\s*[0-9.]+)*)")
+_PART = re.compile(r"(?P<flavour>[a-z_]+)(?P<bounds>(?:\s*,?\s*(?:>=|<)\s*[0-9.]+)*)")
 _BOUND = re.compile(r"(>=|<)\s*([0-9.]+)")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 

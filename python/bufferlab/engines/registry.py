@@ -14,7 +14,10 @@ from bufferlab.engines.declaration import EngineDeclaration
 
 ENGINES: dict[str, str] = {
     "sqlite": "bufferlab.engines.sqlite",
+    "mysql": "bufferlab.engines.mysql",
+    "mariadb": "bufferlab.engines.mariadb",
     "fake": "bufferlab.engines.fake",
+    "fake_server": "bufferlab.engines.fake_server",
 }
 
 

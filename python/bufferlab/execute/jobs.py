@@ -25,6 +25,7 @@ def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> 
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
         **_connections(experiment),
+        **_program(experiment.workload, point),
         "database": str(database),
         "knobs": point.native_knobs,
         "workload": {**run_workload(experiment.workload, point), "seed": seed},
@@ -43,6 +44,13 @@ def _connections(experiment: Experiment) -> Job:
     return {"connections": experiment.workload.connections}
 
 
+def _program(workload: Workload, point: Point) -> Job:
+    """The command of an external program, for the engine to fill in and start."""
+    if not workloads.declaration(workload.name).needs_server:
+        return {}
+    return {"program": {name: point.workload[name] for name in ("exec", "kind_of_transaction")}}
+
+
 def run_workload(workload: Workload, point: Point) -> Job:
     """The workload at a point; of a script its text, and what the text may refer to."""
     if workload.script is None:
@@ -54,6 +62,8 @@ def run_workload(workload: Workload, point: Point) -> Job:
 def load_workload(workload: Workload, data: DataSetting) -> Job:
     """What is loaded: the parameters that decide data, and for a script the data it works on (none: its setup's)."""
     parameters = dict(data.parameters)
+    if workloads.declaration(workload.name).needs_server:
+        return {"name": parameters.pop(_data_parameter(workload)), **parameters}
     if workload.script is None:
         return {"name": workload.name, **parameters}
     script, other = workload.script, str(parameters.pop(_data_parameter(workload)))
@@ -70,6 +80,8 @@ def load_version(workload: Workload) -> int | str:
     """The versions of what is loaded: data of another version of the workload, or of the one below, are not reused."""
     own = workloads.declaration(workload.name).version
     other = workload.parameters.get(_data_parameter(workload), "")
+    if workloads.declaration(workload.name).needs_server:
+        return workloads.declaration(other).version  # The same data as that workload's own.
     return f"{own} on {workloads.declaration(other).version}" if other in workloads.names() else own
 
 

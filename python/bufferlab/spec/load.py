@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from bufferlab.engines import registry as engines
+from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import KnobKind
 from bufferlab.spec.catalog import find_experiment
@@ -54,6 +55,7 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Pa
     tables = _parse(text, file)
     merged = merge(tables, file, key_lines(text), overrides, folder)
     problems = [*merged.problems, *_missing_profile(merged, tables), *_given_twice(overrides)]
+    _name_program(merged)
     engine_name = _known(merged, ("engine",), engines.names(hidden=True), "engine", problems)
     workload_name = _known(merged, ("workload", "name"), workloads.names(), "workload", problems)
     if engine_name:
@@ -63,6 +65,7 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Pa
         problems += judged.problems
         if workload:
             problems += judge_connections(merged, engine)
+            problems += _without_server(merged, engine, workload)
         _keep(merged, judged, workload, problems)
     merged.document.setdefault("profile", overrides.profile or "default")
     if overrides.profile:
@@ -71,6 +74,21 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Pa
     if problems or experiment is None:
         raise SpecError.of(problems)
     return experiment
+
+
+def _name_program(merged: Merged) -> None:
+    """`workload = { exec = "sysbench ..." }` says what it is by what it has."""
+    table = merged.document.get("workload")
+    if isinstance(table, dict) and "exec" in table:
+        table.setdefault("name", "program")
+
+
+def _without_server(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration) -> list[Problem]:
+    if engine.is_server or not workload.needs_server:
+        return []
+    servers = [name for name in engines.names() if engines.declaration(name).is_server]
+    what = f"workload {workload.name} needs a server, and {engine.name} runs inside bufferlab"
+    return [Problem(what, merged.where(("workload", "name")), f"choose --engine {' or '.join(servers)}")]
 
 
 def _keep(merged: Merged, judged: Judged, workload: WorkloadDeclaration | None, problems: list[Problem]) -> None:
@@ -175,7 +193,7 @@ def _known(merged: Merged, path: tuple[str, ...], names: list[str], kind: str, p
         return value
     if isinstance(value, str):
         close = get_close_matches(value, names, n=1)
-        shown = [name for name in names if name != "fake"]
+        shown = [name for name in names if not name.startswith("fake")]
         hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(shown)}"
         problems.append(Problem(f'no {kind} "{value}"', merged.where(path), hint))
     return None

@@ -87,7 +87,8 @@ def _engine_tables(merged: Merged, tables: Any, engine: Any) -> list[tuple[str, 
     for name, table in tables.items():
         if name not in known or not isinstance(table, dict):
             what = f'there is no engine "{name}"' if isinstance(table, dict) else f"engines.{name} is not a table"
-            hint = f"write [engines.NAME]; known: {', '.join(sorted(known - {'fake'}))}"
+            shown = sorted(known - {each.name for each in declared.values() if each.hidden})
+            hint = f"write [engines.NAME]; known: {', '.join(shown)}"
             merged.problems.append(Problem(what, merged.where((ENGINES, name)), hint))
     merged.sizes = tuple(tables)
     if not isinstance(engine, str) or engine not in declared:

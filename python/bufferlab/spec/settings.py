@@ -115,7 +115,8 @@ def on_its_data(merged: Merged, workload: WorkloadDeclaration) -> WorkloadDeclar
         chosen = value.get(name) if isinstance(value, dict) else None
         if isinstance(chosen, str):
             return workloads.on_data(workload, chosen)
-    return workload
+    knob = workload.parameter(name)
+    return workloads.on_data(workload, knob.default if knob else "")
 
 
 def _table(merged: Merged, name: str, judged: Judged) -> Mapping[str, Any]:
@@ -167,7 +168,8 @@ def _hint_for_unknown(name: str, known: _Known) -> str:
     others = [other for other in engines.names() if engines.declaration(other).knob(name)]
     if others:
         return f"{name} is a setting of engine {' and '.join(others)}; what differs by engine stands in [engines.NAME]"
-    variable = f"; a variable of the server: {known.engine.passes_through}{name}" if known.engine.passes_through else ""
+    prefix = known.engine.passes_through
+    variable = f"; a variable of the server is written {prefix}NAME" if prefix else ""
     return f"known: {', '.join(names)}{variable}"
 
 

@@ -62,6 +62,8 @@ class WorkloadDeclaration:
     """The count that a share of a parameter's whole is; needed where a parameter may be a share."""
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """What parameters cannot be together, if anything."""
+    needs_server: bool = False
+    """It is a process of its own, which only an engine that is a server can be driven by."""
     data_parameter: str = ""
     """The parameter that names the workload whose data this one works on; that one's data parameters are added."""
 

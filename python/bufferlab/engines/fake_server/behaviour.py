@@ -1,0 +1,80 @@
+"""The fake engine on a file inside a directory, with what servers answer beside: configuration, status, confounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.behaviour import NativeKnobs, OnEvent
+from bufferlab.engines.fake.behaviour import FakeBehaviour
+from bufferlab.errors import EnvironmentLackingError
+
+_CHUNK_BYTES = 1 << 20
+
+
+class FakeServerBehaviour(FakeBehaviour):
+    """Rounds its pool up to whole MiB, as servers do; keeps a log beside the data."""
+
+    def server_version(self, knobs: NativeKnobs) -> str:
+        """The number in the build's name; build 9 is not installed."""
+        version = str(knobs["server"]).removeprefix("fake-")
+        if version.startswith("9"):
+            raise EnvironmentLackingError(f"there is no server fake-{version} here", "server", "choose fake-2.0")
+        return version
+
+    def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
+        """As the fake engine's, by build."""
+        return {**super().data_recipe(knobs, workload), "server": knobs["server"]}
+
+    def allocated_bytes(self, database: Path) -> int:
+        """The file inside; the rest is the server's own."""
+        return super().allocated_bytes(_file(database))
+
+    def shape(self, database: Path) -> dict[str, Any] | None:
+        """Of the file inside."""
+        return super().shape(_file(database))
+
+    def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """A directory with the file, an empty folder and a small file of the server's own."""
+        database = Path(job["database"])
+        (database / "data" / "empty").mkdir(parents=True)
+        (database / "auth.json").write_text("{}")
+        _log(database, "loading")
+        return super().load({**job, "database": str(_file(database))}, on_event)
+
+    def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """As the fake engine's run, with a server's words."""
+        database, knobs = Path(job["database"]), job["knobs"]
+        _log(database, f"imaginary server {knobs['server']} with {job['connections']} connections")
+        on_event(
+            json.dumps({"event": "status_text", "t_s": 0.0, "phase": "measure", "edge": "start", "text": "calm\n"})
+        )
+        result = super().run({**job, "database": str(_file(database))}, on_event)
+        rounded = -(-knobs["pool_size_bytes"] // _CHUNK_BYTES) * _CHUNK_BYTES
+        return {
+            **result,
+            "actual": {**result["actual"], "pool_size_bytes": rounded},
+            "engine_conf": "[mysqld]\n" + "".join(f"{name} = {value}\n" for name, value in sorted(knobs.items())),
+            "confounds": ["cleaners became 1 with one instance"] if knobs.get("new") == 1 else [],
+        }
+
+    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Of the file inside."""
+        return super().check({**job, "database": str(_file(Path(job["database"])))}, on_event)
+
+
+def _file(database: Path) -> Path:
+    """The one file of pages, for those who have the directory and for those who have the file already."""
+    return database if database.is_file() else database / "data" / "pages.ibd"
+
+
+def _log(database: Path, text: str) -> None:
+    folder = database.parent / "server"
+    folder.mkdir(exist_ok=True)
+    with (folder / "error.log").open("a") as log:
+        log.write(text + "\n")
+
+
+BEHAVIOUR = FakeServerBehaviour()

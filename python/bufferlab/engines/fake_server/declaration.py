@@ -1,0 +1,31 @@
+"""The fake engine's declaration with what servers have beside: builds, versions, rounding, variables. Hidden."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bufferlab.engines.fake.declaration import DECLARATION as FAKE
+from bufferlab.knob import Knob, KnobKind
+
+DECLARATION = replace(
+    FAKE,
+    name="fake_server",
+    meaning="the fake engine as a server, for tests: a database is a directory, builds have versions",
+    knobs=(
+        Knob("server", "server", KnobKind.TEXT, "", "fake-2.0", "the imaginary build", decides_file=True,
+             pattern=r"fake-[0-9.]+", example="fake-1.0 | fake-2.0"),
+        *FAKE.knobs,
+        Knob("old", "old", KnobKind.COUNT, "", "auto", "a knob that build 2.0 has no more", auto="1",
+             versions="fake_server < 2.0"),
+        Knob("new", "new", KnobKind.COUNT, "", "auto", "a knob that build 1.0 had not", auto="",
+             versions="fake_server >= 2.0"),
+    ),
+    max_connections=100,
+    connections_reason="an imaginary server has a hundred",
+    base_bytes=4096,
+    data_kind="directory",
+    is_server=True,
+    default_connections=4,
+    rounds_up=("pool_size_bytes",),
+    passes_through="var.",
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Any program that drives a server by itself, started against ours."""

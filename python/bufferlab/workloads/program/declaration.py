@@ -1,0 +1,99 @@
+"""An external load program: its command as a template, and what is counted as its transactions. Pure data.
+
+The engine fills the template in (engines/innodb/program.py) and counts in the server, so that the program's own report
+is not needed: everything else of a run is as with bufferlab's own workloads.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.units import MIB
+from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDeclaration
+
+PLACEHOLDERS = ("socket", "user", "database", "defaults_file", "folder")
+"""What a template may name in braces."""
+
+_GUESS_BYTES = 64 * MIB
+_NAMED = re.compile(r"\{([^{}]*)\}")
+_SYSBENCH = (
+    "sysbench oltp_read_only --db-driver=mysql --mysql-socket={socket} --mysql-user={user} --mysql-db={database} "
+    "--tables=1 --table-size=400000 --threads=8 --time=0 --events=0 run"
+)
+
+
+def _impossible(parameters: Parameters) -> Impossible | None:
+    """A template that names what there is not."""
+    known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+    for name in _NAMED.findall(str(parameters["exec"])):
+        if name == "password":
+            return Impossible(
+                "exec names {password}: a password on a command line can be read by every user of this host",
+                "leave it out: {user} needs none on our socket; or give the program {defaults_file}",
+            )
+        if name not in PLACEHOLDERS:
+            return Impossible(f"exec names {{{name}}}, which there is not", f"known: {known}")
+    return None
+
+
+def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
+    """Without data of ours: nobody knows."""
+    return _GUESS_BYTES
+
+
+DECLARATION = WorkloadDeclaration(
+    name="program",
+    version=1,
+    meaning="an external load program such as sysbench, started against our server; its transactions are counted there",
+    parameters=(
+        Knob(
+            name="exec",
+            native_name="exec",
+            kind=KnobKind.TEXT,
+            unit="",
+            default=_SYSBENCH,
+            sweepable=False,
+            pattern=r"[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{1,4000}",
+            example="a command; {socket} {user} {database} {defaults_file} {folder} are filled in",
+            meaning="the program with its arguments; no shell reads it, and it must run until it is ended",
+        ),
+        Knob(
+            name="counts",
+            native_name="kind_of_transaction",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="com_commit",
+            choices=("com_commit", "questions"),
+            meaning="the server's counter that is its transactions: commits, or statements where each is one",
+        ),
+        Knob(
+            name="data",
+            native_name="data",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="hot_rows",
+            choices=("hot_rows", "tpcc"),
+            decides_file=True,
+            sweepable=False,
+            meaning="the tables that are loaded for it: hot_rows is sysbench's sbtest1, tpcc TPC-C's nine",
+        ),
+    ),
+    transaction_types=("program",),
+    headline="reads_per_transaction",
+    compared=(
+        "reads_per_transaction",
+        "misses_per_transaction",
+        "page_gets_per_transaction",
+        "writes_per_transaction",
+        "read_bytes_per_transaction",
+        "write_bytes_per_transaction",
+        "transactions_per_s",
+    ),
+    estimate_bytes=_estimate_bytes,
+    grows_bytes_per_transaction=500.0,
+    caveat="a program of the user's: its transactions are what the server counted, and nothing is known of their times",
+    data_parameter="data",
+    impossible=_impossible,
+    needs_server=True,
+)
