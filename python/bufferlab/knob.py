@@ -181,7 +181,8 @@ class Knob:
 
     def _text(self, value: object) -> str:
         # A number or a switch of a TOML is as good as its text where any word will do.
-        text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+        number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+        text = str(value) if number else value
         if isinstance(text, str) and text == text.strip() and re.fullmatch(self.pattern, text):
             return text
         raise UnitError(f"{self.name} = {value} cannot be", f"write {self.range_text()}")

@@ -9,7 +9,8 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.engines import registry as engines
-from bufferlab.errors import SpecError
+from bufferlab.engines.behaviour import Found
+from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.plan import estimated_facts, make
@@ -17,6 +18,7 @@ from bufferlab.results import metrics
 from bufferlab.spec import Overrides
 from bufferlab.spec.overrides import PROFILES
 from bufferlab.units import UnitError
+from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import PoolAndData
 
@@ -64,17 +66,28 @@ def test_an_engine_has_every_part_of_a_behaviour(name: str) -> None:
         assert callable(getattr(behaviour, "check", None))
 
 
+def _found(name: str) -> Found:
+    """The engine, where this host has it: a server is not a part of bufferlab."""
+    try:
+        return engines.behaviour(name).find()
+    except EnvironmentLackingError as error:
+        if engines.declaration(name).is_server:
+            pytest.skip(error.what)
+        raise
+
+
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_can_be_found_here(name: str) -> None:
-    found = engines.behaviour(name).find()
+    found = _found(name)
     assert found.version
     assert found.core_version
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_data_recipe_depends_on_page_size_scale_and_seed(name: str) -> None:
+    _found(name)
     declaration, behaviour = engines.declaration(name), engines.behaviour(name)
-    knobs = {knob.native_name: knob.native(knob.parse(knob.default), 1 << 30) for knob in declaration.knobs}
+    knobs = declaration.native(declaration.defaults(), 1 << 30)
     page = declaration.by_name()[declaration.page_knob].native_name
     workload = {"name": "tpcc", "warehouses": 1, "load_seed": 1, "version": 1}
     recipes = [
@@ -92,7 +105,7 @@ def test_a_setting_is_completely_described(knob: Knob) -> None:
     assert knob.meaning
     assert knob.range_text()
     assert knob.unit in UNITS
-    if knob.unit:
+    if knob.unit and not knob.native_name.startswith("innodb_"):  # A server's variable has the server's name.
         last = f"_{knob.native_name}".endswith(f"_{knob.unit}")
         assert last, "the unit is the last word of a native name"
     assert bool(knob.choices) == (knob.kind is KnobKind.CHOICE) or knob.kind is KnobKind.NUMBER
@@ -113,6 +126,8 @@ def test_a_settings_default_is_valid_and_canonical_after_one_reading(knob: Knob)
 def test_a_setting_refuses_nonsense_with_a_hint(knob: Knob, value: object) -> None:
     if knob.kind is KnobKind.FILE and value in ("-1", "nonsense"):
         return  # Names a file could have.
+    if knob.name == "exec" and value in ("-1", "nonsense", -1.5):
+        return  # Commands a host could have.
     with pytest.raises(UnitError) as refused:
         knob.parse(value)
     assert refused.value.hint
@@ -185,6 +200,28 @@ def test_a_built_in_experiment_is_valid_and_can_be_planned_in_every_size(name: s
     plan = make(experiment, estimated_facts(experiment))
     assert len(plan.points) > 1
     assert spec.loads(spec.to_toml(experiment), name) == experiment
+
+
+@pytest.mark.parametrize("profile", [None, *PROFILES])
+@pytest.mark.parametrize("engine", [name for name in engines.names() if engines.declaration(name).is_server])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_built_in_experiment_can_be_planned_on_every_server_in_every_size(
+    name: str, engine: str, profile: str | None
+) -> None:
+    experiment = spec.load(name, Overrides(profile=profile, engine=engine))  # type: ignore[arg-type]
+    assert len(make(experiment, estimated_facts(experiment)).points) > 1
+    assert experiment.workload.connections == engines.declaration(engine).default_connections
+    assert spec.loads(spec.to_toml(experiment), name) == experiment
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if engines.declaration(name).is_server])
+def test_a_servers_knobs_name_versions_that_can_be_read(engine: str) -> None:
+    for knob in engines.declaration(engine).knobs:
+        for versions in (knob.versions, *(versions for _, versions in knob.value_versions)):
+            if versions:
+                assert in_words(versions)
+                assert engine in versions, f"no version of {engine} has {knob.name}"
+        assert knob.auto in (None, "") or knob.parse(knob.auto)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

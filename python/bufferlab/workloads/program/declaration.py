@@ -12,14 +12,14 @@ from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import MIB
 from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDeclaration
 
-PLACEHOLDERS = ("socket", "user", "database", "defaults_file", "folder")
+PLACEHOLDERS = ("socket", "user", "database", "connections", "defaults_file", "folder")
 """What a template may name in braces."""
 
 _GUESS_BYTES = 64 * MIB
 _NAMED = re.compile(r"\{([^{}]*)\}")
 _SYSBENCH = (
     "sysbench oltp_read_only --db-driver=mysql --mysql-socket={socket} --mysql-user={user} --mysql-db={database} "
-    "--tables=1 --table-size=400000 --threads=8 --time=0 --events=0 run"
+    "--tables=1 --table-size=400000 --threads={connections} --time=0 --events=0 run"
 )
 
 
@@ -55,7 +55,7 @@ DECLARATION = WorkloadDeclaration(
             default=_SYSBENCH,
             sweepable=False,
             pattern=r"[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{1,4000}",
-            example="a command; {socket} {user} {database} {defaults_file} {folder} are filled in",
+            example="a command; {socket} {user} {database} {connections} {defaults_file} {folder} are filled in",
             meaning="the program with its arguments; no shell reads it, and it must run until it is ended",
         ),
         Knob(
