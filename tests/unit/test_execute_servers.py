@@ -96,12 +96,14 @@ def test_what_a_server_says_is_kept_with_the_run(bench: Bench) -> None:
     assert {"engine.conf", "engine_status.txt"} <= set(first.run["files"])
 
 
-def test_a_pool_that_was_rounded_up_is_a_warning_and_no_failure(bench: Bench) -> None:
+def test_a_pool_that_was_rounded_is_a_warning_and_no_failure(bench: Bench) -> None:
     heard = Heard()
     outcome = bench.measure(experiment(bench, sweep='pool_size = ["40KiB", "1MiB"]'), heard)
     assert outcome.failed == 0
-    warned = [problem for problem in heard.warned if "rounded up by the server" in problem.what]
-    assert [problem.where for problem in warned] == ["point pool_size 40KiB"], "once, and not where nothing was rounded"
+    warned = [problem for problem in heard.warned if "rounded by the server" in problem.what]
+    assert [problem.where for problem in warned] == ["first at point pool_size 40KiB"], (
+        "once, and not where nothing was rounded"
+    )
     assert "40 KiB asked, 1 MiB run" in warned[0].what
     rows = {row["name"]: row for row in bench.runs()[0]["integrity"]}
     assert rows[CONDITION]["status"] == "passed"
@@ -112,7 +114,7 @@ def test_what_changed_besides_is_a_failed_check_and_a_warning(bench: Bench) -> N
     assert bench.measure(experiment(bench, knobs="new = 1"), heard).failed == 0
     assert [problem.what for problem in heard.warned if "cleaners" in problem.what] == [
         "cleaners became 1 with one instance"
-    ] * 2, "once for each point"
+    ], "once, for all points"
     rows = {row["name"]: row["status"] for row in bench.runs()[0]["integrity"]}
     assert rows["no_confounds"] == "failed"
 

@@ -11,12 +11,15 @@ from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.knob import Knob
+from bufferlab.knob import AUTO, Knob, KnobKind
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.results import metrics
 from bufferlab.spec import builtin_experiments, load
+from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 
+_LONG = 40
+"""Characters of a default that would widen its column too far."""
 KINDS = ("experiments", "engines", "workloads", "load", "metrics")
 
 
@@ -94,6 +97,8 @@ def _settings(knobs: Sequence[Knob]) -> list[dict[str, Any]]:
             "values": knob.range_text(),
             "meaning": knob.meaning,
             "decides_data": knob.decides_file,
+            "versions": knob.versions,
+            "auto": knob.auto,
         }
         for knob in knobs
     ]
@@ -127,7 +132,12 @@ def _engines_text(everything: bool) -> str:
 
 
 def _engine_text(engine: EngineDeclaration) -> str:
-    return f"engine {engine.name}: {engine.meaning}\n{_settings_text('knob', engine.knobs)}"
+    text = f"engine {engine.name}: {engine.meaning}\n{_settings_text('knob', engine.knobs)}"
+    if engine.passes_through:
+        text += (
+            f"\n  {engine.passes_through}NAME sets any other variable of the server; auto is the server's own default"
+        )
+    return text
 
 
 def _workloads_text(everything: bool) -> str:
@@ -143,8 +153,24 @@ def _load_text(everything: bool) -> str:
 
 
 def _settings_text(what: str, knobs: Sequence[Knob]) -> str:
-    rows = [[f"  {knob.name}", knob.default or "none", f"{knob.meaning} ({knob.range_text()})"] for knob in knobs]
+    rows = [
+        [f"  {knob.name}", _default(knob), f"{knob.meaning} ({knob.range_text()}){_versions(knob)}"] for knob in knobs
+    ]
     return columns((f"  {what}", "default", "meaning (values)"), rows)
+
+
+def _default(knob: Knob) -> str:
+    """As it is written; of "auto" also what it stands for."""
+    if knob.kind is KnobKind.TEXT and len(knob.default) > _LONG:
+        return "an example"
+    return f"{knob.default}: {knob.auto}" if knob.auto and knob.default == AUTO else knob.default or "none"
+
+
+def _versions(knob: Knob) -> str:
+    """The versions that have it, where not all of all servers do."""
+    limited = any(sign in knob.versions for sign in "<>")
+    values = "".join(f"; {value}: {in_words(versions)}" for value, versions in knob.value_versions)
+    return (f"; {in_words(knob.versions)}" if limited else "") + values
 
 
 def _metrics_text(everything: bool) -> str:

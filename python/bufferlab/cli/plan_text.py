@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bufferlab.cli.output import columns, print_json
+from bufferlab.engines import registry as engines
 from bufferlab.execute.sweep import prepare_estimate
 from bufferlab.knob import KnobKind
 from bufferlab.plan import Estimate, Plan
@@ -32,7 +33,7 @@ def _text(plan: Plan, cost: Estimate) -> str:
     )
     head = [
         f"{experiment.name} ({experiment.profile}): {experiment.question}",
-        f"engine {experiment.engine}, workload {experiment.workload.name} ({parameters}), {_load(plan)}",
+        f"engine {_engine(experiment)}, workload {experiment.workload.name} ({parameters}), {_load(plan)}",
         f"{len(plan.points)} points x {experiment.design.repetitions} repetitions = {len(plan.runs)} runs, "
         f"each measuring {window}; seed {experiment.design.seed}",
         *(
@@ -43,6 +44,15 @@ def _text(plan: Plan, cost: Estimate) -> str:
         f"the database is estimated at {format_bytes(plan.database_bytes)}; shares of it are resolved after the load",
     ]
     return "\n\n".join(["\n".join(head), _points(plan), _order(plan), _cost(cost)])
+
+
+def _engine(experiment: Experiment) -> str:
+    """Its name, and of a server which build and how many connections."""
+    if not engines.declaration(experiment.engine).is_server:
+        return experiment.engine
+    builds = experiment.sweep.get("server") or (experiment.knobs["server"],)
+    where = ", ".join("the one on PATH" if build == "path" else build for build in builds)
+    return f"{experiment.engine} ({where}; {experiment.workload.connections} connections)"
 
 
 def _load(plan: Plan) -> str:

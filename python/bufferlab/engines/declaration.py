@@ -64,8 +64,10 @@ class EngineDeclaration:
     needs_unprivileged_user: bool = False
     """Its server refuses to run as root: as root, another user must be able to reach the data."""
     default_connections: int = 1
-    rounds_up: tuple[str, ...] = ()
-    """Native names of sizes the engine may make larger than asked: a finding to report, not an error."""
+    rounds: tuple[str, ...] = ()
+    """Native names of sizes the engine may round to units of its own: a finding to report, not an error."""
+    pool_unit_bytes: int = 1
+    """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
     """Names that begin so are variables of the engine's own, given to it as they are written; "": there are none."""
     hidden: bool = False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, str]
 
-ROUNDED_UP = "rounded up by the server"
+ROUNDED = "rounded by the server"
 
 _ROUNDING_RATIO = 0.02
 
@@ -29,7 +29,7 @@ def check_run(setting: Setting, point: Point, result: Mapping[str, Any], dataset
     experiment = setting.experiment
     return [
         _same_start(dataset, setting.method),
-        _settings_applied(point.native_knobs, result["actual"], setting.engine.rounds_up),
+        _settings_applied(point.native_knobs, result["actual"], setting.engine.rounds),
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
         _window_complete(experiment, result["measured"], is_open=point.load["mode"] == "open"),
         *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
@@ -65,36 +65,35 @@ def _no_confounds(found: Sequence[str]) -> Row:
 
 def warnings(rows: Sequence[Row]) -> list[str]:
     """What of these a person should be told at once, although the run is good."""
-    told = [row["detail"] for row in rows if row["name"] == "no_confounds" and row["status"] == "failed"]
-    for row in rows:
-        if row["name"] == "settings_applied":
-            told += [part for part in row["detail"].split("; ") if ROUNDED_UP in part]
-    return told
+    details = {row["name"]: row["detail"].split("; ") for row in rows}
+    failed = any(row["name"] == "no_confounds" and row["status"] == "failed" for row in rows)
+    # An engine that names what else changed names its rounding too.
+    if failed:
+        return details["no_confounds"]
+    return [part for part in details.get("settings_applied", []) if ROUNDED in part]
 
 
-def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any], rounds_up: Sequence[str] = ()) -> Row:
+def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any], rounds: Sequence[str] = ()) -> Row:
     """Asked against read back. An engine rounds a size to units of its own; a little is no difference.
 
-    What an engine is known to round up, such as a pool to whole chunks, is reported however much it is.
+    What an engine is known to round, such as a pool to whole chunks, is reported however much it is.
     """
     rounded, differences = [], []
     page_bytes = int(asked.get("page_size_bytes", 0))
     for name, value in asked.items():
         if name not in actual:
             rounded.append(f"{name} is not read back")
+        elif actual[name] == value:
+            continue
+        elif name in rounds and isinstance(value, int) and isinstance(actual[name], int):
+            more = f"{format_bytes(value)} asked, {format_bytes(actual[name])} run"
+            rounded.append(f"{name}: {ROUNDED} from {value} to {actual[name]} ({more})")
         elif _near(name, value, actual[name], page_bytes):
             rounded.append(f"{name} {value} became {actual[name]}")
-        elif name in rounds_up and isinstance(value, int) and _is_above(actual[name], value):
-            more = f"{format_bytes(value)} asked, {format_bytes(actual[name])} run"
-            rounded.append(f"{name}: {ROUNDED_UP} from {value} to {actual[name]} ({more})")
-        elif actual[name] != value:
+        else:
             differences.append(f"{name}: asked {value}, actual {actual[name]}")
     detail = "; ".join(differences or rounded) or "every setting reads back as asked"
     return _row("settings_applied", not differences, detail)
-
-
-def _is_above(actual: Any, asked: int) -> bool:
-    return isinstance(actual, int) and actual > asked
 
 
 def _near(name: str, asked: Any, actual: Any, page_bytes: int) -> bool:

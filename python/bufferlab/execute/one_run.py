@@ -128,7 +128,8 @@ def _do(
     )
     gathered.log = outcome.log
     gathered.run["database"] = {
-        "bytes_loaded": dataset.size_bytes,
+        # Of a directory the data: the server's own tables and logs beside them are not what a pool is a share of.
+        "bytes_loaded": dataset.size_bytes if setting.engine.data_kind == "file" else dataset.allocated_bytes,
         "bytes_start": gathered.sizes[0] if gathered.sizes else None,
         "bytes_end": gathered.sizes[-1] if len(gathered.sizes) > 1 else None,
         "shape": dataset.shape,

@@ -76,7 +76,7 @@ class _Sweep:
     rates: KnownRates
     datasets: Datasets
     estimated: Facts
-    warned: list[Problem] = field(default_factory=list)
+    warned: set[str] = field(default_factory=set)
     pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0, 0))
     load_failures: dict[str, str] = field(default_factory=dict)
 
@@ -317,12 +317,12 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
 
 
 def _warn(sweep: _Sweep, run: dict[str, Any]) -> None:
-    """What makes a good run another than the one asked for, said once for each point."""
+    """What makes a good run another than the one asked for; each said once, where it was seen first."""
     for text in warnings(run.get("integrity", [])):
-        problem = Problem(text, f"point {run['point']['label']}", "reports show what was asked and what was run")
-        if problem not in sweep.warned:
-            sweep.warned.append(problem)
-            sweep.progress.warn(problem)
+        if text not in sweep.warned:
+            sweep.warned.add(text)
+            where = f"first at point {run['point']['label']}"
+            sweep.progress.warn(Problem(text, where, "reports show what was asked and what was run"))
 
 
 def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:

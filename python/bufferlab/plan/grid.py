@@ -205,6 +205,8 @@ def _native_knobs(engine: EngineDeclaration, asked: Mapping[str, str], database_
     native = engine.native(asked, database_bytes)
     page, frames = (engine.by_name()[name] for name in (engine.page_knob, engine.frame_knob))
     page_bytes, pool_bytes = int(native[page.native_name]), int(native[frames.native_name])
+    if frames.share(asked[frames.name]) is not None:
+        pool_bytes -= pool_bytes % engine.pool_unit_bytes
     whole_frames = pool_bytes // page_bytes
     if whole_frames < engine.min_frames:
         text = asked[frames.name]

@@ -41,7 +41,8 @@ def declare(name: str, title: str) -> EngineDeclaration:
         is_server=True,
         needs_unprivileged_user=True,
         default_connections=8,
-        rounds_up=("pool_size_bytes", "innodb_log_file_size", "innodb_redo_log_capacity"),
+        pool_unit_bytes=MIB,
+        rounds=("pool_size_bytes", "innodb_log_file_size", "innodb_redo_log_capacity"),
         passes_through=PREFIX,
         notes=(
             "the redo log and the doublewrite buffer are written beside the pages that are counted",
