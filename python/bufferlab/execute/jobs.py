@@ -25,10 +25,9 @@ def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> 
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
         **_connections(experiment),
-        **_program(experiment.workload, point),
         "database": str(database),
         "knobs": point.native_knobs,
-        "workload": {**run_workload(experiment.workload, point), "seed": seed},
+        **_transactions(experiment.workload, point, seed),
         "load": point.load,
         "warm_up": {"max_transactions": warm_up.max_transactions, "max_seconds": warm_up.max_duration},
         "measure": {"transactions": measure.transactions or NO_LIMIT, "max_seconds": measure.max_seconds},
@@ -44,11 +43,11 @@ def _connections(experiment: Experiment) -> Job:
     return {"connections": experiment.workload.connections}
 
 
-def _program(workload: Workload, point: Point) -> Job:
-    """The command of an external program, for the engine to fill in and start."""
-    if not workloads.declaration(workload.name).needs_server:
-        return {}
-    return {"program": {name: point.workload[name] for name in ("exec", "kind_of_transaction")}}
+def _transactions(workload: Workload, point: Point, seed: int) -> Job:
+    """Who makes the transactions: the workload, or an external program, which the engine starts."""
+    if workloads.declaration(workload.name).needs_server:
+        return {"program": {name: point.workload[name] for name in ("exec", "kind_of_transaction")}}
+    return {"workload": {**run_workload(workload, point), "seed": seed}}
 
 
 def run_workload(workload: Workload, point: Point) -> Job:
