@@ -30,6 +30,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
     "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "as the one above",
     "./bufferlab report runs/buffer-size-20260101-120000 --format tpcc-mysql": "as the one above",
+    "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
+    "./bufferlab run scan-depth --engine mariadb --server mariadb-10.11": "as the one above",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
     "./bufferlab run hot-rows": "takes five minutes; tests/cli runs its --smoke form",
     "./bufferlab run page-size": "takes five minutes; tests/cli runs its --smoke form",

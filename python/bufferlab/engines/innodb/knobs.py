@@ -111,7 +111,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     # On, accesses per transaction depend on the size of the pool: a hit in it asks for one page instead of a path.
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off"),
-    # As MySQL 8.4 and newer MariaDB have it: changes that wait for their page put reads off, and those are counted later
+    # As MySQL 8.4 and newer MariaDB have it: changes that wait for their page put reads off, which are counted later
     # or not at all, the more of them the smaller the pool is.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
