@@ -1,3 +1,5 @@
+//! Several drivers at once: exact totals, edges at which nobody moves, and the end when one of them fails.
+
 use std::sync::atomic::AtomicUsize;
 
 use bufferlab_workload::client::{Batch, Outcome, Planned};

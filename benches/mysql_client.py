@@ -1,0 +1,201 @@
+"""What the MySQL client, its two ways of sending, and the loader cost, on a private MariaDB; sysbench beside it.
+
+    PYTHONPATH=python .venv/bin/python benches/mysql_client.py [--server mariadb-10.11] [--pairs 5]
+
+Both programs send the same prepared point select over the same Unix socket to the same table with 8 connections, in
+turn, so that a slow minute hits both. Client processor time is user and system time of the whole client process. Every
+timed piece is checked: sysbench's and our transactions are the server's own counts. Prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.innodb import accounts, find, user
+from bufferlab.engines.innodb.drive import InnodbBehaviour
+from bufferlab.engines.innodb.server import Server
+from bufferlab.engines.native import native
+
+CONNECTIONS = 8
+ROWS = 100_000
+SELECTS = 200_000
+TRANSACTIONS = 20_000
+WAREHOUSES = 4
+SCRIPT = f"\\set id random(1, {ROWS})\nSELECT c FROM sbtest1 WHERE id = :id;\n"
+
+
+def main() -> None:
+    """Load, run in turn, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--server", default="mariadb-10.11")
+    parser.add_argument("--pairs", type=int, default=5)
+    arguments = parser.parse_args()
+    root = user.default_root() or Path(tempfile.gettempdir())
+    root.mkdir(parents=True, exist_ok=True, mode=0o711)
+    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root))
+    folder.chmod(0o711)
+    try:
+        measure(folder, arguments.server, arguments.pairs)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(folder: Path, server_name: str, pairs: int) -> None:
+    """All of it in one folder."""
+    flavour: find.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
+    behaviour, database = InnodbBehaviour(flavour), folder / "database"
+    knobs = {"page_size_bytes": 16384, "server": server_name}
+    loaded = behaviour.load(
+        {
+            "database": str(database),
+            "knobs": knobs,
+            "workload": {"name": "tpcc", "warehouses": WAREHOUSES, "load_seed": 1},
+            "threads": 2,
+        },
+        lambda event: None,
+    )
+    print("| what | n | median | lowest to highest | unit |\n| --- | ---: | ---: | ---: | --- |")
+    show("load of 4 warehouses", [loaded["rows"] / loaded["seconds"]], "rows/s")
+    show("copy of the data directory over the load", [copy_seconds(database) / loaded["seconds"]], "ratio")
+    build, identity = find.find(flavour, server_name), accounts.read(database)
+    with Server(
+        build,
+        database / "data",
+        folder / "server",
+        user=user.server_user(),
+        login=(identity.user, identity.password),
+        settings={"innodb_buffer_pool_size": str(2 << 30), "innodb_flush_log_at_trx_commit": "0"},
+        connections=2 * CONNECTIONS,
+    ) as server:
+        sysbench(server, "prepare")
+        point_selects(server, build, identity, pairs)
+        ways_of_sending(server, build, identity, pairs)
+
+
+def point_selects(server: Server, build: find.Build, identity: accounts.Identity, pairs: int) -> None:
+    """The same select by both programs."""
+    script = {"name": "script", "source": "select.sql", "text": SCRIPT, "variables": {}, "seed": 1}
+    ours, theirs = [], []
+    for _ in range(pairs):
+        theirs.append(timed_sysbench(server))
+        ours.append(run_core(server, build, identity, script, SELECTS, "spec"))
+    show("sysbench, a prepared point select", theirs, "client us/statement")
+    show("bufferlab, the same", ours, "client us/statement")
+    show("ratio of the pairs", [a / b for a, b in zip(ours, theirs, strict=True)], "ratio")
+
+
+def ways_of_sending(server: Server, build: find.Build, identity: accounts.Identity, pairs: int) -> None:
+    """TPC-C statement by statement and in batches."""
+    times: dict[str, list[float]] = {"spec": [], "batched": []}
+    for turn in range(pairs):
+        for sending, found in times.items():
+            workload = {"name": "tpcc", "warehouses": WAREHOUSES, "load_seed": 1, "seed": turn}
+            found.append(run_core(server, build, identity, workload, TRANSACTIONS, sending))
+    for sending, found in times.items():
+        show(f"TPC-C, {sending}", found, "client us/transaction")
+    ratios = [b / a for a, b in zip(times["spec"], times["batched"], strict=True)]
+    show("batched over spec", ratios, "ratio")
+
+
+def run_core(
+    server: Server, build: find.Build, identity: accounts.Identity, workload: dict[str, Any], count: int, sending: str
+) -> float:
+    """Client processor time in us for each transaction of the window, from the samples at its edges."""
+    edges: list[dict[str, int]] = []
+
+    def hear(text: str) -> None:
+        event = json.loads(text)
+        if event["event"] == "sample" and event.get("edge"):
+            wanted = ("process_user_us", "process_system_us", "com_commit", "com_select", "questions")
+            edges.append({v["metric"]: v["count"] for v in event["values"] if v["metric"] in wanted})
+
+    job = {
+        "target": {
+            "socket": str(server.socket),
+            "host": None,
+            "port": None,
+            "user": identity.user,
+            "password": identity.password,
+            "database": accounts.DATABASE,
+        },
+        "flavour": build.flavour,
+        "version": build.version,
+        "server_pid": server.pid,
+        "datadir": None,
+        "connections": CONNECTIONS,
+        "statements": sending,
+        "frames": (2 << 30) // 16384,
+        "workload": workload,
+        "load": {"mode": "closed"},
+        "warm_up": {"max_transactions": 2000, "max_seconds": 5},
+        "measure": {"transactions": count, "max_seconds": 120},
+        "phases": [],
+        "sample_interval_ms": 1000,
+        "program": None,
+    }
+    result = json.loads(native().run_mysql(json.dumps(job), hear))
+    first, last = edges
+    done = result["measured"]["transactions"]
+    asked = last["questions"] - first["questions"]
+    if done != count or asked < 0.9 * done:
+        raise SystemExit(f"{done} transactions of {count}, {asked} statements at the server: not what was to be timed")
+    spent = sum(last[name] - first[name] for name in ("process_user_us", "process_system_us"))
+    return spent / done
+
+
+def sysbench(server: Server, command: str, *more: str) -> subprocess.Popen[str]:
+    """sysbench's point selects with the account that needs no password; waits for `prepare`."""
+    process = subprocess.Popen(
+        [
+            "sysbench", "oltp_point_select", f"--mysql-socket={server.socket}", "--mysql-user=bufferlab_ext",
+            f"--mysql-db={accounts.DATABASE}", "--tables=1", f"--table-size={ROWS}", *more, command,
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    if command == "prepare" and process.wait() != 0:
+        raise SystemExit("sysbench prepare failed")
+    return process
+
+
+def timed_sysbench(server: Server) -> float:
+    """Its processor time in us for each select."""
+    process = sysbench(server, "run", f"--threads={CONNECTIONS}", f"--events={SELECTS}", "--time=0")
+    assert process.stdout is not None
+    text = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = status
+    done = next(int(line.split()[1]) for line in text.splitlines() if line.strip().startswith("read:"))
+    if status != 0 or done != SELECTS:
+        raise SystemExit(f"sysbench ended with {status} after {done} selects")
+    return (used.ru_utime + used.ru_stime) * 1e6 / done
+
+
+def copy_seconds(database: Path) -> float:
+    """A copy of the directory, on the device."""
+    started = time.monotonic()
+    subprocess.run(["cp", "-a", "--reflink=auto", str(database), f"{database}-copy"], check=True)
+    os.sync()
+    seconds = time.monotonic() - started
+    shutil.rmtree(f"{database}-copy")
+    return seconds
+
+
+def show(what: str, values: list[float], unit: str, number: Callable[[float], str] = "{:,.3g}".format) -> None:
+    """One row."""
+    span = f"{number(min(values))} to {number(max(values))}" if len(values) > 1 else ""
+    print(f"| {what} | {len(values)} | {number(statistics.median(values))} | {span} | {unit} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
