@@ -2,9 +2,10 @@
 
     PYTHONPATH=python .venv/bin/python benches/mysql_client.py [--server mariadb-10.11] [--pairs 5]
 
-Both programs send the same prepared point select over the same Unix socket to the same table with 8 connections, in
-turn, so that a slow minute hits both. Client processor time is user and system time of the whole client process. Every
-timed piece is checked: sysbench's and our transactions are the server's own counts. Prints a Markdown table.
+Both programs send the same prepared point select to the same table with 8 connections, in turn, so that a slow minute
+hits both; over the Unix socket, and over TCP, which a relay in a process of its own (socat) carries to a private
+server's socket. Client processor time is user and system time of the whole client process. Every timed piece is
+checked: sysbench's and our transactions are the server's own counts. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import argparse
 import json
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,53 +81,78 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
         settings={"innodb_buffer_pool_size": str(2 << 30), "innodb_flush_log_at_trx_commit": "0"},
         connections=2 * CONNECTIONS,
     ) as server:
-        sysbench(server, "prepare")
-        point_selects(server, build, identity, pairs)
-        ways_of_sending(server, build, identity, pairs)
+        sysbench(server, None, "prepare")
+        with relay(server.socket) as port:
+            for way, tcp in (("Unix socket", None), ("TCP", port)):
+                point_selects(way, server, build, identity, pairs, tcp)
+                ways_of_sending(way, server, build, identity, pairs, tcp)
 
 
-def point_selects(server: Server, build: find.Build, identity: accounts.Identity, pairs: int) -> None:
+@dataclass(frozen=True)
+class Spent:
+    """A client's processor time for each transaction, in us."""
+
+    user: float
+    system: float
+
+    @property
+    def both(self) -> float:
+        """User and system time."""
+        return self.user + self.system
+
+
+def point_selects(
+    way: str, server: Server, build: find.Build, identity: accounts.Identity, pairs: int, port: int | None
+) -> None:
     """The same select by both programs."""
     script = {"name": "script", "source": "select.sql", "text": SCRIPT, "variables": {}, "seed": 1}
     ours, theirs = [], []
     for _ in range(pairs):
-        theirs.append(timed_sysbench(server))
-        ours.append(run_core(server, build, identity, script, SELECTS, "spec"))
-    show("sysbench, a prepared point select", theirs, "client us/statement")
-    show("bufferlab, the same", ours, "client us/statement")
-    show("ratio of the pairs", [a / b for a, b in zip(ours, theirs, strict=True)], "ratio")
+        theirs.append(timed_sysbench(server, port))
+        ours.append(run_core(server, build, identity, script, SELECTS, "spec", port))
+    show_spent(f"{way}: sysbench, a prepared point select", theirs, "client us/statement")
+    show_spent(f"{way}: bufferlab, the same", ours, "client us/statement")
+    show(f"{way}: ratio of the pairs", [a.both / b.both for a, b in zip(ours, theirs, strict=True)], "ratio")
 
 
-def ways_of_sending(server: Server, build: find.Build, identity: accounts.Identity, pairs: int) -> None:
+def ways_of_sending(
+    way: str, server: Server, build: find.Build, identity: accounts.Identity, pairs: int, port: int | None
+) -> None:
     """TPC-C statement by statement and in batches."""
-    times: dict[str, list[float]] = {"spec": [], "batched": []}
+    times: dict[str, list[Spent]] = {"spec": [], "batched": []}
     for turn in range(pairs):
         for sending, found in times.items():
             workload = {"name": "tpcc", "warehouses": WAREHOUSES, "load_seed": 1, "seed": turn}
-            found.append(run_core(server, build, identity, workload, TRANSACTIONS, sending))
+            found.append(run_core(server, build, identity, workload, TRANSACTIONS, sending, port))
     for sending, found in times.items():
-        show(f"TPC-C, {sending}", found, "client us/transaction")
-    ratios = [b / a for a, b in zip(times["spec"], times["batched"], strict=True)]
-    show("batched over spec", ratios, "ratio")
+        show_spent(f"{way}: TPC-C, {sending}", found, "client us/transaction")
+    ratios = [b.both / a.both for a, b in zip(times["spec"], times["batched"], strict=True)]
+    show(f"{way}: batched over spec", ratios, "ratio")
 
 
 def run_core(
-    server: Server, build: find.Build, identity: accounts.Identity, workload: dict[str, Any], count: int, sending: str
-) -> float:
-    """Client processor time in us for each transaction of the window, from the samples at its edges."""
+    server: Server,
+    build: find.Build,
+    identity: accounts.Identity,
+    workload: dict[str, Any],
+    count: int,
+    sending: str,
+    port: int | None,
+) -> Spent:
+    """Client processor time for each transaction of the window, from the samples at its edges."""
     edges: list[dict[str, int]] = []
 
     def hear(text: str) -> None:
         event = json.loads(text)
         if event["event"] == "sample" and event.get("edge"):
-            wanted = ("process_user_us", "process_system_us", "com_commit", "com_select", "questions")
+            wanted = ("process_user_us", "process_system_us", "questions")
             edges.append({v["metric"]: v["count"] for v in event["values"] if v["metric"] in wanted})
 
     job = {
         "target": {
-            "socket": str(server.socket),
-            "host": None,
-            "port": None,
+            "socket": None if port else str(server.socket),
+            "host": "127.0.0.1" if port else None,
+            "port": port,
             "user": identity.user,
             "password": identity.password,
             "database": accounts.DATABASE,
@@ -149,15 +178,15 @@ def run_core(
     asked = last["questions"] - first["questions"]
     if done != count or asked < 0.9 * done:
         raise SystemExit(f"{done} transactions of {count}, {asked} statements at the server: not what was to be timed")
-    spent = sum(last[name] - first[name] for name in ("process_user_us", "process_system_us"))
-    return spent / done
+    return Spent(*((last[name] - first[name]) / done for name in ("process_user_us", "process_system_us")))
 
 
-def sysbench(server: Server, command: str, *more: str) -> subprocess.Popen[str]:
+def sysbench(server: Server, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:
     """sysbench's point selects with the account that needs no password; waits for `prepare`."""
+    where = ["--mysql-host=127.0.0.1", f"--mysql-port={port}"] if port else [f"--mysql-socket={server.socket}"]
     process = subprocess.Popen(
         [
-            "sysbench", "oltp_point_select", f"--mysql-socket={server.socket}", "--mysql-user=bufferlab_ext",
+            "sysbench", "oltp_point_select", *where, "--mysql-user=bufferlab_ext",
             f"--mysql-db={accounts.DATABASE}", "--tables=1", f"--table-size={ROWS}", *more, command,
         ],
         stdout=subprocess.PIPE,
@@ -168,9 +197,9 @@ def sysbench(server: Server, command: str, *more: str) -> subprocess.Popen[str]:
     return process
 
 
-def timed_sysbench(server: Server) -> float:
-    """Its processor time in us for each select."""
-    process = sysbench(server, "run", f"--threads={CONNECTIONS}", f"--events={SELECTS}", "--time=0")
+def timed_sysbench(server: Server, port: int | None) -> Spent:
+    """Its processor time for each select."""
+    process = sysbench(server, port, "run", f"--threads={CONNECTIONS}", f"--events={SELECTS}", "--time=0")
     assert process.stdout is not None
     text = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
@@ -178,7 +207,33 @@ def timed_sysbench(server: Server) -> float:
     done = next(int(line.split()[1]) for line in text.splitlines() if line.strip().startswith("read:"))
     if status != 0 or done != SELECTS:
         raise SystemExit(f"sysbench ended with {status} after {done} selects")
-    return (used.ru_utime + used.ru_stime) * 1e6 / done
+    return Spent(used.ru_utime * 1e6 / done, used.ru_stime * 1e6 / done)
+
+
+@contextmanager
+def relay(path: Path) -> Iterator[int]:
+    """A TCP port of the loopback that leads to that socket: what a client spends on TCP without opening the server."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    listen = f"TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr,nodelay"
+    process = subprocess.Popen(["socat", listen, f"UNIX-CONNECT:{path}"])
+    try:
+        for _ in range(100):
+            with socket.socket() as trial:
+                if trial.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def show_spent(what: str, values: list[Spent], unit: str) -> None:
+    """Two rows: all of it, and its user time."""
+    show(what, [value.both for value in values], unit)
+    show(f"{what}, user time", [value.user for value in values], unit)
 
 
 def copy_seconds(database: Path) -> float:

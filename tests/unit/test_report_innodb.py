@@ -101,6 +101,27 @@ def test_trends_have_their_intervals_and_the_p_value_of_the_order(deep: Report) 
     assert all(float(p) < 1e-6 for p in column(found, "p of the order"))
 
 
+def test_reads_that_fall_and_then_rise_are_told_by_both_sides_and_not_by_a_slope(tmp_path: Path) -> None:
+    truths = (
+        Depth.of(128, 34.0, 0.36, 0.018),
+        Depth.of(256, 30.3, 0.26, 0.012),
+        Depth.of(512, 29.4, 0.15, 0.009),
+        Depth.of(2048, 33.0, 0.06, 0.003),
+        Depth.of(8192, 53.8, 0.014, 0.0014),
+    )
+    found = report(tmp_path, truths=truths)
+    said = re.match(
+        r"Reads per New-Order fall by (\d+)–(\d+) % from 128 \(3\d\.\d\) to 512 \(2\d\.\d\) and rise by (\d+)–(\d+) % "
+        r"from there to 8,192 \(5\d\.\d\); with every doubling of the scan depth from 128 to 8,192 .*, the effective",
+        found.answer,
+    )
+    assert said is not None, found.answer
+    low, high, least, most = map(float, said.groups())
+    assert low <= 100 * (1 - 29.4 / 34.0) <= high
+    assert least <= 100 * (53.8 / 29.4 - 1) <= most
+    assert column(table(found, "trends"), "Change per doubling")[0].startswith("turns: fall by ")
+
+
 def test_a_flat_sweep_claims_no_trend_and_says_what_it_could_have_found(tmp_path: Path) -> None:
     truths = tuple(Depth.of(depth, 60.0, 0.2, 0.01, lost_frames=0.0) for depth in (128, 512, 2048))
     found = report(tmp_path, truths=truths, blocks=4, noise=0.02)

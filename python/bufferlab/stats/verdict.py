@@ -57,7 +57,7 @@ class SweepVerdict:
 def judge(fit: Fit, a: Hashable, b: Hashable) -> Verdict:
     """The verdict on b compared with a."""
     estimate = fit.step(a, b)
-    return Verdict(a, b, _direction(estimate, fit.contrast), estimate, fit.contrast, fit.detectable(a, b))
+    return Verdict(a, b, direction_of(estimate, fit.contrast), estimate, fit.contrast, fit.detectable(a, b))
 
 
 def judge_sweep(fit: Fit, points: Sequence[Hashable]) -> SweepVerdict:
@@ -69,7 +69,8 @@ def judge_sweep(fit: Fit, points: Sequence[Hashable]) -> SweepVerdict:
     return SweepVerdict(_shape([step.direction for step in steps], span.direction), steps, span)
 
 
-def _direction(estimate: Estimate, contrast: str) -> Direction:
+def direction_of(estimate: Estimate, contrast: str) -> Direction:
+    """What an interval allows to be said."""
     if estimate.identical:
         return "identical"
     if estimate.ci_low is None or estimate.ci_high is None:

@@ -8,7 +8,7 @@ user threads had to find a frame themselves. The trends of a sweep hold together
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,6 +20,7 @@ from bufferlab.results.check import INNODB_ENGINES
 from bufferlab.stats.best import equivalence_set
 from bufferlab.stats.compare import single_level
 from bufferlab.stats.trend import MIN_POINTS, Trend, trend
+from bufferlab.stats.turn import Turn, turn
 from bufferlab.stats.verdict import Verdict
 
 DEPTH = "lru_scan_depth"
@@ -38,6 +39,8 @@ class FoundTrend:
     first: float
     last: float
     """Means at the ends of the axis."""
+    turn: Turn | None = None
+    """Where it goes one way and then the other: its slope is then no summary."""
 
 
 def is_scan_depth(analysis: Analysis) -> bool:
@@ -59,7 +62,8 @@ def found_trends(analysis: Analysis) -> list[FoundTrend]:
         ends = [point for point in group.points if point.values(metric)]
         assert fit is not None
         first, last = (fit.mean(point.index).value for point in (ends[0], ends[-1]))
-        found.append(FoundTrend(group, metric, trend(rows, level=level), first, last))
+        turned = turn(fit, [point.index for point in ends if point.index in fit.points], level)
+        found.append(FoundTrend(group, metric, trend(rows, level=level), first, last, turned))
     return found
 
 
@@ -86,24 +90,48 @@ def answer(analysis: Analysis) -> list[str]:
 
 def _sentence(analysis: Analysis, group: Group, trends: Sequence[FoundTrend]) -> str:
     points = [point for point in group.points if point.ok]
-    where = f"With {group.label}: with" if group.label else "With"
     depths = " to ".join(analysis.tick(point) for point in (points[0], points[-1]))
     shares = [_share_of_pool(analysis, point) for point in (points[0], points[-1])]
-    of_pool = f" ({shares[0]:.2g} to {shares[1]:.2g} % of the pool)" if shares[0] and shares[1] else ""
-    told = words.listing([_told(one) for one in trends if one.trend.direction != "no_interval"])
+    of_pool = f" ({shares[0]:.3g} to {shares[1]:.3g} % of the pool)" if shares[0] and shares[1] else ""
     n = min(one.trend.slope.n for one in trends)
     basis = f"95 % intervals that hold together, {words.plural(n, 'run')} a point"
-    found = f"{where} every doubling of the scan depth from {depths}{of_pool}, {told} ({basis})."
-    return " ".join(filter(None, [found, _path_missing(analysis, trends), throughput(analysis, group)]))
+    turned = [f"{_subject(one)} {turn_words(analysis, one)}" for one in trends if one.turn]
+    straight = words.listing([_told(one) for one in trends if not one.turn and one.trend.direction != "no_interval"])
+    parts = [f"with every doubling of the scan depth from {depths}{of_pool}, {straight}"] if straight else []
+    found = "; ".join([*turned, *parts])
+    lead = f"With {group.label}: {found}" if group.label else f"{found[0].upper()}{found[1:]}"
+    return " ".join(filter(None, [f"{lead} ({basis}).", _path_missing(analysis, trends), throughput(analysis, group)]))
 
 
 def _told(found: FoundTrend) -> str:
+    said = _of_several(found, slope_words(found))
+    return f"{_subject(found)}{': ' if not found.trend.resolved else ' '}{said} ({_ends(found)})"
+
+
+def _subject(found: FoundTrend) -> str:
     title = words.title_of(found.metric)
     title = title if title.startswith("LRU") else f"{title[0].lower()}{title[1:]}"
-    title = title if "per" in title.split() else f"the {title}"
-    said = slope_words(found)
-    said = said.replace("rises", "rise").replace("falls", "fall") if "per" in title.split() else said
-    return f"{title}{': ' if not found.trend.resolved else ' '}{said} ({_ends(found)})"
+    return title if "per" in title.split() else f"the {title}"
+
+
+def _of_several(found: FoundTrend, said: str) -> str:
+    """ "Reads rise", "the share rises"."""
+    several = "per" in words.title_of(found.metric).split()
+    return said.replace("rises", "rise").replace("falls", "fall") if several else said
+
+
+def turn_words(analysis: Analysis, found: FoundTrend) -> str:
+    """ "fall by 12-15 % from 128 (34.0 pages) to 512 (29.4) and rise by 78-88 % from there to 8,192 (53.8)"."""
+    one, fit = found.turn, analysis.fit(found.metric)
+    assert one is not None
+    assert fit is not None
+    unit = words.POINTS if found.metric in _SHARES else words.unit_of(found.metric).split("/")[0]
+    ticks: dict[Hashable, str] = {point.index: analysis.tick(point) for point in found.group.points}
+    places = (one.before.a, one.point, one.after.b)
+    factor = 100 if found.metric in _SHARES else 1
+    at = [f"{ticks[place]} ({words.number(factor * fit.mean(place).value)})" for place in places]
+    before, after = (f"{side.direction} by {words.change(side, unit)}" for side in (one.before, one.after))
+    return _of_several(found, f"{before} from {at[0]} to {at[1]} and {after} from there to {at[2]}")
 
 
 def slope_words(found: FoundTrend) -> str:
@@ -266,11 +294,11 @@ def _trend_table(analysis: Analysis, trends: Sequence[FoundTrend]) -> Table:
                 *((one.group.label,) if several else ()),
                 words.title_of(one.metric),
                 str(one.trend.slope.n),
-                slope_words(one),
+                f"turns: {turn_words(analysis, one)}" if one.turn else slope_words(one),
                 words.NOTHING if one.trend.order_p is None else f"{one.trend.order_p:.2g}",
                 _findable(one),
             ),
-            "" if one.trend.resolved else "quiet",
+            "" if one.turn or one.trend.resolved else "quiet",
         )
         for one in trends
     )
@@ -285,7 +313,8 @@ def _trend_table(analysis: Analysis, trends: Sequence[FoundTrend]) -> Table:
     )
     caption = (
         "Mean slope on a scale of doublings, taken in each repetition; 95 % intervals that hold together for all rows "
-        "(Šidák). p: Page's test of the order alone, exact. A trend is claimed when both agree."
+        "(Šidák). p: Page's test of the order alone, exact. A trend is claimed when both agree. A figure that goes one "
+        "way and then the other is told by its two sides, at the level of all points that might be the turning one."
     )
     return Table("trends", "Trends over the scan depth", columns, rows, caption)
 
