@@ -69,7 +69,6 @@ buffer_flush_adaptive_total_pages | pages | lower | pages of flush-list batches 
 buffer_flush_background_total_pages | pages | lower | pages of flush-list batches of an idle server (buf0flu.cc: buf_flush_page_cleaner_coordinator)
 buffer_flush_neighbor_total_pages | pages | lower | dirty neighbours written beside a page, in either kind of batch (buf0flu.cc: buf_flush_try_neighbors)
 buffer_flush_sync_total_pages | pages | lower | pages of flush-list batches that user threads waited for, the log being nearly full (buf0flu.cc: buf_flush_page_cleaner_coordinator)
-buffer_flush_n_to_flush_requested | pages | neither | pages that the page cleaner asked its batches to write (buf0flu.cc: page_cleaner_flush_pages_recommendation)
 buffer_pages_created | pages | neither | pages created in the pool (buf0buf.cc: buf_page_create)
 buffer_pages_read | pages | lower | pages read, read-ahead included (buf0buf.cc: buf_page_io_complete)
 buffer_pages_written | pages | lower | data pages written, the doublewrite buffer's copies not counted (buf0buf.cc: buf_page_io_complete)
@@ -77,6 +76,11 @@ index_page_splits | splits | neither | index pages split (btr0btr.cc: btr_page_s
 ibuf_merges | merges | neither | merges of buffered changes into secondary index pages (ibuf0ibuf.cc)
 adaptive_hash_searches | searches | neither | searches answered by the adaptive hash index (btr0cur.cc: btr_cur_search_to_nth_level)
 adaptive_hash_searches_btree | searches | neither | searches that went down a B-tree (btr0cur.cc: btr_cur_search_to_nth_level)
+"""  # noqa: E501
+
+#: The server sets it anew each time: a level, which may fall.
+METRICS_GAUGES = """
+buffer_flush_n_to_flush_requested | pages | neither | pages that the page cleaner asked of its last batch (buf0flu.cc: page_cleaner_flush_pages_recommendation)
 """  # noqa: E501
 
 SERVER_SOURCE = "/proc/PID/io, stat and statm of the database server"
@@ -92,9 +96,9 @@ server_major_faults | faults | lower | page faults of the server that needed I/O
 SERVER_GAUGES = "server_resident_bytes | bytes | neither | resident memory of the server"
 
 
-def metrics_counters() -> str:
-    """The rows of INNODB_METRICS under the names this project stores them by."""
-    rows = (line.split("|", 1) for line in METRICS_COUNTERS.strip().splitlines())
+def stored_rows(table: str) -> str:
+    """Rows of INNODB_METRICS under the names this project stores them by."""
+    rows = (line.split("|", 1) for line in table.strip().splitlines())
     return "\n".join(f"{METRIC_PREFIX}{name.strip().lower()} |{rest}" for name, rest in rows)
 
 

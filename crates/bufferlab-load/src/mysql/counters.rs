@@ -112,6 +112,9 @@ const METRICS: [(&str, &[&str]); 28] = [
     ("innodb_metric_adaptive_hash_searches_btree", &["adaptive_hash_searches_btree"]),
 ];
 
+/// Metrics that the server sets to its latest value instead of adding to them: levels, which may fall.
+const METRIC_LEVELS: [&str; 1] = ["innodb_metric_buffer_flush_n_to_flush_requested"];
+
 /// Owners of sets: a member is counted only while its owner is on. The other owners are read themselves.
 const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];
 
@@ -295,6 +298,9 @@ impl EngineCounters for Counters {
         let silent: Arc<str> = "the server did not tell this metric".into();
         for ((metric, _), name) in METRICS.iter().zip(&self.metrics) {
             match name {
+                Ok(name) if METRIC_LEVELS.contains(metric) => {
+                    self.gauge(out, metric, metrics.get(*name).copied(), &silent);
+                }
                 Ok(name) => self.counter(out, metric, metrics.get(*name).copied(), &silent),
                 Err(reason) => self.counter(out, metric, None, reason),
             }
