@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bufferlab.results.derive import FORMULAS, figures_of
 from bufferlab.results.latency import total_us
 from bufferlab.results.quantity import Figure
+from bufferlab.results.steady import drift
 from bufferlab.results.window import Window
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class MeasuredRun:
     """Transactions in the service histograms."""
     phases: dict[str, dict[str, Figure]] = field(default_factory=dict)
     """The same figures of every phase after the measured window."""
+    drift: float | None = None
+    """Misses per transaction in the window's last third over its first (`steady.drift`)."""
 
     @classmethod
     def read(cls, record: RunRecord) -> MeasuredRun:
@@ -59,7 +62,7 @@ class MeasuredRun:
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
         figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
         phases = {phase["name"]: figures_of(samples, phase["name"]) for phase in record.run.get("phases", [])}
-        return cls(record.run, window, figures, total_us(latency), n, phases)
+        return cls(record.run, window, figures, total_us(latency), n, phases, drift(samples))
 
     @property
     def label(self) -> str:

@@ -1,0 +1,68 @@
+"""A window in which misses still fell or rose is found out, and one that scatters is not accused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bufferlab.results.steady import drift
+
+SECONDS = 12
+
+
+def samples(misses_per_s: list[int], transactions_per_s: int = 1000) -> pl.DataFrame:
+    """Samples of a window with those misses in each second, a warm-up second before it and none after."""
+    rows, misses, done = [], 5_000, 700
+    for second in range(len(misses_per_s) + 1):
+        edge = {0: "start", len(misses_per_s): "end"}.get(second)
+        for metric, count in (
+            ("demand_misses", misses),
+            ("transactions_committed", done),
+            ("transactions_rolled_back", 3),
+        ):
+            rows.append((10.0 + second, "measure", edge, metric, "", count, None, None, "engine"))
+        if second < len(misses_per_s):
+            misses, done = misses + misses_per_s[second], done + transactions_per_s
+    names = ("t_s", "phase", "edge", "metric", "subject", "count", "value", "reason", "probe")
+    return pl.DataFrame(rows, schema=list(names), orient="row", infer_schema_length=None)
+
+
+def test_a_level_window_has_no_drift() -> None:
+    assert drift(samples([800] * SECONDS)) == pytest.approx(1.0)
+
+
+def test_misses_that_fall_by_a_third_are_told_as_the_last_third_over_the_first() -> None:
+    assert drift(samples([1500] * 4 + [1200] * 4 + [1000] * 4)) == pytest.approx(1000 / 1500)
+
+
+def test_a_pool_that_hardly_misses_is_not_judged_by_its_scatter() -> None:
+    assert drift(samples([40, 10, 30, 20] * 3)) is None
+
+
+def test_a_run_without_samples_inside_its_window_is_not_judged() -> None:
+    assert drift(samples([5000])) is None
+
+
+def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
+    from bufferlab.results.check import MeasuredRun
+    from bufferlab.results.integrity import check_sweep
+    from bufferlab.results.window import Window
+
+    table = samples([1500] * 4 + [1200] * 4 + [1000] * 4)
+    run = {
+        "point": {"index": 0, "label": "pool_size 10%", "swept": {}},
+        "block": 0,
+        "engine": "sqlite",
+        "engine_version": "3",
+        "knobs_actual": {},
+        "workload": {"name": "hot_rows"},
+        "warm_up": {"gate": "pool_turnover"},
+        "consistency": None,
+        "data_key": None,
+    }
+    measured = MeasuredRun(run, Window.of(table), {}, {}, 0, {}, drift(table))
+    found = next(check for check in check_sweep([measured]) if check.name == "steady_window")
+    assert found.status == "failed"
+    assert "33.3 % less at the end (pool_size 10%" in found.detail
