@@ -1,9 +1,9 @@
 # Shortcuts for people; `make help` lists them. The real work is in ./bufferlab, ./test and tools/.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench fmt lock
+.PHONY: help setup run test lint bench bench-mysql fmt lock
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
 
 setup: ## install what bufferlab needs, build it, say what this host can measure
 	./bufferlab doctor
@@ -19,6 +19,9 @@ lint: ## style, lints, types and layers, without the tests
 
 bench: ## what loading, driving and recording cost; docs/benchmarks.md has results
 	cargo bench --locked -p bufferlab-load --bench sqlite
+
+bench-mysql: ## the MySQL client and loader beside sysbench (needs mariadb-server-core, sysbench, socat)
+	PYTHONPATH=python .venv/bin/python benches/mysql_client.py
 
 fmt: ## put Rust and Python into the project's format
 	cargo fmt --all

@@ -21,6 +21,7 @@ EXCUSED: dict[str, str] = {
     "./test --lint": "a part of the command that runs these tests",
     "tools/simulate-statistics": "takes twenty minutes; tests/unit/test_stats_coverage.py runs its --quick form",
     "make bench": "takes a minute alone on the machine; its small size runs with cargo test",
+    "make bench-mysql": "takes five minutes alone on the machine, and sysbench",
     "./bufferlab run buffer-size --warehouses 20 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% "
     "--repetitions 2 --transactions 30000": "takes a quarter of an hour and 4 GB of disk",
     "./bufferlab run buffer-size": "takes five minutes; its --quick form is run by tests/cli",
