@@ -184,6 +184,14 @@ def test_waits_that_no_pass_explains_make_a_share_negative_and_that_is_noticed(t
     assert "outside" in found["innodb_shares"].detail
 
 
+def test_reads_that_are_gets_themselves_are_no_other_work(tmp_path: Path) -> None:
+    far = (replace(SCAN_DEPTH[0], reads_per_new_order=20.0), replace(SCAN_DEPTH[4], reads_per_new_order=200.0))
+    assert checks(tmp_path / "mysql", truths=far)["page_gets_constant"].status == "passed"
+    # Without a change buffer the same counters would be of other work.
+    found = checks(tmp_path / "mariadb", truths=far, engine="mariadb", kind=Innodb(version="11.4.5-MariaDB"))
+    assert found["page_gets_constant"].status == "failed"
+
+
 def test_a_sweep_of_servers_may_have_data_of_its_own_for_each(tmp_path: Path) -> None:
     found = runs(tmp_path, scan_depth(truths=FEW, blocks=1))
     both = [falsified_run(run, place) for place, run in enumerate(found)]
