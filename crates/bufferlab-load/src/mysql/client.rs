@@ -1,16 +1,15 @@
 //! The client trait over one connection: server-side prepared statements in the binary protocol.
 //!
-//! One call is one round trip (`spec`), or runs of calls share one (`batched`). The library allocates for each statement: its
-//! parameters, the columns of a result, each row and each value of text.
+//! One call is one round trip (`spec`), or runs of calls share one (`batched`). The library connects and prepares; what happens for
+//! each statement is `wire`'s, and allocates nothing once every statement has run.
 
-use bufferlab_workload::client::{Batch, Client, ClientError, StatementId, Value};
-use mysql::consts::ColumnType;
+use bufferlab_workload::client::{Batch, Cells, Client, ClientError, StatementId, Value};
+use mysql::Conn;
 use mysql::prelude::Queryable;
-use mysql::{Conn, Params, Row, Statement};
 
 use super::coalesce::{Answer, Coalesced, Template};
-use super::datetime::DateTime;
 use super::error::{client_error, failure};
+use super::wire::{Columns, Row, Unreadable, Wire};
 use super::workloads::MysqlWorkload;
 use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
@@ -41,22 +40,35 @@ impl Sending {
 
 /// A statement of the catalogue as the server knows it.
 enum Sent {
-    Prepared(Statement),
-    /// One that the server does not prepare, sent as text; it has no parameters.
+    Prepared(Prepared),
+    /// One of a script that the server does not prepare, sent as text; it has no parameters.
     Text(String),
+}
+
+/// A prepared statement.
+struct Prepared {
+    id: u32,
+    columns: Columns,
+}
+
+impl Prepared {
+    fn new(statement: &mysql::Statement) -> Self {
+        Prepared { id: statement.id(), columns: Columns::of(statement) }
+    }
 }
 
 /// A client with all statements of one workload prepared.
 pub struct MysqlClient {
     conn: Conn,
+    wire: Wire,
     statements: Vec<Sent>,
     names: Vec<String>,
     rows: RowUse,
     coalesced: Option<Coalesced>,
     /// For each statement those prepared for so many calls, by their number.
-    runs: Vec<Vec<Option<Statement>>>,
+    runs: Vec<Vec<Option<Prepared>>>,
     /// Rows of a coalesced statement until they are sorted to their calls.
-    run_rows: Vec<Row>,
+    run_rows: Cells,
     transaction: TransactionState,
     rows_returned: u64,
     round_trips: u64,
@@ -92,14 +104,16 @@ impl MysqlClient {
         for (at, text) in list.texts.iter().enumerate() {
             statements.push(prepare(&mut conn, list, at, text.trim_end().trim_end_matches(';'))?);
         }
+        let wire = Wire::of(&conn).map_err(|error| failure("sharing the connection", &list.place, &error.into()))?;
         Ok(MysqlClient {
             conn,
+            wire,
             names: list.specs.iter().map(|spec| spec.name.to_string()).collect(),
             rows: list.rows,
-            runs: vec![Vec::new(); statements.len()],
+            runs: statements.iter().map(|_| Vec::new()).collect(),
             statements,
             coalesced,
-            run_rows: Vec::new(),
+            run_rows: Cells::default(),
             transaction: TransactionState { autocommit: true, open: false },
             rows_returned: 0,
             round_trips: 0,
@@ -120,7 +134,7 @@ impl MysqlClient {
 
     fn command(&mut self, name: &str, sql: &str) -> Result<(), ClientError> {
         self.round_trips += 1;
-        self.conn.query_drop(sql).map_err(|error| client_error(name, &error))
+        self.wire.command(sql).map_err(|error| client_error(name, &error))
     }
 
     fn set_autocommit(&mut self, on: bool) -> Result<(), ClientError> {
@@ -133,38 +147,39 @@ impl MysqlClient {
 
     fn execute_one(&mut self, batch: &mut Batch, call: usize) -> Result<(), ClientError> {
         let id = usize::from(batch.statement(call).0);
-        let fail = |error: mysql::Error| client_error(&self.names[id], &error);
+        let name = &self.names[id];
+        let fail = |error: mysql::Error| client_error(name, &error);
         self.round_trips += 1;
-        batch.begin_rows(call);
-        let (kept, mut rows) = (self.rows == RowUse::Kept, 0);
-        let mut take = |row: Result<Row, mysql::Error>, batch: &mut Batch| -> Result<(), ClientError> {
-            let row = row.map_err(fail)?;
-            if kept {
-                push_row(&row, 0, batch, &self.names[id])?;
-            }
-            batch.end_row(call);
-            rows += 1;
-            Ok(())
-        };
-        let affected = match &self.statements[id] {
+        let (kept, mut rows, mut problem) = (self.rows == RowUse::Kept, 0, None);
+        let affected = match &mut self.statements[id] {
             Sent::Prepared(statement) => {
-                let params = (0..batch.param_count(call)).map(|index| to_param(batch.param(call, index))).collect();
-                let mut result = self.conn.exec_iter(statement, positional(params)).map_err(fail)?;
-                let affected = result.affected_rows();
-                for row in result.by_ref() {
-                    take(row, batch)?;
-                }
-                affected
+                let params = (0..batch.param_count(call)).map(|index| batch.param(call, index));
+                self.wire.execute(statement.id, params).map_err(fail)?;
+                batch.begin_rows(call);
+                let take = |row: Row<'_>| {
+                    if kept && problem.is_none() {
+                        problem = row.values().try_for_each(|value| value.map(|value| batch.push_column(value))).err();
+                    }
+                    batch.end_row(call);
+                    rows += 1;
+                };
+                self.wire.answer(&mut statement.columns, take).map_err(fail)?
             }
             Sent::Text(sql) => {
-                let mut result = self.conn.query_iter(sql).map_err(fail)?;
+                batch.begin_rows(call);
+                let mut result = self.conn.query_iter(sql.as_str()).map_err(fail)?;
                 let affected = result.affected_rows();
                 for row in result.by_ref() {
-                    take(row, batch)?;
+                    row.map_err(fail)?;
+                    batch.end_row(call);
+                    rows += 1;
                 }
                 affected
             }
         };
+        if let Some(problem) = problem {
+            return Err(unreadable(name, problem));
+        }
         self.rows_returned += rows;
         batch.set_affected(call, affected);
         Ok(())
@@ -178,27 +193,38 @@ impl MysqlClient {
         let name = &self.names[id];
         let fail = |error: mysql::Error| client_error(name, &error);
         let statement = prepared_run(&mut self.conn, &mut self.runs[id], template, end - first).map_err(fail)?;
-        let params =
-            template.params(first..end).map(|(call, index)| to_param(batch.param(call, index))).collect::<Vec<_>>();
+        let params = template.params(first..end).map(|(call, index)| batch.param(call, index));
         self.round_trips += 1;
-        let mut result = self.conn.exec_iter(statement, positional(params)).map_err(fail)?;
-        match &template.answer {
-            Answer::Affects(each) => {
-                let rows = result.affected_rows();
-                drop(result);
-                share_out(rows, *each, first..end, batch);
-                Ok(())
+        self.wire.execute(statement.id, params).map_err(fail)?;
+        let (cells, mut problem) = (&mut self.run_rows, None);
+        cells.clear();
+        let take = |row: Row<'_>| {
+            if problem.is_none() {
+                problem = row.values().try_for_each(|value| value.map(|value| cells.push(value))).err();
             }
+        };
+        let affected = self.wire.answer(&mut statement.columns, take).map_err(fail)?;
+        if let Some(problem) = problem {
+            return Err(unreadable(name, problem));
+        }
+        match &template.answer {
+            Answer::Affects(each) => share_out(affected, *each, first..end, batch),
             Answer::Key(key) => {
-                self.run_rows.clear();
-                for row in result.by_ref() {
-                    self.run_rows.push(row.map_err(fail)?);
-                }
-                drop(result);
-                self.rows_returned += sort_rows(&self.run_rows, key, first..end, batch, name)?;
-                Ok(())
+                self.rows_returned += sort_rows(&self.run_rows, statement.columns.len(), key, first..end, batch);
             }
         }
+        Ok(())
+    }
+}
+
+/// A row that no workload can be given.
+fn unreadable(statement: &str, problem: Unreadable) -> ClientError {
+    match problem {
+        Unreadable::Broken(error) => client_error(statement, &error.into()),
+        Unreadable::Value { column, what } => ClientError::Statement {
+            statement: statement.to_owned(),
+            message: format!("column {column} is {what}, which no workload reads"),
+        },
     }
 }
 
@@ -207,7 +233,7 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
     let script = list.rows == RowUse::Counted;
     let statement = match conn.prep(sql) {
         Ok(statement) => statement,
-        Err(mysql::Error::MySqlError(error)) if error.code == ER_UNSUPPORTED_PS && spec.parameters == 0 => {
+        Err(mysql::Error::MySqlError(error)) if script && error.code == ER_UNSUPPORTED_PS && spec.parameters == 0 => {
             return Ok(Sent::Text(sql.to_owned()));
         }
         Err(mysql::Error::MySqlError(error)) if script => {
@@ -229,27 +255,23 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
         );
         return Err(Failure::new(FailureKind::Internal, what, &list.place, "please report this"));
     }
-    Ok(Sent::Prepared(statement))
+    Ok(Sent::Prepared(Prepared::new(&statement)))
 }
 
 /// The statement for so many calls, prepared when it is needed for the first time.
 fn prepared_run<'a>(
     conn: &mut Conn,
-    runs: &'a mut Vec<Option<Statement>>,
+    runs: &'a mut Vec<Option<Prepared>>,
     template: &Template,
     calls: usize,
-) -> Result<&'a Statement, mysql::Error> {
+) -> Result<&'a mut Prepared, mysql::Error> {
     if runs.len() <= calls {
-        runs.resize(calls + 1, None);
+        runs.resize_with(calls + 1, || None);
     }
     match &mut runs[calls] {
         Some(statement) => Ok(statement),
-        empty => Ok(empty.insert(conn.prep(template.sql(calls))?)),
+        empty => Ok(empty.insert(Prepared::new(&conn.prep(template.sql(calls))?))),
     }
-}
-
-fn positional(params: Vec<mysql::Value>) -> Params {
-    if params.is_empty() { Params::Empty } else { Params::Positional(params) }
 }
 
 pub(super) fn to_param(value: Value<'_>) -> mysql::Value {
@@ -270,74 +292,26 @@ fn share_out(rows: u64, each: u64, calls: std::ops::Range<usize>, batch: &mut Ba
     }
 }
 
-/// Gives each call its rows, those of equal keys to each of their calls; answers how many were given.
-fn sort_rows(
-    rows: &[Row],
-    key: &[usize],
-    calls: std::ops::Range<usize>,
-    batch: &mut Batch,
-    name: &str,
-) -> Result<u64, ClientError> {
+/// Gives each call its rows, of `width` columns with the key's first, those of equal keys to each of their calls; answers
+/// how many were given.
+fn sort_rows(rows: &Cells, width: usize, key: &[usize], calls: std::ops::Range<usize>, batch: &mut Batch) -> u64 {
     let mut given = 0;
     for call in calls {
         batch.begin_rows(call);
-        for row in rows {
-            if key.iter().enumerate().all(|(column, &param)| is_key(row, column, batch.param(call, param))) {
-                push_row(row, key.len(), batch, name)?;
+        for row in (0..rows.len()).step_by(width.max(1)) {
+            let is_key = |(column, &param): (usize, &usize)| same_int(rows.get(row + column), batch.param(call, param));
+            if key.iter().enumerate().all(is_key) {
+                (key.len()..width).for_each(|column| batch.push_column(rows.get(row + column)));
                 batch.end_row(call);
                 given += 1;
             }
         }
     }
-    Ok(given)
+    given
 }
 
-fn is_key(row: &Row, column: usize, param: Value<'_>) -> bool {
-    match (row.as_ref(column), param) {
-        (Some(&mysql::Value::Int(int)), Value::Int(param)) => int == param,
-        (Some(&mysql::Value::UInt(int)), Value::Int(param)) => i64::try_from(int) == Ok(param),
-        _ => false,
-    }
-}
-
-/// Appends a row's columns from `first` on: a DECIMAL as an integer of its last digit, a date as microseconds.
-fn push_row(row: &Row, first: usize, batch: &mut Batch, name: &str) -> Result<(), ClientError> {
-    for column in first..row.len() {
-        let unreadable = || ClientError::Statement {
-            statement: name.to_owned(),
-            message: format!("column {column} is {:?}, which no workload reads", row.as_ref(column)),
-        };
-        let decimal = || row.columns_ref()[column].column_type() == ColumnType::MYSQL_TYPE_NEWDECIMAL;
-        let value = match row.as_ref(column) {
-            Some(mysql::Value::Int(int)) => Value::Int(*int),
-            Some(mysql::Value::UInt(int)) => Value::Int(i64::try_from(*int).map_err(|_| unreadable())?),
-            Some(mysql::Value::Bytes(digits)) if decimal() => Value::Int(unscaled(digits).ok_or_else(unreadable)?),
-            Some(mysql::Value::Bytes(text)) => Value::Text(std::str::from_utf8(text).map_err(|_| unreadable())?),
-            Some(mysql::Value::NULL) => Value::Null,
-            Some(mysql::Value::Float(real)) => Value::Real((*real).into()),
-            Some(mysql::Value::Double(real)) => Value::Real(*real),
-            Some(&mysql::Value::Date(year, month, day, hour, minute, second, micros)) => {
-                let date = DateTime { year: year.into(), month, day, time: (hour, minute, second) };
-                Value::Int(date.micros() + i64::from(micros))
-            }
-            Some(mysql::Value::Time(..)) | None => return Err(unreadable()),
-        };
-        batch.push_column(value);
-    }
-    Ok(())
-}
-
-/// The digits of a decimal as an integer: "-12.50" is -1250.
-fn unscaled(digits: &[u8]) -> Option<i64> {
-    let (negative, digits) = match digits.split_first()? {
-        (b'-', rest) => (true, rest),
-        _ => (false, digits),
-    };
-    let mut int: i64 = 0;
-    for &digit in digits.iter().filter(|&&byte| byte != b'.') {
-        int = int.checked_mul(10)?.checked_add(i64::from(digit.checked_sub(b'0').filter(|&digit| digit < 10)?))?;
-    }
-    Some(if negative { -int } else { int })
+fn same_int(value: Value<'_>, param: Value<'_>) -> bool {
+    matches!((value, param), (Value::Int(value), Value::Int(param)) if value == param)
 }
 
 impl Client for MysqlClient {
@@ -388,17 +362,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decimal_is_read_as_an_integer_of_its_last_digit() {
-        for (digits, int) in [("0.1234", 1_234), ("-10.00", -1_000), ("300000.05", 30_000_005), ("7", 7), ("-0.01", -1)]
-        {
-            assert_eq!(unscaled(digits.as_bytes()), Some(int), "{digits}");
-        }
-        assert_eq!(unscaled(b""), None);
-        assert_eq!(unscaled(b"1e5"), None);
-        assert_eq!(unscaled(b"99999999999999999999.00"), None);
-    }
-
-    #[test]
     fn only_a_right_sum_gives_every_call_its_row() {
         let shares = |rows, each| {
             let mut batch = Batch::default();
@@ -411,5 +374,23 @@ mod tests {
         assert_eq!(shares(3, 1), [1, 1, 1, 0]);
         assert_eq!(shares(7, 2), [1, 1, 1, 0]);
         assert_eq!(shares(42, 1), [11, 11, 10, 10]);
+    }
+
+    #[test]
+    fn rows_go_to_every_call_with_their_key() {
+        let (mut batch, mut rows) = (Batch::default(), Cells::default());
+        for item in [7, 5, 7, 9] {
+            batch.call(StatementId(0), &[Value::Int(1), Value::Int(item)]);
+        }
+        for (item, price) in [(5, "five"), (7, "seven"), (8, "eight")] {
+            rows.push(Value::Int(item));
+            rows.push(Value::Text(price));
+        }
+        assert_eq!(sort_rows(&rows, 2, &[1], 0..4, &mut batch), 3);
+        assert_eq!([0, 1, 2, 3].map(|call| batch.rows(call)), [1, 1, 1, 0]);
+        assert_eq!(
+            [0, 1, 2].map(|call| format!("{:?}", batch.value(call, 1, 0, 0))),
+            ["seven", "five", "seven"].map(|text| format!("Text({text:?})"))
+        );
     }
 }

@@ -87,7 +87,7 @@ impl Template {
     }
 
     /// The parameters in the order of the placeholders, as (call, index).
-    pub fn params(&self, calls: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+    pub fn params(&self, calls: Range<usize>) -> impl Iterator<Item = (usize, usize)> + Clone {
         let first = calls.start;
         let common = move |pieces| params_of(pieces).map(move |index| (first, index));
         let repeated = calls.flat_map(|call| params_of(&self.unit).map(move |index| (call, index)));
@@ -145,7 +145,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-fn params_of(pieces: &[Piece]) -> impl Iterator<Item = usize> {
+fn params_of(pieces: &[Piece]) -> impl Iterator<Item = usize> + Clone {
     pieces.iter().filter_map(|piece| match piece {
         Piece::Param(index) => Some(*index),
         Piece::Text(_) => None,

@@ -17,4 +17,5 @@ pub mod schema;
 mod session;
 pub mod target;
 pub mod version;
+mod wire;
 pub mod workloads;

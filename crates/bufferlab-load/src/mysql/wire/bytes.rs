@@ -1,0 +1,96 @@
+//! Numbers and strings of the protocol out of bytes that a server sent. Nothing is read past the end.
+
+use std::io::{Error, ErrorKind};
+
+/// What is left of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+
+/// A packet that is not what the protocol says.
+pub(super) fn broken(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("the server's answer is broken: {what}"))
+}
+
+impl<'a> Bytes<'a> {
+    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or_else(|| broken("a packet ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, Error> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, Error> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, Error> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// An integer whose first byte says how many follow.
+    pub(super) fn length(&mut self) -> Result<u64, Error> {
+        Ok(match self.u8()? {
+            small @ 0..=0xfa => small.into(),
+            0xfc => self.u16()?.into(),
+            0xfd => {
+                let [a, b, c] = self.array()?;
+                u32::from_le_bytes([a, b, c, 0]).into()
+            }
+            0xfe => self.u64()?,
+            0xfb | 0xff => return Err(broken("a length that is none")),
+        })
+    }
+
+    /// A string behind its length.
+    pub(super) fn string(&mut self) -> Result<&'a [u8], Error> {
+        let length = self.length()?;
+        self.take(usize::try_from(length).map_err(|_| broken("a length beyond memory"))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_in_their_four_forms() {
+        let read = |bytes: &[u8]| Bytes(bytes).length();
+        assert_eq!(read(&[0xfa]).expect("it is whole"), 250);
+        assert_eq!(read(&[0xfc, 1, 2]).expect("it is whole"), 0x201);
+        assert_eq!(read(&[0xfd, 1, 2, 3]).expect("it is whole"), 0x3_0201);
+        assert_eq!(read(&[0xfe, 1, 0, 0, 0, 0, 0, 0, 1]).expect("it is whole"), (1 << 56) + 1);
+        for broken in [&[][..], &[0xfb], &[0xff], &[0xfc, 1], &[0xfe, 0, 0]] {
+            assert!(read(broken).is_err(), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_string_longer_than_its_packet_is_broken() {
+        assert_eq!(Bytes(b"\x03abc!").string().expect("it is whole"), b"abc");
+        assert!(Bytes(b"\x05abc").string().is_err());
+        assert!(Bytes(b"\xfe\xff\xff\xff\xff\xff\xff\xff\xffabc").string().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let mut rest = Bytes(&bytes);
+            while rest.string().is_ok() && !rest.0.is_empty() {}
+        }
+    }
+}

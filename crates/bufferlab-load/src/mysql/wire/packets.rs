@@ -1,0 +1,128 @@
+//! Packets: a length of three bytes, a number in the sequence, and that many bytes.
+
+use std::io::{Error, ErrorKind, Read};
+use std::ops::Range;
+
+use super::bytes::broken;
+
+const HEADER: usize = 4;
+/// A packet of this length goes on in the next one. Neither statements nor rows here come near it.
+const LONGEST: usize = 0xff_ffff;
+const FIRST_CAPACITY: usize = 16 * 1024;
+
+/// Makes room for the header of a request.
+pub(super) fn begin(request: &mut Vec<u8>) {
+    request.clear();
+    request.extend_from_slice(&[0; HEADER]);
+}
+
+/// Writes the header of a request that is complete.
+pub(super) fn end(request: &mut [u8]) -> Result<(), Error> {
+    let length = request.len() - HEADER;
+    if length >= LONGEST {
+        let what = "a statement with its parameters is larger than a packet (16 MiB)";
+        return Err(Error::new(ErrorKind::InvalidInput, what));
+    }
+    request[..3].copy_from_slice(&(length as u32).to_le_bytes()[..3]);
+    request[3] = 0;
+    Ok(())
+}
+
+/// Packets as they come, in one buffer that grows to the largest answer and then no more.
+pub(super) struct Packets {
+    buffer: Vec<u8>,
+    /// What has been read and not been used.
+    unused: Range<usize>,
+}
+
+impl Packets {
+    pub(super) fn new() -> Self {
+        Packets { buffer: vec![0; FIRST_CAPACITY], unused: 0..0 }
+    }
+
+    /// The next packet's bytes.
+    pub(super) fn next(&mut self, stream: &mut impl Read) -> Result<&[u8], Error> {
+        self.need(HEADER, stream)?;
+        let at = self.unused.start;
+        let length = u32::from_le_bytes([self.buffer[at], self.buffer[at + 1], self.buffer[at + 2], 0]) as usize;
+        if length == LONGEST {
+            return Err(broken("a row or message of 16 MiB, which no workload reads"));
+        }
+        self.need(HEADER + length, stream)?;
+        let start = self.unused.start + HEADER;
+        self.unused.start = start + length;
+        Ok(&self.buffer[start..start + length])
+    }
+
+    /// Reads until so many bytes are there.
+    fn need(&mut self, bytes: usize, stream: &mut impl Read) -> Result<(), Error> {
+        if self.unused.is_empty() {
+            self.unused = 0..0;
+        }
+        while self.unused.len() < bytes {
+            if self.unused.start + bytes > self.buffer.len() {
+                self.buffer.copy_within(self.unused.clone(), 0);
+                self.unused = 0..self.unused.len();
+                if bytes > self.buffer.len() {
+                    self.buffer.resize(bytes.next_power_of_two(), 0);
+                }
+            }
+            match stream.read(&mut self.buffer[self.unused.end..]) {
+                Ok(0) => return Err(Error::new(ErrorKind::UnexpectedEof, "the server closed the connection")),
+                Ok(count) => self.unused.end += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its bytes in pieces of a size, as sockets do.
+    struct Pieces<'a>(&'a [u8], usize);
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+            let count = self.1.min(self.0.len()).min(buffer.len());
+            buffer[..count].copy_from_slice(&self.0[..count]);
+            self.0 = &self.0[count..];
+            Ok(count)
+        }
+    }
+
+    fn packet(bytes: &[u8]) -> Vec<u8> {
+        let mut whole = Vec::new();
+        begin(&mut whole);
+        whole.extend_from_slice(bytes);
+        end(&mut whole).expect("it fits");
+        whole
+    }
+
+    #[test]
+    fn packets_come_out_as_they_went_in_whatever_the_pieces() {
+        let sent: Vec<Vec<u8>> = [0, 1, 5, 300, 40_000, 2, 70_000, 0, 9]
+            .iter()
+            .enumerate()
+            .map(|(at, &length)| vec![at as u8; length])
+            .collect();
+        let stream: Vec<u8> = sent.iter().flat_map(|bytes| packet(bytes)).collect();
+        for size in [1, 3, 4, 5, 1000, 1 << 20] {
+            let (mut packets, mut pieces) = (Packets::new(), Pieces(&stream, size));
+            for bytes in &sent {
+                assert_eq!(packets.next(&mut pieces).expect("it is there"), bytes);
+            }
+            assert_eq!(packets.next(&mut pieces).expect_err("the end").kind(), ErrorKind::UnexpectedEof);
+        }
+    }
+
+    #[test]
+    fn a_packet_that_goes_on_and_a_request_that_does_not_fit_are_refused() {
+        let mut pieces = Pieces(&[0xff, 0xff, 0xff, 0, 1, 2], 9);
+        assert_eq!(Packets::new().next(&mut pieces).expect_err("too large").kind(), ErrorKind::InvalidData);
+        assert!(end(&mut vec![0; LONGEST + HEADER]).is_err());
+    }
+}
