@@ -34,7 +34,7 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
     "./bufferlab run scan-depth --engine mariadb --server mariadb-10.11": "as the one above",
     "./bufferlab run page-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 "
-    "--sweep page_size=4k,8k,16k --transactions 40000 --repetitions 3": "takes a quarter of an hour and a fetched server",
+    "--sweep page_size=4k,8k,16k --transactions 40000 --repetitions 3": "takes a quarter of an hour, and a server",
     "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --warehouses 4 --set pool_size=100MiB "
     "--sweep skew=spec,tpcc-mysql,uniform": "takes six minutes and a fetched server",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
