@@ -13,7 +13,7 @@ import pytest
 
 import bufferlab
 from bufferlab.results.store import SweepFolder
-from support.fake import Bench, children, is_alive, wait, wait_until
+from support.fake import Bench, blocks, children, is_alive, wait, wait_until
 
 
 def statuses(bench: Bench) -> Counter[str]:
@@ -111,6 +111,8 @@ def test_a_worker_that_will_not_stop_is_killed_at_the_second_interrupt(bench: Be
     experiment = bench.experiment(knobs='behave = "stubborn"', transactions=10_000_000, repetitions=1)
     process = bench.start("run", experiment, "--out", bench.out)
     wait_until(lambda: started_measuring(bench), "the first run to start")
+    # A worker that has only just started is ended by the first request: it blocks signals once it can answer them.
+    wait_until(lambda: any(blocks(pid, signal.SIGTERM) for pid in children(process.pid)), "the worker to be stubborn")
     workers = children(process.pid)
     process.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -120,6 +122,23 @@ def test_a_worker_that_will_not_stop_is_killed_at_the_second_interrupt(bench: Be
     assert statuses(bench) == {"interrupted": 1}
     assert bench.leftovers() == []
     assert not any(is_alive(pid) for pid in workers)
+
+
+def test_an_interrupt_while_the_process_ends_does_not_change_how_it_ended() -> None:
+    # Objects of the main module go when Python has given signals their defaults back.
+    code = (
+        "import os, signal, sys\n"
+        "class Last:\n"
+        "    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT):\n"
+        "        kill(pid, number)\n"
+        "sys.argv = ['bufferlab', '--version']\n"
+        "import bufferlab.cli\n"
+        "last = Last()\n"
+        "bufferlab.cli.main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "bufferlab" in ended.stdout
 
 
 def test_an_interrupt_while_loading_leaves_nothing(bench: Bench) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -151,8 +151,8 @@ def test_lists_are_also_objects(bench: Bench) -> None:
 
 
 def test_help_is_quick_because_heavy_imports_are_late(bench: Bench) -> None:
-    best_s = min(_seconds(bench, "--help") for _ in range(5))
-    assert best_s < 0.3, f"bufferlab --help took {best_s:.2f} s"
+    best_s = min(_user_seconds(bench, "--help") for _ in range(5))
+    assert best_s < 0.3, f"bufferlab --help took {best_s:.2f} s of processor time"
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -161,10 +161,11 @@ def test_help_imports_nothing_heavy() -> None:
     assert not {"polars", "scipy", "matplotlib", "numpy", "jinja2"} & set(re.findall(r"'(\w+)'", out))
 
 
-def _seconds(bench: Bench, *arguments: str) -> float:
-    started = time.monotonic()
+def _user_seconds(bench: Bench, *arguments: str) -> float:
+    """Processor time, not the clock's: how long it waits for a core is no matter of what it imports."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     assert bench.bufferlab(*arguments).code == 0
-    return time.monotonic() - started
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def test_the_doctor_tells_what_this_host_can_measure(bench: Bench, tmp_path: Path) -> None:

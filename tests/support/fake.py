@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -215,6 +216,16 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def blocks(pid: int, number: signal.Signals) -> bool:
+    """Does the process's main thread block that signal (SigBlk of proc_pid_status(5))?"""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")]
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def _parents() -> Iterator[tuple[int, int]]:

@@ -10,7 +10,21 @@ def main() -> None:
         from bufferlab.cli.app import run
 
         code = run(sys.argv[1:])
+        _decided()
     except KeyboardInterrupt:
+        _decided()
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT
     sys.exit(code)
+
+
+def _decided() -> None:
+    """From here on an interrupt changes nothing.
+
+    Python gives SIGINT its default back while it ends, so that an impatient second Ctrl-C would end a process that has
+    already said how it ended as one killed by a signal. What is ignored stays ignored.
+    """
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
