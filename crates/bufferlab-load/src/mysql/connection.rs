@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mysql::{Conn, Error, OptsBuilder};
 
-use super::error::failure;
+use super::error::{failure, is_timeout};
+use super::line::{ANSWER_WITHIN, Line};
 use super::target::Target;
 use crate::failure::{Failure, FailureKind};
 
@@ -19,11 +20,20 @@ const SESSION: [&str; 3] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 ];
 
-/// Connects to the target's database.
+/// Connects to the target's database. A statement may take as long as it likes: it may wait for locks.
 ///
 /// # Errors
-/// When the server is not there, refuses the account, or has no such database.
+/// When the server is not there, does not greet within [`ANSWER_WITHIN`], refuses the account, or has no such database.
 pub fn connect(target: &Target) -> Result<Conn, Failure> {
+    let conn = connect_to_ask(target)?;
+    unbound(conn, target)
+}
+
+/// The same, for questions that wait for nobody: each answer must come within [`ANSWER_WITHIN`].
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
     open(target, Some(&target.database))
 }
 
@@ -32,7 +42,19 @@ pub fn connect(target: &Target) -> Result<Conn, Failure> {
 /// # Errors
 /// As [`connect`].
 pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
-    open(target, None)
+    unbound(open(target, None)?, target)
+}
+
+fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
+    let unlimited = Line::of(&conn).and_then(|line| line.answer_within(None));
+    unlimited.map_err(|error| no_socket(&error, &target.place()))?;
+    Ok(conn)
+}
+
+/// The process cannot have another descriptor for a connection's socket.
+pub(super) fn no_socket(error: &std::io::Error, place: &str) -> Failure {
+    let what = format!("holding the connection's socket: {error}");
+    Failure::new(FailureKind::Environment, what, place, "raise the limit of open files (ulimit -n)")
 }
 
 fn open(target: &Target, database: Option<&str>) -> Result<Conn, Failure> {
@@ -49,6 +71,7 @@ fn open(target: &Target, database: Option<&str>) -> Result<Conn, Failure> {
         .ip_or_hostname(target.host.as_deref())
         .tcp_port(target.port_or_default())
         .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
+        .read_timeout(Some(ANSWER_WITHIN))
         // Left to itself the library asks a TCP server for its socket and moves there: another transport than asked for.
         .prefer_socket(false)
         // Statements are prepared and kept by the client itself.
@@ -57,7 +80,7 @@ fn open(target: &Target, database: Option<&str>) -> Result<Conn, Failure> {
         .additional_capabilities(mysql::consts::CapabilityFlags::CLIENT_FOUND_ROWS)
         .init(SESSION.to_vec());
     Conn::new(options).map_err(|error| match error {
-        Error::IoError(error) => {
+        Error::IoError(error) if !is_timeout(&error) => {
             let what = format!("connecting to the server: {error}");
             Failure::new(FailureKind::Environment, what, place, "is it running, and is this its socket or address?")
         }

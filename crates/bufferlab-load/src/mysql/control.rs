@@ -5,15 +5,18 @@ use std::sync::Mutex;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::connection::{connect, connect_to_server};
+use super::connection::{connect_to_ask, connect_to_server, no_socket};
 use super::error::failure;
+use super::line::{ANSWER_WITHIN, Line};
 use super::target::Target;
 use super::version::Version;
 use crate::failure::Failure;
 
-/// A connection that no transaction is measured on.
+/// A connection that no transaction is measured on. What it asks must be answered within [`ANSWER_WITHIN`], unless said
+/// otherwise.
 pub struct Control {
     conn: Conn,
+    line: Line,
     place: String,
 }
 
@@ -23,13 +26,29 @@ impl Control {
     /// # Errors
     /// When the server is not there, or refuses.
     pub fn open(target: &Target) -> Result<Self, Failure> {
-        Ok(Control { conn: connect(target)?, place: target.place() })
+        let (conn, place) = (connect_to_ask(target)?, target.place());
+        let line = Line::of(&conn).map_err(|error| no_socket(&error, &place))?;
+        Ok(Control { conn, line, place })
     }
 
     /// Where the server is, for messages.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// The connection's socket.
+    #[must_use]
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// From now on statements may take as long as they like: they read whole tables, or wait for locks.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn be_patient(&mut self) -> Result<(), Failure> {
+        self.line.answer_within(None).map_err(|error| no_socket(&error, &self.place))
     }
 
     /// The connection's number at the server.
@@ -56,12 +75,15 @@ impl Control {
         self.answered(action, |conn| conn.query_drop(sql))
     }
 
-    /// Executes a statement with parameters.
+    /// Executes a statement of a script, with parameters, however long it takes.
     ///
     /// # Errors
     /// The server's, as it came.
     pub fn execute_with(&mut self, sql: &str, params: Vec<mysql::Value>) -> Result<(), mysql::Error> {
-        if params.is_empty() { self.conn.query_drop(sql) } else { self.conn.exec_drop(sql, params) }
+        self.line.answer_within(None)?;
+        let done = if params.is_empty() { self.conn.query_drop(sql) } else { self.conn.exec_drop(sql, params) };
+        self.line.answer_within(Some(ANSWER_WITHIN))?;
+        done
     }
 
     /// Names and values: the first two columns of a query.

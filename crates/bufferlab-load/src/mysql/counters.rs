@@ -44,7 +44,7 @@ const SHARED: [(&str, &str); 6] = [
 ];
 
 /// Status variables under their own names, lower-cased.
-const STATUS: [&str; 27] = [
+const STATUS: [&str; 28] = [
     "innodb_buffer_pool_wait_free",
     "innodb_buffer_pool_read_ahead",
     "innodb_buffer_pool_read_ahead_rnd",
@@ -73,6 +73,7 @@ const STATUS: [&str; 27] = [
     "innodb_buffer_pool_pages_data",
     "innodb_buffer_pool_pages_dirty",
     "innodb_buffer_pool_pages_misc",
+    "innodb_buffer_pool_bytes_data",
 ];
 /// How many of them are counters.
 const STATUS_COUNTERS: usize = 22;

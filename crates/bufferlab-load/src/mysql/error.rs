@@ -2,7 +2,9 @@
 
 use bufferlab_workload::client::ClientError;
 use mysql::Error;
+use mysql::mysql_common::proto::codec::error::PacketCodecError;
 
+use super::line::ANSWER_WITHIN;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
 
 const ER_DISK_FULL: u16 = 1021;
@@ -53,9 +55,23 @@ fn says_no_space(message: &str) -> bool {
         .any(|words| message.contains(words))
 }
 
+/// Did a read take longer than its socket allows? (recv(2): EAGAIN of a blocking socket.)
+pub(super) fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+}
+
+/// Has the server said nothing for as long as it may?
+fn is_silence(error: &Error) -> bool {
+    match error {
+        Error::IoError(error) | Error::CodecError(PacketCodecError::Io(error)) => is_timeout(error),
+        _ => false,
+    }
+}
+
 /// The server's words without the library's around them.
 fn words(error: &Error) -> String {
     match error {
+        error if is_silence(error) => format!("the server has not answered for {} s", ANSWER_WITHIN.as_secs()),
         Error::MySqlError(server) => server.to_string(),
         error => error.to_string(),
     }
@@ -76,12 +92,17 @@ pub fn client_error(statement: &str, error: &Error) -> ClientError {
 /// What to do when the server is gone.
 pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
 
+/// What to do when the server is there and says nothing.
+pub(crate) const SERVER_SILENT_HINT: &str =
+    "it is stopped, or waits for its device: see its process's state (ps -o stat,wchan) and the kernel's log (dmesg)";
+
 /// An error outside of any workload: of connecting, preparing, loading or controlling. `place` is the server's, or the
 /// name of the statement.
 #[must_use]
 pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
     let (kind, hint) = match meaning(error) {
         Meaning::DiskFull => (FailureKind::FullDisk, FULL_DISK_HINT),
+        Meaning::Lost if is_silence(error) => (FailureKind::Io, SERVER_SILENT_HINT),
         Meaning::Lost => (FailureKind::Io, SERVER_GONE_HINT),
         Meaning::Retry => {
             (FailureKind::Io, "another client holds locks in this database: use one that is bufferlab's own")
@@ -137,6 +158,18 @@ mod tests {
         assert_eq!(told(&reset), "lost");
         assert_eq!(told(&server(1053, "Server shutdown in progress")), "lost");
         assert_eq!(told(&server(2013, "Lost connection")), "lost");
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_is_told_from_one_that_is_gone() {
+        let quiet = || std::io::Error::from(std::io::ErrorKind::WouldBlock);
+        for error in [Error::IoError(quiet()), Error::CodecError(PacketCodecError::Io(quiet()))] {
+            let failure = failure("reading counters", "a socket", &error);
+            assert_eq!(failure.hint, SERVER_SILENT_HINT);
+            assert!(failure.what.contains("has not answered for 30 s"), "{failure}");
+        }
+        let reset = Error::IoError(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        assert_eq!(failure("reading counters", "a socket", &reset).hint, SERVER_GONE_HINT);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod datetime;
 pub mod encode;
 pub mod error;
 pub mod job;
+pub mod line;
 pub mod loader;
 mod prefill;
 mod program;

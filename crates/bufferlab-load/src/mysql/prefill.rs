@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::connection::no_socket;
 use super::control::{Control, Killer};
+use super::line::Lines;
 use super::target::Target;
 use crate::dialect;
 use crate::failure::Failure;
@@ -15,12 +17,14 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// The server's.
-pub(super) fn run(target: &Target, sql: &str, cancelled: &AtomicBool) -> Result<bool, Failure> {
+pub(super) fn run(target: &Target, sql: &str, lines: &Lines, cancelled: &AtomicBool) -> Result<bool, Failure> {
     let sections = dialect::sections(sql);
     if sections.is_empty() {
         return Ok(true);
     }
     let mut control = Control::open(target)?;
+    lines.hold(control.line()).map_err(|error| no_socket(&error, &target.place()))?;
+    control.be_patient()?;
     let killer = Killer::new(target);
     killer.set(vec![control.id()]);
     let outcome = std::thread::scope(|scope| {

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
-use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, ServerProbe, clock};
+use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, Reading, ServerProbe, clock};
 use bufferlab_workload::hot_rows::HotRowsDriver;
 use bufferlab_workload::script::ScriptWorkload;
 use bufferlab_workload::tpcc::TpccDriver;
 
+use super::connection::no_socket;
 use super::control::{Control, Killer};
 use super::counters::{Counters, DemandMisses};
 use super::job::{Load, Run};
+use super::line::Lines;
 use super::program::{self, ProgramCounters};
 use super::session::{Session, latencies_of, scripts};
 use super::workloads::MysqlWorkload;
@@ -59,18 +61,20 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let anchor = clock::Anchor::now();
     let start_ns = anchor.monotonic_ns;
     let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
-    let mut control = Control::open(&job.target)?;
+    let lines = Arc::new(Lines::default());
+    let mut control = held(Control::open(&job.target)?, &lines)?;
     let version = control.version()?;
     if version.flavour != job.flavour {
         let what = format!("this server says it is {}, which is not a {:?}", version.text, job.flavour);
         return Err(Failure::new(FailureKind::Usage, what, control.place(), "name the server that is running there"));
     }
     let schema = job.datadir.as_ref().map(|datadir| datadir.join(&job.target.database));
-    let counters = Counters::new(Control::open(&job.target)?, &version, schema.as_deref())?;
-    let engine: Box<dyn EngineCounters> = match &job.load {
+    let counters = Counters::new(held(Control::open(&job.target)?, &lines)?, &version, schema.as_deref())?;
+    let counters: Box<dyn EngineCounters> = match &job.load {
         Load::Workload(_) => Box::new(counters),
         Load::Program(program) => Box::new(ProgramCounters::new(counters, program.counted)),
     };
+    let engine = Box::new(Listening { counters, lines: Arc::clone(&lines) });
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let watch = Watch::new(engine, probes(job, &cpu_ns), sink, &seconds_now);
     let mut session = Session {
@@ -78,14 +82,17 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         watch: &watch,
         misses: DemandMisses::new(control, &version),
         killer: Killer::new(&job.target),
+        lines: &lines,
         cancelled,
         cpu_ns,
     };
-    let (measured, findings) = std::thread::scope(|scope| {
+    let outcome = std::thread::scope(|scope| {
         let _stop = StopOnDrop(&watch);
         scope.spawn(|| watch.sample_until_stopped(job.sample_interval));
         drive(job, &mut session)
-    })?;
+    });
+    // Connections that were cut fail in their own words; what they were cut for says more.
+    let (measured, findings) = outcome.map_err(|failure| lines.silence().unwrap_or(failure))?;
     watch.enter(Phase::Closing, None, 0);
     Ok(Finished {
         interrupted: measured.interrupted,
@@ -100,6 +107,23 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         engine_version: version.text,
         clock: anchor,
     })
+}
+
+fn held(control: Control, lines: &Lines) -> Result<Control, Failure> {
+    lines.hold(control.line()).map_err(|error| no_socket(&error, control.place()))?;
+    Ok(control)
+}
+
+/// The server's counters, whose once-a-second question is also how a server is noticed that answers nobody.
+struct Listening {
+    counters: Box<dyn EngineCounters>,
+    lines: Arc<Lines>,
+}
+
+impl EngineCounters for Listening {
+    fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
+        self.counters.read(out).inspect_err(|failure| self.lines.met(failure))
+    }
 }
 
 fn probes(job: &Run, cpu_ns: &Arc<AtomicU64>) -> HostProbes {

@@ -11,11 +11,12 @@ use bufferlab_workload::random::Random;
 use bufferlab_workload::script::ScriptWorkload;
 
 use super::client::MysqlClient;
-use super::connection::connect;
+use super::connection::{connect, no_socket};
 use super::control::Killer;
 use super::counters::DemandMisses;
 use super::error::SERVER_GONE_HINT;
 use super::job::Run;
+use super::line::{Line, Lines};
 use super::prefill;
 use super::workloads::MysqlWorkload;
 use crate::driver::Driver;
@@ -50,6 +51,7 @@ pub(super) struct Session<'a> {
     pub watch: &'a Watch<'a>,
     pub misses: DemandMisses,
     pub killer: Killer<'a>,
+    pub lines: &'a Lines,
     pub cancelled: &'a AtomicBool,
     pub cpu_ns: Arc<AtomicU64>,
 }
@@ -72,7 +74,10 @@ impl Session<'_> {
         let mut ids = Vec::with_capacity(count);
         let mut drivers = Vec::with_capacity(count);
         for (index, workload) in workloads.into_iter().enumerate() {
-            let client = MysqlClient::of_workload(connect(target)?, &workload, self.job.sending)?;
+            let conn = connect(target)?;
+            let held = Line::of(&conn).and_then(|line| self.lines.hold(&line));
+            held.map_err(|error| no_socket(&error, &target.place()))?;
+            let client = MysqlClient::of_workload(conn, &workload, self.job.sending)?;
             ids.push(client.connection_id());
             let mut driver = Driver::new(client, workload);
             if let Some(phase) = phase {
@@ -94,7 +99,7 @@ impl Session<'_> {
         let limit = self.job.warm_up;
         let before = self.misses.read()?;
         let sql = drivers.each().next().map_or("", |driver| driver.workload().prefill_sql());
-        if !prefill::run(&self.job.target, sql, self.cancelled)?
+        if !prefill::run(&self.job.target, sql, self.lines, self.cancelled)?
             || drivers.prefill(self.cancelled)? == Stretched::Cancelled
         {
             return Ok((None, 0));

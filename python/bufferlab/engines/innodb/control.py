@@ -14,6 +14,10 @@ from typing import Any
 import pymysql
 
 _CONNECT_SECONDS = 10
+ANSWER_SECONDS = 30.0
+"""How long a server may take for what waits for nobody, a greeting or a ping: far beyond what an overloaded one takes."""
+STATEMENT_SECONDS = 120.0
+"""The same for a statement of ours that neither reads tables nor waits for locks of others for longer than their 50 s."""
 _ACCESS_DENIED = (1044, 1045, 1698)
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
 
@@ -22,10 +26,21 @@ class AccessDenied(Exception):
     """The server is there, and knows neither our user nor our password."""
 
 
-def connect(socket: Path, user: str, password: str, database: str | None = None) -> Any:
-    """An open connection, in autocommit. MySQLError or OSError: no server yet; AccessDenied: not for this user."""
+def connect(
+    socket: Path,
+    user: str,
+    password: str,
+    database: str | None = None,
+    *,
+    answer_seconds: float | None = STATEMENT_SECONDS,
+) -> Any:
+    """An open connection, in autocommit. MySQLError or OSError: no server yet; AccessDenied: not for this user.
+
+    An answer that takes longer than `answer_seconds` is a MySQLError; None: a statement may take as long as it likes.
+    """
     # Tried by ourselves first: PyMySQL does not close the socket of an attempt that fails, and there may be many.
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+        probe.settimeout(_CONNECT_SECONDS)
         probe.connect(str(socket))
     try:
         return pymysql.connect(
@@ -34,6 +49,7 @@ def connect(socket: Path, user: str, password: str, database: str | None = None)
             password=password,
             database=database,
             connect_timeout=_CONNECT_SECONDS,
+            read_timeout=answer_seconds,
             autocommit=True,
             charset="utf8mb4",
             read_default_file=None,

@@ -120,22 +120,17 @@ class InnodbBehaviour:
             stop_seconds=_SLOW_SHUTDOWN_SECONDS,
         ) as server:
             self._set_up(server, identity, build)
-            loaded: dict[str, Any] = json.loads(
-                native().load_mysql(
-                    json.dumps(
-                        {
-                            "target": _target(server, identity),
-                            "flavour": build.flavour,
-                            "version": build.version,
-                            "workload": dict(job["workload"]),
-                            "threads": job["threads"],
-                        }
-                    ),
-                    on_event,
-                )
-            )
+            core_job = {
+                "target": _target(server, identity),
+                "flavour": build.flavour,
+                "version": build.version,
+                "workload": dict(job["workload"]),
+                "threads": job["threads"],
+            }
+            with signs_of_life(on_event, "loading", server.listen):
+                loaded: dict[str, Any] = json.loads(native().load_mysql(json.dumps(core_job), on_event))
             self._require_not_cancelled()
-            with signs_of_life(on_event, "closing"):
+            with signs_of_life(on_event, "closing", server.listen):
                 asked = _closing_words(server, build)
         sizes.store(database, asked, identity.page_size_bytes)
         user.give(database / "sizes.json", owner)
@@ -202,8 +197,8 @@ class InnodbBehaviour:
         ) as server:
             self._checking = server
             try:
-                with signs_of_life(on_event, "checking"):
-                    connection = server.connect()
+                with signs_of_life(on_event, "checking", server.listen):
+                    connection = server.connect(patient=True)
                     try:
                         return conditions.check(connection, job["workload"], job["delivered_orders"], database)
                     finally:
@@ -253,7 +248,7 @@ class InnodbBehaviour:
 
 def _closing_words(server: Server, build: Build) -> dict[str, Any]:
     """What the tables hold; then ask for a slow shutdown: purge done, change buffer merged, logs empty."""
-    connection = server.connect()
+    connection = server.connect(patient=True)
     try:
         asked = sizes.ask(connection, build)
         with connection.cursor() as cursor:

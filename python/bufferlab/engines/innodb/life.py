@@ -1,4 +1,8 @@
-"""Signs of life while a server works at one long statement: a worker that says nothing is taken for dead."""
+"""Signs of life while a server works at one long statement: a worker that says nothing is taken for dead.
+
+They say that the worker lives. That the server does is asked beside (`listen`), or a stopped one would be waited for
+for ever.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +38,15 @@ def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:
 
 
 @contextmanager
-def signs_of_life(on_event: OnEvent, what: str) -> Iterator[None]:
-    """Says once a second that we live, from a thread of its own, while the block runs."""
+def signs_of_life(on_event: OnEvent, what: str, listen: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Says once a second that we live, and listens whether the server does, in a thread beside the block."""
     done = threading.Event()
     started = time.monotonic()
 
     def beat() -> None:
         while not done.wait(_SECONDS):
             on_event(_alive(what, time.monotonic() - started))
+            listen()
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +18,7 @@ from bufferlab.engines.innodb.find import Build
 from bufferlab.engines.innodb.user import require_reachable
 
 STOP_SECONDS = 120.0
+_SILENT_HINT = "it was stopped or waited for its device: see its log, and the kernel's (dmesg)"
 
 
 class Server:
@@ -43,6 +45,8 @@ class Server:
         self._process = ServerProcess(build, data, home, user)
         self._user, self._login, self._settings, self._connections = user, login, dict(settings), connections
         self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
+        self._pulse: Any = None
+        self._silence: str | None = None
         self.conf = ""
         """The text of the option file it runs with."""
 
@@ -60,11 +64,14 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end_pulse()
         if error is None and not self._process.abandoned:
             self._process.stop(self._on_wait, self._stop_seconds)
             return
         code = self._died()
         self._process.kill()
+        if self._silence is not None:
+            raise EngineFailure("engine", self._silence, str(self.log), _SILENT_HINT) from error
         if self._process.abandoned:
             return
         # What failed is most often not what went wrong: connections break because their server is gone.
@@ -86,9 +93,30 @@ class Server:
         """Its error log."""
         return self._process.log
 
-    def connect(self, database: str | None = None) -> Any:
-        """A control connection, as the user this server was started for."""
-        return control.connect(self.socket, *self._login, database)
+    def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
+        """A control connection, as the user this server was started for; a patient one waits for any statement."""
+        answer_seconds = None if patient else control.STATEMENT_SECONDS
+        return control.connect(self.socket, *self._login, database, answer_seconds=answer_seconds)
+
+    def listen(self) -> None:
+        """Ping the server over a connection of its own; one that says nothing is killed, so that all who wait for it end.
+
+        For a thread beside one long statement: the statement's own connection cannot tell slow from stopped.
+        """
+        if self._silence is not None or self._process.ended() is not None:
+            return
+        asked = time.monotonic()
+        try:
+            if self._pulse is None:
+                self._pulse = control.connect(self.socket, *self._login, answer_seconds=control.ANSWER_SECONDS)
+            self._pulse.ping(reconnect=False)
+        except (pymysql.Error, OSError, control.AccessDenied):
+            # A server that ends, or that refuses one more connection, says so at once; whoever uses it finds out.
+            if time.monotonic() - asked < control.ANSWER_SECONDS:
+                self._end_pulse()
+                return
+            self._silence = f"the server has not answered for {control.ANSWER_SECONDS:g} s, and was killed"
+            self._process.terminate_now()
 
     def abandon(self) -> None:
         """Kill it: its data is of no more use. May be called from another thread; what uses it fails."""
@@ -104,7 +132,7 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            control.connect(self.socket, *self._login).close()
+            control.connect(self.socket, *self._login, answer_seconds=control.ANSWER_SECONDS).close()
         except control.AccessDenied as error:
             raise EngineFailure(
                 "data",
@@ -115,6 +143,12 @@ class Server:
         except (pymysql.MySQLError, OSError):
             return False
         return True
+
+    def _end_pulse(self) -> None:
+        pulse, self._pulse = self._pulse, None
+        if pulse is not None:
+            with suppress(pymysql.Error, OSError):
+                pulse.close()
 
     def _died(self) -> int | None:
         """Its exit code if it ended; waits a moment, because a broken connection is seen before the process is gone."""

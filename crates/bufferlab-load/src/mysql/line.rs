@@ -1,0 +1,155 @@
+//! A connection's socket, held beside the library's own handle: to bound a wait that the library is in, or to end it.
+//!
+//! A server that is stopped (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and says nothing. What
+//! it can answer at once it is given [`ANSWER_WITHIN`] for; a statement may take as long as it likes, because it may wait for
+//! locks, and ends when somebody else has found the server silent.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mysql::Conn;
+
+use super::error::SERVER_SILENT_HINT;
+use crate::failure::Failure;
+
+/// How long a server may take for what waits for nobody: a greeting, a setting, its counters. Far beyond what a server
+/// takes that has more to do than its machine can.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// The socket of one connection. The options of a socket belong to it, not to a descriptor: what is set here holds for the
+/// library's reads.
+pub struct Line(UnixStream);
+
+impl Line {
+    /// The socket of this connection, Unix or TCP: only calls that both know are made on it.
+    ///
+    /// # Errors
+    /// When the process has no more descriptors.
+    pub fn of(conn: &Conn) -> io::Result<Self> {
+        // SAFETY: the descriptor is the connection's own, which is open while it is borrowed here.
+        let socket = unsafe { BorrowedFd::borrow_raw(conn.as_raw_fd()) };
+        Ok(Line(UnixStream::from(socket.try_clone_to_owned()?)))
+    }
+
+    /// From now on an answer must begin, and go on, within this time; none: it may take for ever.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn answer_within(&self, limit: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(limit)
+    }
+
+    /// Ends the connection under whoever waits for an answer on it.
+    fn cut(&self) {
+        // One that has ended already is as good.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+
+    fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Line)
+    }
+}
+
+/// All connections of a run, which end together when the server falls silent.
+#[derive(Default)]
+pub struct Lines {
+    held: Mutex<Vec<Line>>,
+    silence: Mutex<Option<Failure>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lines {
+    /// Another connection of the run. One that comes after the silence is cut at once.
+    ///
+    /// # Errors
+    /// When the process has no more descriptors.
+    pub fn hold(&self, line: &Line) -> io::Result<()> {
+        let line = line.try_clone()?;
+        let mut held = lock(&self.held);
+        if lock(&self.silence).is_some() {
+            line.cut();
+        }
+        held.push(line);
+        Ok(())
+    }
+
+    /// A connection met this failure. If it is that the server is silent, all connections are cut: what waits on any of them
+    /// would wait for ever.
+    pub fn met(&self, failure: &Failure) {
+        if failure.hint != SERVER_SILENT_HINT {
+            return;
+        }
+        let held = lock(&self.held);
+        lock(&self.silence).get_or_insert_with(|| failure.clone());
+        held.iter().for_each(Line::cut);
+    }
+
+    /// The silence that was met, if any: what the other connections' failures come from.
+    pub fn silence(&self) -> Option<Failure> {
+        lock(&self.silence).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::failure::FailureKind;
+
+    fn silent() -> Failure {
+        Failure::new(FailureKind::Io, "no answer", "a socket", SERVER_SILENT_HINT)
+    }
+
+    fn pair() -> (UnixStream, Line) {
+        let (ours, theirs) = UnixStream::pair().expect("two ends");
+        // The other end stays open, as a stopped server's does.
+        std::mem::forget(theirs);
+        let line = Line(ours.try_clone().expect("a descriptor"));
+        (ours, line)
+    }
+
+    #[test]
+    fn a_limit_set_on_the_line_holds_for_the_one_who_reads() {
+        let (mut reader, line) = pair();
+        line.answer_within(Some(Duration::from_millis(20))).expect("it can be set");
+        let error = reader.read(&mut [0; 8]).expect_err("nobody answers");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        line.answer_within(None).expect("it can be lifted");
+        assert_eq!(reader.read_timeout().expect("it can be asked"), None);
+    }
+
+    #[test]
+    fn silence_ends_every_wait_and_other_failures_none() {
+        let lines = Lines::default();
+        let (mut reader, line) = pair();
+        lines.hold(&line).expect("a descriptor");
+        lines.met(&Failure::new(FailureKind::Io, "another", "a socket", "another hint"));
+        assert_eq!(lines.silence(), None);
+        let begun = Instant::now();
+        let waiting = std::thread::spawn(move || reader.read(&mut [0; 8]));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished());
+        lines.met(&silent());
+        assert_eq!(waiting.join().expect("no panic").expect("an end, no error"), 0);
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        assert_eq!(lines.silence(), Some(silent()));
+    }
+
+    #[test]
+    fn a_connection_made_after_the_silence_is_cut_at_once() {
+        let lines = Lines::default();
+        lines.met(&silent());
+        let (mut reader, line) = pair();
+        lines.hold(&line).expect("a descriptor");
+        assert_eq!(reader.read(&mut [0; 8]).expect("an end"), 0);
+    }
+}
