@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bufferlab.engines.innodb import packages
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
 from support import innodb
@@ -25,9 +29,9 @@ WORKLOAD = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
 class Job:
     """One loaded database, and jobs on it in workers of their own."""
 
-    def __init__(self, name: str, root: Path) -> None:
+    def __init__(self, name: str, root: Path, page_bytes: int = PAGE_BYTES) -> None:
         innodb.build(name)  # Fetched, or skipped.
-        self.name, self.engine, self.root = name, name.split("-")[0], root
+        self.name, self.engine, self.root, self.page_bytes = name, name.split("-")[0], root, page_bytes
         self.database = root / "database"
         self.edges: dict[str, dict[str, int]] = {}
         self.stop = StopRequest()
@@ -50,20 +54,23 @@ class Job:
         )
 
     def load(self) -> Outcome:
-        knobs = {"server": self.name, "page_size_bytes": PAGE_BYTES}
+        knobs = {"server": self.name, "page_size_bytes": self.page_bytes}
         return self.do("load", knobs=knobs, workload=WORKLOAD, threads=2)
 
-    def run(self, transactions: int, on_event: Callable[[dict[str, Any]], None] | None = None) -> Outcome:
+    def run(
+        self, transactions: int, on_event: Callable[[dict[str, Any]], None] | None = None, **knobs: int | str
+    ) -> Outcome:
         return self.do(
             "run",
             on_event,
             knobs={
                 "server": self.name,
-                "page_size_bytes": PAGE_BYTES,
+                "page_size_bytes": self.page_bytes,
                 "pool_size_bytes": 20 * MIB,
                 "innodb_flush_method": "O_DIRECT",
                 "innodb_flush_log_at_trx_commit": "0",
                 "statements": "spec",
+                **knobs,
             },
             connections=4,
             workload={**WORKLOAD, "seed": 5},
@@ -98,9 +105,36 @@ def root() -> Iterator[Path]:
         yield path
 
 
-@pytest.mark.parametrize("name", ["mysql-5.7", "mariadb-10.11"])
-def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Path) -> None:
-    job = Job(name, root)
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Path]:
+    """A closed database of MySQL 5.7; not to be changed."""
+    with innodb.folder() as path:
+        job = Job("mysql-5.7", path)
+        outcome = job.load()
+        assert outcome.kind == "ok", outcome
+        yield path
+
+
+@pytest.fixture
+def closed(loaded: Path, root: Path) -> Job:
+    """A copy of it, for one test."""
+    subprocess.run(["cp", "-a", "--reflink=auto", str(loaded / "database"), str(root)], check=True)
+    return Job("mysql-5.7", root)
+
+
+EVERY_DAY = {("mysql-5.7", 16384), ("mariadb-10.11", 16384), ("mysql-8.0", 4096)}
+MATRIX = [
+    pytest.param(
+        name, page_bytes, marks=[] if (name, page_bytes) in EVERY_DAY else [pytest.mark.servers, pytest.mark.slow]
+    )
+    for name in packages.PACKAGES
+    for page_bytes in (4096, 16384)
+]
+
+
+@pytest.mark.parametrize(("name", "page_bytes"), MATRIX)
+def test_a_database_is_loaded_checked_run_and_checked_again(name: str, page_bytes: int, root: Path) -> None:
+    job = Job(name, root, page_bytes)
     loaded = job.load()
     assert loaded.kind == "ok", loaded
     assert job.passed([]) == [True] * 13
@@ -109,7 +143,7 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
     result = outcome.result
     assert result is not None
     assert result["measured"]["transactions"] == 1000
-    assert result["actual"]["page_size_bytes"] == PAGE_BYTES
+    assert result["actual"]["page_size_bytes"] == page_bytes
     assert result["engine_version"] == innodb.build(name).version
     assert "innodb_buffer_pool_size" in result["engine_conf"]
     assert job.edges["end"]["pages_read"] > job.edges["start"]["pages_read"]
@@ -119,9 +153,8 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
     assert job.processes() == []
 
 
-def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(root: Path) -> None:
-    job = Job("mysql-5.7", root)
-    assert job.load().kind == "ok"
+def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(closed: Job) -> None:
+    job = closed
 
     def kill(event: dict[str, Any]) -> None:
         if event.get("edge") == "start":
@@ -139,3 +172,70 @@ def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(
 
     assert job.run(1_000_000, ask_to_stop).kind == "interrupted"
     assert job.processes() == []
+
+
+@pytest.mark.parametrize(("variable", "value", "said"), [("innodb_no_such_thing", "1", "does not know"),
+                                                         ("innodb_io_capacity", "plenty", "refuses the value")])  # fmt: skip
+def test_a_variable_the_server_will_not_have_fails_the_run_by_its_name(
+    closed: Job, variable: str, value: str, said: str
+) -> None:
+    outcome = closed.run(100, **{f"var.{variable}": value})
+    assert outcome.kind == "usage"
+    assert outcome.problem is not None
+    assert said in outcome.problem.what
+    assert outcome.problem.where == f"var.{variable}"
+    assert outcome.problem.hint
+    assert closed.processes() == []
+
+
+def test_the_socket_of_somebody_else_in_the_runs_folder_fails_the_run_and_stays(closed: Job) -> None:
+    home = closed.root / "server"
+    home.mkdir(mode=0o711, exist_ok=True)
+    path = home / "mysqld.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.bind(str(path))
+        outcome = closed.run(100)
+        assert path.is_socket()
+    path.unlink()
+    assert outcome.kind == "environment"
+    assert outcome.problem is not None
+    assert "socket already" in outcome.problem.what
+    assert outcome.problem.where == str(path)
+    assert closed.processes() == []
+
+
+@pytest.mark.slow
+def test_a_server_that_is_stopped_in_the_window_fails_the_run_in_bounded_time(closed: Job) -> None:
+    frozen_at: list[float] = []
+
+    def freeze(event: dict[str, Any]) -> None:
+        if event.get("edge") == "start":
+            for pid in closed.processes():
+                os.kill(pid, signal.SIGSTOP)
+            frozen_at.append(time.monotonic())
+
+    outcome = closed.run(1_000_000, freeze)
+    # 30 s of patience, and what it takes to end everybody.
+    assert 25 < time.monotonic() - frozen_at[0] < 75
+    assert outcome.kind == "io"
+    assert outcome.problem is not None
+    assert "has not answered for 30 s" in outcome.problem.what
+    assert closed.processes() == []
+    assert closed.run(200).kind == "ok", "what was frozen and killed recovers"
+
+
+@pytest.mark.slow
+def test_a_server_that_is_stopped_in_the_check_fails_it_in_bounded_time(closed: Job) -> None:
+    begun = time.monotonic()
+
+    def freeze(event: dict[str, Any]) -> None:
+        if event.get("event") == "alive" and event.get("phase") == "checking":
+            for pid in closed.processes():
+                os.kill(pid, signal.SIGSTOP)
+
+    outcome = closed.do("check", freeze, workload=WORKLOAD, delivered_orders=[])
+    assert time.monotonic() - begun < 120
+    assert outcome.kind == "engine"
+    assert outcome.problem is not None
+    assert "has not answered for 30 s" in outcome.problem.what
+    assert closed.processes() == []

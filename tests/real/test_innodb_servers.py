@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket as sockets
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import accounts, control, sizes, user
+from bufferlab.engines.innodb import accounts, control, life, sizes, user
 from bufferlab.engines.innodb.find import Build
 from bufferlab.engines.innodb.read_back import read_back
 from bufferlab.engines.innodb.server import Server
@@ -208,7 +209,48 @@ def test_a_setting_the_server_does_not_know_is_named(place: innodb.Place) -> Non
     with pytest.raises(EngineFailure) as caught, place.server(settings={"innodb_no_such_thing": "1"}):
         pass
     assert caught.value.kind == "usage"
-    assert "innodb_no_such_thing" in caught.value.what
+    assert "does not know the variable innodb_no_such_thing: it says:" in caught.value.what
+    assert caught.value.where == "var.innodb_no_such_thing"
+    assert caught.value.hint
+
+
+def test_a_value_the_server_refuses_is_told_in_its_own_words(place: innodb.Place) -> None:
+    with pytest.raises(EngineFailure) as caught, place.server(settings={"innodb_io_capacity": "plenty"}):
+        pass
+    assert caught.value.kind == "usage"
+    assert caught.value.where == "var.innodb_io_capacity"
+    assert "plenty" in caught.value.what
+
+
+def test_the_socket_of_another_server_is_neither_used_nor_removed(place: innodb.Place) -> None:
+    place.home.mkdir(mode=0o711)
+    socket = place.home / "mysqld.sock"
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as other:
+        other.bind(str(socket))
+        other.listen()
+        with pytest.raises(EnvironmentLackingError, match="socket already") as caught, place.server():
+            pass
+        assert caught.value.where == str(socket)
+        assert caught.value.hint
+        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as client:
+            client.connect(str(socket))
+
+
+def test_a_server_that_answers_nobody_is_killed_and_told_from_a_slow_one(
+    place: innodb.Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "ANSWER_SECONDS", 2.0)
+    with pytest.raises(EngineFailure, match="has not answered for 2 s") as caught, place.server() as server:
+        pid = server.pid
+        with closing(server.connect(patient=True)) as connection:
+            with life.signs_of_life(lambda event: None, "sleeping", server.listen):
+                # Slow is no fault: longer than the limit, while the server answers others.
+                assert control.rows(connection, "SELECT SLEEP(4)") == [(0,)]
+            with life.signs_of_life(lambda event: None, "sleeping", server.listen):
+                os.kill(pid, signal.SIGSTOP)
+                control.rows(connection, "SELECT SLEEP(600)")
+    assert caught.value.kind == "engine"
+    assert gone(pid)
 
 
 def rubbish(data: Path) -> None:

@@ -162,8 +162,9 @@ class ServerProcess:
             self._process.wait()
         if self._short is not None:
             shutil.rmtree(self._short, ignore_errors=True)
-        with suppress(OSError):
-            self.socket.unlink()
+        if self._process is not None:  # What stood there before a server of ours was started is somebody else's.
+            with suppress(OSError):
+                self.socket.unlink()
 
     def _place_socket(self) -> Path:
         """In the server's folder; where its path would be too long, in a short one of the same privacy."""

@@ -20,6 +20,8 @@ from bufferlab.engines.behaviour import EngineFailure
 _LAUNCH = Path(__file__).with_name("launch.py")
 _TAIL_LINES = 15
 _TAIL_BYTES = 64 << 10
+_UNKNOWN = re.compile(r"unknown (?:variable|option) '([^']*)'")
+_BAD_VALUE = re.compile(r"(?:[Ee]rror while setting value '[^']*' to|used for variable|[Vv]alue .*of variable) '([^']*)'")
 _MISSING = re.compile(r"error while loading shared libraries: (\S+?):")
 
 LIBRARY_PACKAGES = {
@@ -92,11 +94,30 @@ def failure(what: str, code: int | None, log: Path) -> EngineFailure:
     errors = [line for line in text.splitlines() if re.search(r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion", line)]
     others = [line for line in text.splitlines() if "[Warning]" not in line]
     said = "\n".join(errors[-6:] or others[-4:]) or "nothing"
-    # A warning says the same of what is optional (loose_).
-    if unknown := re.search(r"\[ERROR\].*unknown (?:variable|option) '([^']*)'", text):
-        hint = "this version has no such setting; see `bufferlab list engines`"
-        return EngineFailure("usage", f"the server does not know {unknown[1]}", str(log), hint)
+    if refused := refused_setting(text):
+        return refused
     return EngineFailure("engine", f"{what}{ended}; its log ends with:\n{said}", str(log), "see the server's log")
+
+
+def refused_setting(log_text: str) -> EngineFailure | None:
+    """The variable that a server would not start with, in its own words; None when that was not it.
+
+    A variable without a knob is asked for as var.NAME. Warnings say the same of what is optional (loose_).
+    """
+    for line in log_text.splitlines():
+        if "[ERROR]" not in line:
+            continue
+        said = line.split("[ERROR]", 1)[1].strip()
+        if found := _UNKNOWN.search(line):
+            name = found[1].split("=")[0].replace("-", "_").lstrip("_")
+            what, hint = "does not know", "look it up in the manual of this version; `bufferlab list engines` shows knobs"
+        elif found := _BAD_VALUE.search(line):
+            name = found[1].replace("-", "_")
+            what, hint = "refuses the value of", "look up in the manual which values this version takes"
+        else:
+            continue
+        return EngineFailure("usage", f"the server {what} the variable {name}: it says: {said}", f"var.{name}", hint)
+    return None
 
 
 def _ended(code: int) -> str:
