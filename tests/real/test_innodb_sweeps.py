@@ -1,0 +1,111 @@
+"""Whole sweeps on private servers through the command line: killed, and over two builds with report and comparison."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.innodb import find
+from support import innodb
+from support.core import ROOT
+from support.fake import children, is_alive, wait_until
+
+pytestmark = pytest.mark.real
+
+
+class Place:
+    """Folders of one sweep, with the servers that were fetched already."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.out, self.data = root, root / "out", root / "data"
+        for folder in (self.out, self.data, root / "cache"):
+            folder.mkdir(mode=0o711)
+        (root / "cache" / "servers").symlink_to(find.servers_root())
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        # Other sweeps on this disk, of other tests or people, are no reason to wait.
+        places = ("--out", str(self.out), "--data-dir", str(self.data), "--share-device")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "python"),
+            "BUFFERLAB_CACHE": str(self.root / "cache"),
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "bufferlab", *arguments, *(places if arguments[0] == "run" else ())],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def servers(self) -> list[int]:
+        """Living servers whose option file is below this place."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            except OSError:
+                continue
+            if b"--defaults-file=" + os.fsencode(self.root) in command and is_alive(int(entry.name)):
+                found.append(int(entry.name))
+        return found
+
+    def sockets(self) -> list[str]:
+        """Sockets below this place that somebody listens on (proc_net(5): unix)."""
+        return [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if str(self.root) in line]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with innodb.folder() as path:
+        yield Place(path)
+
+
+def test_after_a_kill_of_the_command_line_neither_worker_nor_server_nor_socket_is_left(place: Place) -> None:
+    innodb.build("mysql-5.7")
+    process = place.start(
+        "run", "buffer-size", "--engine", "mysql", "--server", "mysql-5.7", "--smoke", "--transactions", "100000000"
+    )
+    runs = place.data / ".bufferlab-work"
+    wait_until(lambda: any(runs.glob("*/*/server/mysqld.sock")), "the first run's server", 120)
+    wait_until(lambda: bool(place.servers()) and bool(place.sockets()), "the server to listen", 60)
+    workers, servers = children(process.pid), place.servers()
+    assert workers
+    assert servers
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    wait_until(lambda: not any(is_alive(pid) for pid in (*workers, *servers)), "worker and server to end", 5)
+    assert place.servers() == []
+    assert place.sockets() == []
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+def test_a_sweep_over_two_servers_is_reported_and_compared(place: Place) -> None:
+    for name in ("mysql-5.7", "mysql-8.0"):
+        innodb.build(name)
+    process = place.start(
+        "run", "buffer-size", "--engine", "mysql", "--smoke", "--sweep", "server=mysql-5.7,mysql-8.0",
+        "--set", "pool_size=20%", "--json",
+    )  # fmt: skip
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    answer: dict[str, Any] = json.loads(out)
+    assert [point["swept"] for point in answer["points"]] == [{"server": "mysql-5.7"}, {"server": "mysql-8.0"}]
+    assert all(point["status"] == "ok" for point in answer["points"])
+    (sweep,) = (path for path in place.out.iterdir() if path.name.startswith("buffer-size-"))
+    versions = {json.loads(path.read_text())["engine_version"] for path in sweep.glob("runs/*/run.json")}
+    assert {version.rsplit(".", 1)[0] for version in versions} == {"5.7", "8.0"}
+    assert (sweep / "report.html").is_file()
+    compare = place.start("compare", f"{sweep}", "--between", "server=mysql-5.7", "server=mysql-8.0", "--json")
+    out, err = compare.communicate(timeout=120)
+    assert compare.returncode == 0, err
+    assert json.loads(out)
