@@ -72,6 +72,7 @@ fn job(target: &Target, text: &str, transactions: u64) -> Run {
         flavour: control.version().expect("it answers").flavour,
         server_pid: None,
         datadir: None,
+        may_change_settings: true,
         connections: 4,
         sending: Sending::Spec,
         frames: 512,

@@ -35,6 +35,11 @@ impl Program {
     }
 }
 
+/// Servers are ours unless said otherwise.
+fn ours() -> bool {
+    true
+}
+
 /// A run on a server.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +53,8 @@ pub struct MysqlRunJob {
     server_pid: Option<u32>,
     #[serde(default)]
     datadir: Option<PathBuf>,
+    #[serde(default = "ours")]
+    may_change_settings: bool,
     connections: usize,
     statements: String,
     frames: u64,
@@ -89,6 +96,7 @@ impl MysqlRunJob {
             flavour: choice("flavour", &self.flavour, Flavour::from_name(&self.flavour))?,
             server_pid: self.server_pid,
             datadir: self.datadir.clone(),
+            may_change_settings: self.may_change_settings,
             connections: self.connections,
             sending: choice("statements", &self.statements, Sending::from_name(&self.statements))?,
             frames: self.frames,

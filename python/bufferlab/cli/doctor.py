@@ -125,6 +125,17 @@ def _engines(directory: Path) -> Iterable[Finding]:
             knobs = declaration.native(declaration.defaults(), 1 << 30)
             for check in _checks(behaviour, directory, knobs):
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed)
+        yield from _put_back(subject, behaviour)
+
+
+def _put_back(subject: str, behaviour: Behaviour) -> Iterable[Finding]:
+    """Settings that killed runs left changed on servers bufferlab did not start: put back now."""
+    put_back = getattr(behaviour, "put_back", None)
+    for url, done in put_back() if put_back else []:
+        if isinstance(done, str):
+            yield Finding(subject, "settings", False, f"changed and not put back on {url}: {done}", "try again", False)
+        elif done:
+            yield Finding(subject, "settings", True, f"put back on {url}: {', '.join(done)}", None, False)
 
 
 def _checks(behaviour: Behaviour, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:

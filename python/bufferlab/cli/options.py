@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from bufferlab.errors import SpecError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -21,7 +24,19 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
     """--server as the setting it is short for; a path as an absolute one, because runs start elsewhere."""
     if build is None:
         return ()
-    return (("server", str(Path(build).expanduser().absolute()) if "/" in build else build),)
+    refuse_password(build)
+    is_path = "/" in build and "://" not in build
+    return (("server", str(Path(build).expanduser().absolute()) if is_path else build),)
+
+
+def refuse_password(text: str) -> None:
+    """SpecError, which does not repeat it, when a URL holds a password: other users see it, and results would keep it."""
+    if re.search(r"://[^/?\s]*:[^/?\s]*@", text):
+        raise SpecError(
+            "a URL with a password is seen in process lists and kept in results; it is not used",
+            "--server",
+            "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?password_file=/path (an option file)",
+        )
 
 
 class SettingValue(click.ParamType[tuple[str, str]]):
@@ -33,6 +48,7 @@ class SettingValue(click.ParamType[tuple[str, str]]):
         """Split at the first equals sign."""
         if isinstance(value, tuple):
             return value
+        refuse_password(str(value))
         setting, equals, text = str(value).partition("=")
         if not equals or not setting.strip() or not text.strip():
             self.fail(f'"{value}" is not setting=value, such as io_mode=buffered', param, ctx)

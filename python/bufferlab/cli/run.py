@@ -16,7 +16,7 @@ from bufferlab.spec import Experiment, Overrides, load
 from bufferlab.spec.overrides import Profile
 
 if TYPE_CHECKING:
-    from bufferlab.execute.sweep import SweepOutcome
+    from bufferlab.execute.sweep import SweepOptions, SweepOutcome
 
 _DEFAULT_OUT = Path("runs")
 
@@ -27,7 +27,8 @@ _DEFAULT_OUT = Path("runs")
 @click.option(
     "--server",
     metavar="BUILD",
-    help="A name of `bufferlab engines`, or the path of a binary or folder. Short for --set server=BUILD.",
+    help="A name of `bufferlab engines`, the path of a binary or folder, or the URL of a server that runs already "
+    "(docs/existing-server.md). Short for --set server=BUILD.",
 )
 @click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set anything for all points. Repeatable.")
 @click.option("--sweep", type=SettingValues(), multiple=True, help="Sweep anything over these values. Repeatable.")
@@ -53,6 +54,11 @@ _DEFAULT_OUT = Path("runs")
     metavar="DIR",
     help="Do what this sweep folder lacks: missing, failed and interrupted runs.",
 )
+@click.option(
+    "--allow-online-changes",
+    is_flag=True,
+    help="With --server URL: settings that can be changed while the server runs are, and are put back.",
+)
 @click.option("--share-device", is_flag=True, help="Run although another sweep uses the same device.")
 @click.option("--dry-run", is_flag=True, help="Show the plan with its time and space, and touch nothing.")
 @tpcc_options
@@ -73,6 +79,7 @@ def command(
     out: Path | None,
     data_dir: Path | None,
     resume: Path | None,
+    allow_online_changes: bool,
     share_device: bool,
     dry_run: bool,
     form: str,
@@ -119,7 +126,10 @@ def command(
 
         show_plan(wanted, as_json)
         return 0
-    outcome = _measure(wanted, out or _DEFAULT_OUT, resume, data_dir, share_device)
+    from bufferlab.execute.sweep import SweepOptions
+
+    options = SweepOptions(data_dir, share_device, allow_online_changes)
+    outcome = _measure(wanted, out or _DEFAULT_OUT, resume, options)
     return _answer(outcome, as_json, form, limit_unit)
 
 
@@ -145,14 +155,12 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
     return stored
 
 
-def _measure(
-    experiment: Experiment, out: Path, resume: Path | None, data_dir: Path | None, share_device: bool
-) -> SweepOutcome:
+def _measure(experiment: Experiment, out: Path, resume: Path | None, options: SweepOptions) -> SweepOutcome:
     from bufferlab.cli.progress import progress
-    from bufferlab.execute.sweep import SweepOptions, run_sweep
+    from bufferlab.execute.sweep import run_sweep
 
     with progress() as shown:
-        return run_sweep(experiment, out, resume, shown, SweepOptions(data_dir, share_device))
+        return run_sweep(experiment, out, resume, shown, options)
 
 
 def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"]) -> int:

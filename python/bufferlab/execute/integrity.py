@@ -28,8 +28,12 @@ def check_run(setting: Setting, point: Point, result: Mapping[str, Any], dataset
     """The rows of run.json's `integrity`."""
     experiment = setting.experiment
     return [
-        _same_start(dataset, setting.method),
-        _settings_applied(point.native_knobs, result["actual"], setting.engine.rounds),
+        _started(result["start"]) if "start" in result else _same_start(dataset, setting.method),
+        _settings_applied(
+            {name: value for name, value in point.native_knobs.items() if name not in result.get("as_found", ())},
+            result["actual"],
+            setting.engine.rounds,
+        ),
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
         _window_complete(experiment, result["measured"], is_open=point.load["mode"] == "open"),
         *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
@@ -56,6 +60,11 @@ def _row(name: str, passed: bool, detail: str) -> Row:
 def _same_start(dataset: Dataset, method: Method) -> Row:
     detail = f"a {method} of {dataset.size_bytes:,} bytes, SHA-256 {dataset.sha256[:16]} verified before the sweep"
     return _row("same_start", True, detail)
+
+
+def _started(told: Mapping[str, Any]) -> Row:
+    """Where no copy can be made the engine says what the run began with."""
+    return _row("same_start", bool(told["passed"]), str(told["detail"]))
 
 
 def _no_confounds(found: Sequence[str]) -> Row:

@@ -20,11 +20,14 @@ _LOAD_THREADS = 2
 Job = dict[str, Any]
 
 
-def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> Job:
+def run_job(
+    experiment: Experiment, point: Point, seed: int, database: Path, *, allow_online_changes: bool = False
+) -> Job:
     """The core's job for one run."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
         **_connections(experiment),
+        **({"allow_online_changes": True} if allow_online_changes else {}),
         "database": str(database),
         "knobs": point.native_knobs,
         **_transactions(experiment.workload, point, seed),

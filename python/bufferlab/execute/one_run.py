@@ -59,6 +59,7 @@ class Setting:
     rates: KnownRates
     owner: Owner | None = None
     """The user a server runs as, to whom copies then belong."""
+    allow_online_changes: bool = False
 
 
 @dataclass
@@ -120,7 +121,7 @@ def _do(
     outcome = supervise(
         "run",
         setting.experiment.engine,
-        run_job(setting.experiment, point, planned.seed, database),
+        run_job(setting.experiment, point, planned.seed, database, allow_online_changes=setting.allow_online_changes),
         log_file=log_file,
         stop=setting.stop,
         silent_seconds=setting.experiment.limits.worker_silent,

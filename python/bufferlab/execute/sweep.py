@@ -52,6 +52,8 @@ class SweepOptions:
 
     data_dir: Path | None = None
     share_device: bool = False
+    allow_online_changes: bool = False
+    """Settings of a server that bufferlab did not start may be changed while it runs; they are put back."""
 
 
 @dataclass
@@ -115,6 +117,7 @@ def run_sweep(
             return _run_all(sweep, plan, setting)
         finally:
             sweep.rates.save()
+            _put_back(experiment, progress)
 
 
 def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
@@ -127,6 +130,16 @@ def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
         _require_versions(experiment, plan)
     rates = _known_rates(experiment, cache or storage.cache_root())
     return plan, estimate(plan, rates.now, loaded=loaded)
+
+
+def _put_back(experiment: Experiment, progress: Progress) -> None:
+    """A worker that had to be killed could not put back what it changed on somebody else's server."""
+    put_back = getattr(engines.behaviour(experiment.engine), "put_back", None)
+    for url, done in put_back() if put_back else []:
+        if isinstance(done, str):
+            progress.warn(Problem(f"settings were changed and not put back: {done}", url, "run: bufferlab doctor"))
+        elif done:
+            progress.say(f"put back on {url}: {', '.join(done)}")
 
 
 def _require_versions(experiment: Experiment, plan: Plan) -> None:
@@ -268,6 +281,7 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
         stop=sweep.stop,
         rates=sweep.rates,
         owner=servers_owner(experiment.engine),
+        allow_online_changes=sweep.options.allow_online_changes,
     )
 
 

@@ -175,6 +175,16 @@ fn demand_misses(values: &Values, one_pool: bool) -> Option<i64> {
     Some(reads - ahead[1] - if one_pool { ahead[0] } else { 0 })
 }
 
+/// Every metric the server has, by its name in small letters: 1 when it is on. Later MariaDB has another column for that.
+fn metrics_known(control: &mut Control) -> Result<Values, Failure> {
+    let ask = |on: &str| {
+        format!("SELECT LOWER(NAME), IF({on}, '1', '0') FROM information_schema.INNODB_METRICS")
+    };
+    let action = "listing InnoDB's metrics";
+    let known = control.pairs(action, &ask("STATUS = 'enabled'"));
+    Ok(values(known.or_else(|_| control.pairs(action, &ask("ENABLED = 1")))?))
+}
+
 fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
@@ -206,14 +216,23 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Switches the metrics on that the server has. `schema` is the directory of our tables, where it can be read.
+    /// Switches the metrics on that the server has, if its settings may be changed; else only those are read that are on
+    /// already. `schema` is the directory of our tables, where it can be read.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub fn new(mut control: Control, version: &Version, schema: Option<&Path>) -> Result<Self, Failure> {
-        let known = "SELECT LOWER(NAME), '0' FROM information_schema.INNODB_METRICS";
-        let known = values(control.pairs("listing InnoDB's metrics", known)?);
+    pub fn new(
+        mut control: Control,
+        version: &Version,
+        schema: Option<&Path>,
+        may_change_settings: bool,
+    ) -> Result<Self, Failure> {
+        let known = metrics_known(&mut control)?;
         let mut enable = |name: &str| -> Result<(), Arc<str>> {
+            if !may_change_settings {
+                let off = "it is off at this server, whose settings are not changed";
+                return if known.get(name) == Some(&1) { Ok(()) } else { Err(off.into()) };
+            }
             let sql = format!("SET GLOBAL innodb_monitor_enable = '{name}'");
             control
                 .execute("switching a metric on", &sql)

@@ -18,6 +18,9 @@ pub struct Run {
     pub server_pid: Option<u32>,
     /// Its data directory, when this host can see it.
     pub datadir: Option<PathBuf>,
+    /// Whether the server is ours, so that its settings may be changed for the run: metrics switched on, replacement made plain
+    /// while the pool is filled.
+    pub may_change_settings: bool,
     /// How many connections drive it.
     pub connections: usize,
     /// How statements are sent.

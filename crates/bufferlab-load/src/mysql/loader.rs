@@ -40,6 +40,8 @@ pub struct Load {
     pub form: Option<Form>,
 }
 
+/// The table by which a schema of a server that is not ours is known to be ours: loaded beside, not counted as one.
+const MARKER: &str = "bufferlab_marker";
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -107,7 +109,10 @@ fn create_database(target: &Target) -> Result<Conn, Failure> {
     control.query_drop(create).map_err(|error| failure("creating the database", &place, &error))?;
     control = connect(target)?;
     let tables: Option<u64> = control
-        .exec_first("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ?", (&target.database,))
+        .exec_first(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ? AND table_name <> ?",
+            (&target.database, MARKER),
+        )
         .map_err(|error| failure("looking for tables", &place, &error))?;
     if tables.unwrap_or(0) > 0 {
         let what = format!("the database {} to load into has tables", target.database);
@@ -266,8 +271,8 @@ fn set_up(load: &Load, control: &mut Conn, script: &Script, cancelled: &AtomicBo
 fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Failure> {
     let at = |error: Error| failure("counting rows", &load.target.place(), &error);
     let sql = "SELECT table_name FROM information_schema.tables \
-        WHERE table_schema = ? AND table_type = 'BASE TABLE' ORDER BY table_name";
-    let names: Vec<String> = control.exec(sql, (&load.target.database,)).map_err(at)?;
+        WHERE table_schema = ? AND table_type = 'BASE TABLE' AND table_name <> ? ORDER BY table_name";
+    let names: Vec<String> = control.exec(sql, (&load.target.database, MARKER)).map_err(at)?;
     let mut rows = Vec::with_capacity(names.len());
     for name in names {
         let count: Option<u64> = control.query_first(format!("SELECT COUNT(*) FROM {}", quoted(&name))).map_err(at)?;

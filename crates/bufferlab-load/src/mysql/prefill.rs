@@ -10,6 +10,8 @@ use super::target::Target;
 use crate::dialect;
 use crate::failure::Failure;
 
+/// How a statement begins that changes a setting of the whole server.
+const SETTING: &str = "SET GLOBAL";
 /// How often a request to stop is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -17,8 +19,15 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// The server's.
-pub(super) fn run(target: &Target, sql: &str, lines: &Lines, cancelled: &AtomicBool) -> Result<bool, Failure> {
-    let sections = dialect::sections(sql);
+pub(super) fn run(
+    target: &Target,
+    sql: &str,
+    may_change_settings: bool,
+    lines: &Lines,
+    cancelled: &AtomicBool,
+) -> Result<bool, Failure> {
+    let mut sections = dialect::sections(sql);
+    sections.retain(|(_, sql)| may_change_settings || !sql.trim_start().starts_with(SETTING));
     if sections.is_empty() {
         return Ok(true);
     }
@@ -49,7 +58,7 @@ fn execute(control: &mut Control, sections: &[(String, String)], cancelled: &Ato
     for (name, sql) in sections {
         let sql = sql.trim().trim_end_matches(';');
         // Settings that were changed for the reading are put back also when it was broken off.
-        if (outcome.is_err() || cancelled.load(Ordering::Relaxed)) && !sql.starts_with("SET GLOBAL") {
+        if (outcome.is_err() || cancelled.load(Ordering::Relaxed)) && !sql.starts_with(SETTING) {
             continue;
         }
         let executed = control.execute(&format!("reading {name} into the pool"), sql);

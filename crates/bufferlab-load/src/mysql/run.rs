@@ -69,7 +69,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         return Err(Failure::new(FailureKind::Usage, what, control.place(), "name the server that is running there"));
     }
     let schema = job.datadir.as_ref().map(|datadir| datadir.join(&job.target.database));
-    let counters = Counters::new(held(Control::open(&job.target)?, &lines)?, &version, schema.as_deref())?;
+    let control_of_counters = held(Control::open(&job.target)?, &lines)?;
+    let counters = Counters::new(control_of_counters, &version, schema.as_deref(), job.may_change_settings)?;
     let counters: Box<dyn EngineCounters> = match &job.load {
         Load::Workload(_) => Box::new(counters),
         Load::Program(program) => Box::new(ProgramCounters::new(counters, program.counted)),

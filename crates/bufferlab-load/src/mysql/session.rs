@@ -99,7 +99,7 @@ impl Session<'_> {
         let limit = self.job.warm_up;
         let before = self.misses.read()?;
         let sql = drivers.each().next().map_or("", |driver| driver.workload().prefill_sql());
-        if !prefill::run(&self.job.target, sql, self.lines, self.cancelled)?
+        if !prefill::run(&self.job.target, sql, self.job.may_change_settings, self.lines, self.cancelled)?
             || drivers.prefill(self.cancelled)? == Stretched::Cancelled
         {
             return Ok((None, 0));

@@ -37,7 +37,11 @@ class _Condition:
 
 
 def check(
-    connection: Any, workload: Mapping[str, Any], delivered: Sequence[Sequence[int]], database: Path
+    connection: Any,
+    workload: Mapping[str, Any],
+    delivered: Sequence[Sequence[int]],
+    database: Path,
+    schema: str = DATABASE,
 ) -> dict[str, Any]:
     """Every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}.
 
@@ -46,7 +50,7 @@ def check(
     """
     started = time.monotonic()
     with connection.cursor() as cursor:
-        cursor.execute(f"USE {DATABASE}")
+        cursor.execute(f"USE `{schema}`")
     found = [_trees(connection)]
     if found[0]["passed"]:
         folder = importlib.resources.files("bufferlab.workloads").joinpath(workload["name"], "consistency")

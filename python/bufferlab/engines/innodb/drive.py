@@ -16,6 +16,8 @@ from typing import Any
 from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.innodb import accounts, conditions, initialise, program, sizes, user
 from bufferlab.engines.innodb import find as servers
+from bufferlab.engines.innodb.existing import online, runs
+from bufferlab.engines.innodb.existing.address import is_url
 from bufferlab.engines.innodb.find import ON_PATH, Build, Flavour
 from bufferlab.engines.innodb.life import patience, signs_of_life
 from bufferlab.engines.innodb.process import tail
@@ -49,12 +51,18 @@ class InnodbBehaviour:
         """The version of the server these knobs name; EnvironmentLackingError when it is not here."""
         return self._build(knobs).version
 
+    def put_back(self) -> list[tuple[str, list[str] | str]]:
+        """Settings of other people's servers that killed runs left changed: (URL, variables put back or why not)."""
+        return online.put_back_everywhere()
+
     def server_user(self) -> tuple[int, int] | None:
         """(uid, gid) that servers run as when we are root."""
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Can the server's user get there, and is direct I/O honoured, if it is asked for?"""
+        if is_url(knobs.get("server")):
+            return [HostCheck("server", True, "a server that bufferlab did not start: its files are its own affair")]
         try:
             user.require_reachable(directory, user.server_user())
         except BufferlabError as error:
@@ -80,6 +88,8 @@ class InnodbBehaviour:
             "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
             "loader_version": recipe["loader_version"],
             "knobs": {name: value for name, value in sorted(knobs.items()) if name != "server"},
+            # Data on a server that is not ours are its own, whatever version another has.
+            **({"server": knobs["server"]} if is_url(knobs.get("server")) else {}),
             "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
         }
 
@@ -94,6 +104,8 @@ class InnodbBehaviour:
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """A new data directory with the workload's data, cleanly shut."""
+        if is_url(job["knobs"].get("server")):
+            return runs.load(self.flavour, job, on_event, self._cancelled.is_set)
         database, knobs = Path(job["database"]), job["knobs"]
         build, owner, home = self._build(knobs), user.server_user(), database.parent / "server"
         wait = patience(on_event, self._cancelled.is_set)
@@ -140,6 +152,8 @@ class InnodbBehaviour:
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """One run on the data: start with the knobs, read them back, let the core drive, stop."""
         database, knobs = Path(job["database"]), job["knobs"]
+        if is_url(knobs.get("server")):
+            return runs.run(self.flavour, job, on_event, self._cancelled.is_set)
         identity, build, owner = accounts.read(database), self._build(knobs), user.server_user()
         _require_same(build, identity, knobs, database)
         with Server(
@@ -178,6 +192,8 @@ class InnodbBehaviour:
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """The consistency conditions on the closed data: {seconds, conditions}."""
         database = Path(job["database"])
+        if runs.is_existing(database):
+            return runs.check(self.flavour, job, on_event)
         identity, owner = accounts.read(database), user.server_user()
         build = self._same_build(identity)
         settings = {
@@ -217,6 +233,8 @@ class InnodbBehaviour:
         native().cancel()
 
     def _build(self, knobs: Mapping[str, Any]) -> Build:
+        if is_url(knobs.get("server")):
+            return runs.build(self.flavour, str(knobs["server"]))
         return servers.find(self.flavour, str(knobs.get("server", ON_PATH)))
 
     def _same_build(self, identity: accounts.Identity) -> Build:
@@ -263,7 +281,7 @@ def _core_job(
 ) -> dict[str, Any]:
     """The core's job: the run's own words, and where the server is."""
     target = _target(server, identity)
-    core = {name: value for name, value in job.items() if name not in ("database", "knobs", "program")}
+    core = {name: value for name, value in job.items() if name not in ("database", "knobs", "program", "allow_online_changes")}
     external = job.get("program")
     if external:
         external = {

@@ -18,6 +18,9 @@ _ON_OFF = ("on", "off")
 _OWN = ""
 """Left to the server: `auto` sets nothing."""
 
+#: No password: a URL is kept in results.
+URL = r"(?:mysql|mariadb)://[^\s:/@?]+@[^\s:/@?]+(?::[0-9]{1,5})?/[A-Za-z0-9_]+(?:\?[^\s]*)?"
+
 ON_PATH = "path"
 """As a server: the first one on $PATH."""
 
@@ -48,9 +51,11 @@ def server_knob(flavour: str) -> Knob:
         unit="",
         default=ON_PATH,
         decides_file=True,
-        pattern=rf"{ON_PATH}|{flavour}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*",
-        example=f"{ON_PATH} | a name such as {flavour}-{_SOME_VERSION[flavour]}, see `bufferlab engines` | a path",
-        meaning=f"the build: {ON_PATH} (the first on $PATH), a fetched one's name, or the path of its binary or folder",
+        pattern=rf"{ON_PATH}|{flavour}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*|{URL}",
+        example=f"{ON_PATH} | a name such as {flavour}-{_SOME_VERSION[flavour]}, see `bufferlab engines` | a path | "
+        "mysql://user@host:3306/schema, a server that runs already (without a password)",
+        meaning=f"the build: {ON_PATH} (the first on $PATH), a fetched one's name, the path of its binary or folder; "
+        "or the URL of a server that runs already, of which one schema is used (docs/existing-server.md)",
     )
 
 

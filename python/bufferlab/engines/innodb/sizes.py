@@ -21,6 +21,7 @@ from bufferlab.engines.innodb.find import Build
 from bufferlab.errors import DataFileError
 
 _FILE = "sizes.json"
+_FORMAT = "bufferlab-server-sizes"
 _INDEX_PAGE, _BLOB_PAGES = 17855, (10, 11, 12)
 _HEADER = struct.Struct(">H")
 _PAGE = struct.Struct(">HHH2xH6xH8xHQ")
@@ -67,11 +68,32 @@ def ask(connection: Any, build: Build) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def allocated(connection: Any, build: Build, schema: str) -> int:
+    """Bytes of data and indexes of a schema, whose files need not be reachable; statistics are made anew first."""
+    for (table,) in control.rows(connection, "SHOW TABLES FROM `" + schema + "`"):
+        control.rows(connection, f"ANALYZE TABLE `{schema}`.`{table}`")
+    if build.flavour == "mysql" and build.numbers >= (8,):
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION information_schema_stats_expiry = 0")
+    ((told,),) = control.rows(
+        connection,
+        "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema = %s",
+        (schema,),
+    )
+    return int(told or 0)
+
+
+def store_told(database: Path, allocated_bytes: int) -> None:
+    """Keep in sizes.json what a server told whose files cannot be looked into: no trees."""
+    document = {"format": _FORMAT, "format_version": 1, "allocated_bytes": allocated_bytes, "shape": None}
+    (database / _FILE).write_text(json.dumps(document, indent=1) + "\n")
+
+
 def store(database: Path, asked: Mapping[str, Any], page_bytes: int) -> None:
     """Count the trees in the closed files and keep everything in sizes.json."""
     allocated_bytes = sum(table["data_bytes"] + table["index_bytes"] for table in asked["tables"])
     document = {
-        "format": "bufferlab-server-sizes",
+        "format": _FORMAT,
         "format_version": 1,
         "allocated_bytes": allocated_bytes,
         "shape": count(database / "data" / DATABASE, asked["indexes"], page_bytes),
@@ -85,7 +107,7 @@ def read(database: Path) -> dict[str, Any]:
     path = database / _FILE
     try:
         document: dict[str, Any] = json.loads(path.read_text())
-        if document["format"] != "bufferlab-server-sizes":
+        if document["format"] != _FORMAT:
             raise ValueError("it is of another program")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataFileError(
