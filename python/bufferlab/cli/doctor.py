@@ -1,6 +1,6 @@
 """`bufferlab doctor`: what this host can measure, thing by thing, and for what it cannot, why and what to do.
 
-Looks and tries; changes nothing but a probe file it removes.
+Looks and tries; changes nothing but a probe file it removes, and settings of servers that killed runs left changed.
 """
 
 from __future__ import annotations

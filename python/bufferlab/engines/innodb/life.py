@@ -39,14 +39,20 @@ def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:
 
 @contextmanager
 def signs_of_life(on_event: OnEvent, what: str, listen: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Says once a second that we live, and listens whether the server does, in a thread beside the block."""
+    """Says once a second that we live, and listens whether the server does, in a thread beside the block.
+
+    Where a silent server cannot be ended, `listen` raises EngineFailure: then we say nothing more, and are ended.
+    """
     done = threading.Event()
     started = time.monotonic()
 
     def beat() -> None:
         while not done.wait(_SECONDS):
             on_event(_alive(what, time.monotonic() - started))
-            listen()
+            try:
+                listen()
+            except EngineFailure:
+                return
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()

@@ -121,17 +121,18 @@ def _password_in(text: str, path: Path) -> str:
     return found
 
 
-def connect(address: Address, *, in_schema: bool = False, patient: bool = False) -> Any:
-    """An open connection, in autocommit. EnvironmentLackingError says why there is none."""
+def connect(
+    address: Address, *, patient: bool = False, answer_seconds: float | None = control.STATEMENT_SECONDS
+) -> Any:
+    """An open connection, in autocommit; a patient one waits for any statement. EnvironmentLackingError says why not."""
     secret = password(address)
     try:
         return pymysql.connect(
             **({"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}),
             user=address.user,
             password=secret,
-            database=address.schema if in_schema else None,
             connect_timeout=10,
-            read_timeout=None if patient else control.STATEMENT_SECONDS,
+            read_timeout=None if patient else answer_seconds,
             autocommit=True,
             charset="utf8mb4",
             read_default_file=None,

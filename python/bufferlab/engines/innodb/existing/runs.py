@@ -10,12 +10,15 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pymysql
+
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
 from bufferlab.engines.innodb import conditions, control, sizes
+from bufferlab.engines.innodb.control import ANSWER_SECONDS
 from bufferlab.engines.innodb.declaration import declare
 from bufferlab.engines.innodb.existing import address as addresses
 from bufferlab.engines.innodb.existing import online, schema
@@ -69,9 +72,12 @@ def load(flavour: Flavour, job: Mapping[str, Any], on_event: OnEvent, cancelled:
         "workload": dict(job["workload"]),
         "threads": job["threads"],
     }
-    with _lock(address):
+    with _explained(address), _lock(address):
         loaded = _load(address, found, note, on_event, cancelled)
-        with closing(addresses.connect(address, patient=True)) as connection, signs_of_life(on_event, "closing"):
+        with (
+            closing(addresses.connect(address, patient=True)) as connection,
+            _signs_of_life(on_event, "closing", address),
+        ):
             stored = sizes.allocated(connection, found, address.schema)
     database.mkdir(mode=0o700)
     (database / _FILE).write_text(json.dumps(note, indent=1) + "\n")
@@ -85,7 +91,7 @@ def run(flavour: Flavour, job: Mapping[str, Any], on_event: OnEvent, cancelled: 
     note, address = _note(database, knobs)
     found = build(flavour, address.url)
     wait = patience(on_event, cancelled)
-    with _lock(address), closing(addresses.connect(address)) as connection:
+    with _explained(address), _lock(address), closing(addresses.connect(address)) as connection:
         online.put_back(address)
         wanted = _wanted(flavour, found, knobs, control.variables(connection))
         if wanted and not job.get("allow_online_changes"):
@@ -114,7 +120,11 @@ def check(flavour: Flavour, job: Mapping[str, Any], on_event: OnEvent) -> dict[s
     """The consistency conditions, in the schema as the run left it."""
     database = Path(job["database"])
     note, address = _note(database, {})
-    with closing(addresses.connect(address, patient=True)) as connection, signs_of_life(on_event, "checking"):
+    with (
+        _explained(address),
+        closing(addresses.connect(address, patient=True)) as connection,
+        _signs_of_life(on_event, "checking", address),
+    ):
         found = schema.marked(connection, address.schema)
         if found is None or found[0] != note["data_id"]:
             raise DataFileError("the schema holds other data than were loaded", address.place, "run it again")
@@ -136,7 +146,7 @@ def _load(
             "workload": note["workload"],
             "threads": note["threads"],
         }
-        with signs_of_life(on_event, "loading"):
+        with _signs_of_life(on_event, "loading", address):
             loaded: dict[str, Any] = json.loads(native().load_mysql(json.dumps(core), on_event))
         if cancelled():
             raise EngineFailure("interrupted", "stopped on request")
@@ -156,14 +166,12 @@ def _prepare_data(
 ) -> dict[str, Any]:
     """The rows as loaded; how a run's row of `same_start` is to say it."""
     marked = schema.marked(connection, address.schema)
-    detail = "the rows as they were loaded, which this workload only reads; not a copy"
     if marked != (note["data_id"], schema.CLEAN):
         _load(address, found, note, on_event, cancelled)
-        detail = "loaded anew into the server's schema: the same rows, not the same bytes"
-    only_reads = _only_reads(job.get("workload"))
-    if not only_reads:
-        schema.mark(connection, address.schema, note["data_id"], schema.WRITTEN)
-    return {"same_bytes": False, "passed": only_reads, "detail": detail}
+    if _only_reads(job.get("workload")):
+        return {"passed": True, "detail": "the rows as they were loaded, which this workload only reads; not a copy"}
+    schema.mark(connection, address.schema, note["data_id"], schema.WRITTEN)
+    return {"passed": False, "detail": "rows loaded into the server's schema for this run: not the same bytes each time"}
 
 
 def _only_reads(workload: Mapping[str, Any] | None) -> bool:
@@ -293,6 +301,35 @@ def _note(database: Path, knobs: Mapping[str, int | str]) -> tuple[dict[str, Any
     if knobs and knobs["server"] != address.url:
         raise DataFileError("this is a note of data on another server", str(database), "delete it")
     return note, address
+
+
+@contextmanager
+def _explained(address: Address) -> Iterator[None]:
+    """What the server refuses us, as an error that says what an account needs."""
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        said = error.args[-1] if error.args else error
+        hint = f"the account needs ALL on {address.schema}.*, PROCESS, and SUPER for {online.ALLOW}"
+        raise EngineFailure("environment", f"the server said: {said}", address.place, hint) from error
+
+
+@contextmanager
+def _signs_of_life(on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
+    """As `life`'s; it ends with the server's, which cannot be ended from here."""
+    with ExitStack() as stack:
+        pulse: list[Any] = []
+
+        def listen() -> None:
+            try:
+                if not pulse:
+                    pulse.append(stack.enter_context(closing(addresses.connect(address, answer_seconds=ANSWER_SECONDS))))
+                pulse[0].ping(reconnect=False)
+            except (pymysql.Error, OSError, EnvironmentLackingError) as error:
+                raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
+
+        with signs_of_life(on_event, what, listen):
+            yield
 
 
 @contextmanager

@@ -1,0 +1,260 @@
+"""A server that bufferlab did not start: one schema of it is used, and its settings are as before, however a run ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb.existing import online
+from bufferlab.engines.innodb.server import Server
+from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.supervise import Outcome, supervise
+from support import innodb
+from support.fake import wait_until
+
+pytestmark = pytest.mark.real
+
+MIB = 1 << 20
+HOT_ROWS = {"name": "hot_rows", "rows": 20_000, "load_seed": 1}
+READS = {**HOT_ROWS, "hot_rows": 2_000, "layout": "scattered", "theta": 0, "update_percent": 0, "seed": 3}
+TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
+SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")
+
+
+class Existing:
+    """A server of the test's own that bufferlab is only told the URL of."""
+
+    def __init__(self, server: Server, root: Path) -> None:
+        self.server, self.root = server, root
+        self.url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
+        self.database, self.log = root / "database", root / "worker.log"
+        self.stop = StopRequest()
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(self.server.connect()) as connection:
+            return control.rows(connection, query)
+
+    def settings(self) -> dict[str, str]:
+        with closing(self.server.connect()) as connection:
+            return {name: control.variables(connection)[name] for name in SETTINGS}
+
+    def do(self, kind: str, on_event: Callable[[dict[str, Any]], None] | None = None, **job: Any) -> Outcome:
+        return supervise(
+            kind,
+            "mysql",
+            {"database": str(self.database), **job},
+            log_file=self.log,
+            stop=self.stop,
+            silent_seconds=60,
+            on_event=on_event or (lambda event: None),
+        )
+
+    def load(self, workload: dict[str, Any]) -> Outcome:
+        knobs = {"server": self.url, "page_size_bytes": 16384}
+        return self.do("load", knobs=knobs, workload=workload, threads=2)
+
+    def run(
+        self,
+        workload: dict[str, Any],
+        transactions: int = 300,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
+        *,
+        allowed: bool = True,
+        **knobs: int | str,
+    ) -> Outcome:
+        asked = {"server": self.url, "page_size_bytes": 16384, "pool_size_bytes": 32 * MIB, "statements": "spec"}
+        return self.do(
+            "run",
+            on_event,
+            knobs={**asked, **knobs},
+            connections=2,
+            workload=workload,
+            load={"mode": "closed"},
+            warm_up={"max_transactions": 300, "max_seconds": 60},
+            measure={"transactions": transactions, "max_seconds": 60},
+            phases=[],
+            sample_interval_ms=1000,
+            **({"allow_online_changes": True} if allowed else {}),
+        )
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Existing]:
+    """MySQL 5.7 with a pool of 64 MiB in chunks of 1 MiB."""
+    with innodb.folder() as path:
+        place = innodb.Place(innodb.build("mysql-5.7"), path)
+        place.settings = {"innodb_buffer_pool_chunk_size": str(MIB)}
+        place.initialise()
+        identity = place.with_accounts()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BUFFERLAB_PASSWORD", identity.password)
+            patch.setenv("BUFFERLAB_CACHE", str(path / "cache"))
+            with place.server((identity.user, identity.password), connections=20) as server:
+                yield Existing(server, path)
+
+
+@pytest.fixture
+def existing(started: Existing, tmp_path: Path) -> Existing:
+    """The server with no schema of bufferlab's."""
+    started.ask("DROP DATABASE IF EXISTS lab")
+    return Existing(started.server, tmp_path)
+
+
+def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Existing) -> None:
+    before = existing.settings()
+    assert existing.load(HOT_ROWS).kind == "ok"
+    seen: list[dict[str, str]] = []
+
+    def look(event: dict[str, Any]) -> None:
+        if event.get("edge") == "start":
+            seen.append(existing.settings())
+
+    outcome = existing.run(READS, on_event=look, innodb_lru_scan_depth=256)
+    assert outcome.kind == "ok", outcome
+    result = outcome.result
+    assert result is not None
+    assert seen == [{**before, "innodb_buffer_pool_size": str(32 * MIB), "innodb_lru_scan_depth": "256"}]
+    assert existing.settings() == before
+    assert not list(online.state_folder().glob("*"))
+    assert result["actual"]["pool_size_bytes"] == 32 * MIB
+    assert result["measured"]["transactions"] == 300
+    assert result["start"]["passed"]
+    assert "not bufferlab's own" in result["confounds"][0]
+    assert "innodb_flush_method" in result["as_found"]
+    check = existing.do("check", workload=READS, delivered_orders=[])
+    assert check.result is not None, check
+    assert all(condition["passed"] for condition in check.result["conditions"])
+    secret = os.environ["BUFFERLAB_PASSWORD"]
+    assert secret not in str(outcome) + existing.log.read_text()
+    for file in existing.root.rglob("*"):
+        assert not file.is_file() or secret.encode() not in file.read_bytes(), file
+
+
+def test_other_peoples_connections_are_told(existing: Existing) -> None:
+    assert existing.load(HOT_ROWS).kind == "ok"
+    with closing(existing.server.connect()), closing(existing.server.connect()):
+        result = existing.run(READS).result
+    assert result is not None
+    assert any("2 other connections were open" in said for said in result["confounds"])
+
+
+def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Existing) -> None:
+    before = existing.settings()
+    assert existing.load(HOT_ROWS).kind == "ok"
+    outcome = existing.run(READS, allowed=False)
+    assert outcome.kind == "usage"
+    assert outcome.problem is not None
+    assert "innodb_buffer_pool_size is 67108864, 33554432 asked" in outcome.problem.what
+    assert outcome.problem.hint is not None
+    assert "--allow-online-changes" in outcome.problem.hint
+    assert existing.run(READS, allowed=False, pool_size_bytes=64 * MIB).kind == "ok"
+    assert existing.settings() == before
+
+
+def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_put_back(existing: Existing) -> None:
+    before = existing.settings()
+    assert existing.load(HOT_ROWS).kind == "ok"
+    outcome = existing.run(READS, innodb_lru_scan_depth=256, innodb_buffer_pool_instances=2)
+    assert outcome.kind == "usage"
+    assert outcome.problem is not None
+    assert "innodb_buffer_pool_instances needs a restart" in outcome.problem.what
+    assert existing.settings() == before
+
+
+def test_another_page_size_is_refused_before_anything_is_loaded(existing: Existing) -> None:
+    knobs = {"server": existing.url, "page_size_bytes": 4096}
+    outcome = existing.do("load", knobs=knobs, workload=HOT_ROWS, threads=2)
+    assert outcome.kind == "usage"
+    assert outcome.problem is not None
+    assert "pages of 16384 bytes" in outcome.problem.what
+    assert existing.ask("SHOW DATABASES LIKE 'lab'") == []
+
+
+def test_a_schema_that_is_somebody_elses_is_refused_and_left_alone(existing: Existing) -> None:
+    existing.ask("CREATE DATABASE lab")
+    existing.ask("CREATE TABLE lab.theirs (id INT PRIMARY KEY)")
+    outcome = existing.load(HOT_ROWS)
+    assert outcome.kind == "usage"
+    assert outcome.problem is not None
+    assert "tables that bufferlab did not make (theirs" in outcome.problem.what
+    assert existing.ask("SHOW TABLES FROM lab") == [("theirs",)]
+
+
+def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Existing) -> None:
+    assert existing.load(TPCC).kind == "ok"
+    for _ in range(2):
+        outcome = existing.run({**TPCC, "seed": 5}, 200)
+        assert outcome.kind == "ok", outcome
+        assert outcome.result is not None
+        assert not outcome.result["start"]["passed"]
+        delivered = outcome.result["delivered_orders"]
+        check = existing.do("check", workload=TPCC, delivered_orders=delivered)
+        assert check.result is not None, check
+        # Two runs on the same data would have delivered twice what the second one counted.
+        assert [condition["passed"] for condition in check.result["conditions"]] == [True] * 13
+
+
+def test_settings_are_put_back_after_a_stop_request(existing: Existing) -> None:
+    before = existing.settings()
+    assert existing.load(HOT_ROWS).kind == "ok"
+
+    def ask_to_stop(event: dict[str, Any]) -> None:
+        if event.get("edge") == "start":
+            threading.Timer(0.5, lambda: setattr(existing.stop, "signal_number", signal.SIGTERM)).start()
+
+    assert existing.run(READS, 100_000_000, ask_to_stop).kind == "interrupted"
+    assert existing.settings() == before
+
+
+def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(existing: Existing) -> None:
+    before = existing.settings()
+    assert existing.load(HOT_ROWS).kind == "ok"
+
+    def kill(event: dict[str, Any]) -> None:
+        if event.get("edge") == "start":
+            (worker,) = (
+                int(line.name)
+                for line in Path("/proc").iterdir()
+                if line.name.isdigit() and (line / "stat").exists() and _parent(line) == os.getpid() and _is_worker(line)
+            )
+            os.kill(worker, signal.SIGKILL)
+
+    assert existing.run(READS, 100_000_000, kill).kind == "crash"
+    assert existing.settings() != before
+    (state,) = online.state_folder().glob("*.json")
+    assert state.stat().st_mode & 0o777 == 0o600
+    assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
+    wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
+    assert online.put_back_everywhere() == [(existing.url, ["innodb_buffer_pool_size"])]
+    assert existing.settings() == before
+    assert online.put_back_everywhere() == []
+    # And the schema's lock went with its connection.
+    assert existing.run(READS).kind == "ok"
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def _is_worker(process: Path) -> bool:
+    try:
+        return b"bufferlab.execute.worker" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _sessions(existing: Existing) -> list[tuple[Any, ...]]:
+    time.sleep(0.05)
+    return [row for row in existing.ask("SHOW PROCESSLIST") if row[3] == "lab" or row[4] == "Query" and row[7] is None]

@@ -1,0 +1,85 @@
+"""URLs of servers that run already: what they may say, and that a password is nowhere but where it belongs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bufferlab.cli.options import refuse_password, server_setting
+from bufferlab.engines import registry
+from bufferlab.engines.innodb.existing.address import is_url, parse, password
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.units import UnitError
+
+SOCKET = "mysql://me@localhost/lab?socket=/run/mysqld.sock"
+
+
+def test_a_url_says_where_and_as_whom() -> None:
+    address = parse("mysql://me@db.example:3307/lab")
+    assert (address.user, address.host, address.port, address.schema) == ("me", "db.example", 3307, "lab")
+    assert parse(SOCKET).socket == "/run/mysqld.sock"
+    assert parse("mariadb://me@localhost/lab").port == 3306
+    assert parse(SOCKET).name != address.name
+    assert not is_url("mysql-5.7")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://localhost/lab",
+        "mysql://me@localhost/",
+        "mysql://me@localhost/lab;drop",
+        "mysql://me@localhost/mysql",
+        "mysql://me@localhost:0/lab",
+        "mysql://me@localhost/lab?ssl=1",
+        "postgres://me@localhost/lab",
+    ],
+)
+def test_a_url_that_says_anything_else_is_refused(url: str) -> None:
+    with pytest.raises(EnvironmentLackingError):
+        parse(url)
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
+    url = "mysql://me:s3cret@localhost/lab"
+    with pytest.raises(EnvironmentLackingError) as of_engine:
+        parse(url)
+    with pytest.raises(SpecError) as of_command:
+        server_setting(url)
+    for caught in (of_engine.value, of_command.value):
+        assert "s3cret" not in caught.render()
+        assert "BUFFERLAB_PASSWORD" in caught.render()
+    with pytest.raises(SpecError):
+        refuse_password(f"server={url}")
+    knob = registry.declaration("mysql").by_name()["server"]
+    with pytest.raises(UnitError):
+        knob.parse(url)
+    assert knob.parse(SOCKET) == SOCKET
+
+
+def test_a_path_is_made_absolute_and_a_url_is_not() -> None:
+    assert server_setting(SOCKET) == (("server", SOCKET),)
+    assert server_setting("./bin/mysqld") == (("server", str(Path.cwd() / "bin/mysqld")),)
+
+
+def test_the_password_comes_from_the_environment_or_a_private_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BUFFERLAB_PASSWORD", raising=False)
+    assert password(parse(SOCKET)) == ""
+    monkeypatch.setenv("BUFFERLAB_PASSWORD", "of the environment")
+    assert password(parse(SOCKET)) == "of the environment"
+    file = tmp_path / "client.cnf"
+    address = parse(f"{SOCKET}&password_file={file}")
+    with pytest.raises(EnvironmentLackingError, match="cannot be read"):
+        password(address)
+    file.write_text("[mysqld]\npassword = wrong\n[client]\nuser = x\npassword = 'of # the file'\n")
+    file.chmod(0o644)
+    with pytest.raises(EnvironmentLackingError, match="others may read"):
+        password(address)
+    file.chmod(0o600)
+    assert password(address) == "of # the file"
+    file.write_text("[client]\nuser = x\n")
+    with pytest.raises(EnvironmentLackingError, match="no password"):
+        password(address)
