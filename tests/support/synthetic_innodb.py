@@ -66,6 +66,8 @@ class Innodb(Kind):
     dead_lru_counter: bool = False
     """MariaDB 10.2 counts no pages of LRU batches."""
     adaptive_hash_index: str = "off"
+    gets_for_each_read: float = 1.0
+    """A look at the change buffer's bitmap, where the version does so."""
     axis: str = "lru_scan_depth"
     actual: Mapping[str, Any] = field(default_factory=dict)
 
@@ -131,7 +133,7 @@ class Innodb(Kind):
         }
         return {f"innodb_metric_buffer_lru_{name}": float(change) for name, change in raw.items()} | {
             # A leaf page that is read costs a get of the change buffer's bitmap.
-            "page_gets": common["page_gets"] + reads,
+            "page_gets": common["page_gets"] + self.gets_for_each_read * reads,
             "demand_misses": reads * 0.998,
             "innodb_buffer_pool_wait_free": single + failures,
             "innodb_buffer_pool_read_ahead": 0.002 * reads,
@@ -163,7 +165,7 @@ class Innodb(Kind):
         if name.startswith("innodb_buffer_pool_pages_"):
             return float(pages[name.rpartition("_")[2]]) * sweep.scale.get(name, 1.0)
         levels = {"pool_frames": total, "pool_frames_used": total - free, "innodb_lsn_age_bytes": 9.0 * MIB}
-        return levels.get(name)
+        return float(data) * self.page_bytes if name == "innodb_buffer_pool_bytes_data" else levels.get(name)
 
 
 def scan_depth(**changes: Any) -> Sweep:

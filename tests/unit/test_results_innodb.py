@@ -13,7 +13,7 @@ from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics_innodb import METRIC_PREFIX
 from bufferlab.results.window import Reading, Window
 from support.synthetic import MIB, Sweep, build
-from support.synthetic_innodb import LACKS_56, LACKS_1011, SCAN_DEPTH, Innodb, scan_depth
+from support.synthetic_innodb import LACKS_56, LACKS_1011, SCAN_DEPTH, Depth, Innodb, scan_depth
 
 QUIET = {"noise": 0.0, "block_noise": 0.0, "throughput_noise": 0.0, "blocks": 1}
 FEW = (SCAN_DEPTH[0], SCAN_DEPTH[3])
@@ -264,3 +264,26 @@ def test_frames_given_back_may_be_many_but_the_same_for_every_transaction(tmp_pa
     assert frames(one) == "failed"
     kept = [changed(one[0], "innodb_buffer_pool_pages_misc", lambda count: count + 2 * 11_500), *one[1:]]
     assert frames(kept) == "passed", "frames that went to locks and hashes are accounted for"
+
+
+FAR_APART = (Depth.of(128, 10.0, 0.412, 0.0205), Depth.of(2048, 90.0, 0.055, 0.0028))
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "looks", "status"),
+    [
+        ("mysql", "5.7.22", 1.0, "passed"),
+        ("mariadb", "10.11.14-MariaDB", 1.0, "passed"),
+        ("mariadb", "11.4.5-MariaDB", 0.0, "passed"),
+        # What a version is known to do must be there, and what it is known not to do must not.
+        ("mysql", "5.7.22", 0.0, "failed"),
+        ("mariadb", "11.4.5-MariaDB", 1.0, "failed"),
+    ],
+)
+def test_page_gets_may_grow_with_reads_by_what_reading_itself_asks_for(
+    tmp_path: Path, engine: str, version: str, looks: float, status: str
+) -> None:
+    lacks = LACKS_1011 if engine == "mariadb" else ()
+    kind = Innodb(version=version, lacks=lacks, gets_for_each_read=looks)
+    found = checks(tmp_path, truths=FAR_APART, engine=engine, kind=kind)["page_gets_constant"]
+    assert found.status == status, found.detail

@@ -128,6 +128,7 @@ def _levels() -> dict[str, Quantity]:
     data, free, misc = (mean_of(f"{_PAGES}{kind}") for kind in ("data", "free", "misc"))
     return {
         "effective_cache_pages": data,
+        "effective_cache_bytes": mean_of("innodb_buffer_pool_bytes_data"),
         "effective_cache_start_pages": level_of(f"{_PAGES}data", at_start=True),
         "effective_cache_end_pages": level_of(f"{_PAGES}data"),
         "pool_less_free_and_misc_pages": mean_of(f"{_PAGES}total") - free - misc,

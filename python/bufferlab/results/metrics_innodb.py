@@ -44,6 +44,7 @@ innodb_buffer_pool_pages_free | pages | neither | frames on the free lists (UT_L
 innodb_buffer_pool_pages_data | pages | neither | frames that hold a page of a table, an index or undo: the length of the LRU lists
 innodb_buffer_pool_pages_dirty | pages | neither | pages changed and not yet written: the length of the flush lists
 innodb_buffer_pool_pages_misc | pages | neither | frames used for other things (adaptive hash index, row locks): total - data - free
+innodb_buffer_pool_bytes_data | bytes | neither | bytes of the frames that hold a page, by their own sizes (the LRU lists' bytes)
 innodb_lsn_age_bytes | bytes | neither | redo written since the last checkpoint (Log sequence number - Last checkpoint at)
 """  # noqa: E501
 
@@ -120,6 +121,7 @@ lru_scan_share       | 1 | ratio | lower  | LRU-scan share  | share served by sc
 single_page_share    | 1 | ratio | lower  | Single-page share | share served by a single-page flush: (W - F) / S
 frames_given_back_share | 1 | ratio | lower | Frames given back | share of searches whose frame held no page in the end: (S - pages read - pages created) / S
 effective_cache_pages | pages | gauge | higher | Effective cache | mean over the window of the frames that hold a page
+effective_cache_bytes | bytes | gauge | higher | Effective cache in bytes | the same in bytes, which pools of other page sizes can be compared by
 effective_cache_start_pages | pages | gauge | neither | Effective cache at the start | at the window's first edge
 effective_cache_end_pages | pages | gauge | neither | Effective cache at the end | at the window's last edge
 pool_less_free_and_misc_pages | pages | gauge | neither | Pool less free and other frames | mean over the window of total - free - misc

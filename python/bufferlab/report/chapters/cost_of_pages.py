@@ -26,6 +26,8 @@ _PER_ROW = (
     "pages_created_per_row",
     "cpu_us_per_row",
 )
+#: Of servers with InnoDB; nothing is shown of others.
+_CACHE = "effective_cache_bytes"
 #: Told in place of the above where a phase's statements return no rows.
 _PER_TRANSACTION = (
     "transactions_per_s",
@@ -51,6 +53,8 @@ def cost_of_pages(analysis: Analysis) -> Section | None:
         blocks.append(_per_work(analysis))
         bytes_read = analysis.per_work("read_bytes")
         blocks.append(points_figure(analysis, bytes_read, bytes_read.replace("_", "-")))
+        # The same pool in bytes holds other amounts of data: its descriptors and free lists are counted in pages.
+        blocks.append(points_figure(analysis, _CACHE, _CACHE.replace("_", "-")))
     for phase in analysis.phases:
         blocks += _of_phase(analysis, phase)
     kept = tuple(block for block in blocks if block is not None and (isinstance(block, Figure) or block.rows))
@@ -151,7 +155,8 @@ def _tree_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
 
 
 def _per_work(analysis: Analysis) -> Table:
-    metrics = [analysis.per_work(name) for name in _PER_WORK]
+    cache = [_CACHE] if analysis.fit(_CACHE) is not None else []
+    metrics = [*(analysis.per_work(name) for name in _PER_WORK), *cache]
     noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
     caption = "Means over the runs of a point with 95 % intervals for another run like them."
     return point_table(analysis, "page-costs", f"Pages created and bytes moved per {noun}", metrics, caption)

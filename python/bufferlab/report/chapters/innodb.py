@@ -137,6 +137,7 @@ def asked_table(analysis: Analysis) -> Table:
 def _levels(analysis: Analysis) -> Table:
     heads = (
         ("effective_cache_pages", "Effective cache (pages)"),
+        ("effective_cache_bytes", "in bytes"),
         ("effective_cache_share", "of the pool"),
         ("free_list_pages", "Free list (pages)"),
         ("free_list_min_pages", "least"),
