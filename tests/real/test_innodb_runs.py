@@ -174,8 +174,10 @@ def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(
     assert job.processes() == []
 
 
-@pytest.mark.parametrize(("variable", "value", "said"), [("innodb_no_such_thing", "1", "does not know"),
-                                                         ("innodb_io_capacity", "plenty", "refuses the value")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [("innodb_no_such_thing", "1", "does not know"), ("innodb_io_capacity", "plenty", "refuses the value")],
+)
 def test_a_variable_the_server_will_not_have_fails_the_run_by_its_name(
     closed: Job, variable: str, value: str, said: str
 ) -> None:

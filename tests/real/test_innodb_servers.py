@@ -82,6 +82,17 @@ def kill_and_ask(server: Server) -> None:
         control.rows(connection, "SELECT 1")
 
 
+def sleep_and_be_stopped(server: Server, pids: list[int]) -> None:
+    pids.append(server.pid)
+    with closing(server.connect(patient=True)) as connection:
+        with life.signs_of_life(lambda event: None, "sleeping", server.listen):
+            # Slow is no fault: longer than the limit, while the server answers others.
+            assert control.rows(connection, "SELECT SLEEP(4)") == [(0,)]
+        with life.signs_of_life(lambda event: None, "sleeping", server.listen):
+            os.kill(server.pid, signal.SIGSTOP)
+            control.rows(connection, "SELECT SLEEP(600)")
+
+
 @pytest.mark.parametrize("page_size_bytes", PAGE_SIZES)
 @pytest.mark.parametrize("name", innodb.ALL)
 def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_bytes: int, root: Path) -> None:
@@ -240,17 +251,11 @@ def test_a_server_that_answers_nobody_is_killed_and_told_from_a_slow_one(
     place: innodb.Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "ANSWER_SECONDS", 2.0)
+    pids: list[int] = []
     with pytest.raises(EngineFailure, match="has not answered for 2 s") as caught, place.server() as server:
-        pid = server.pid
-        with closing(server.connect(patient=True)) as connection:
-            with life.signs_of_life(lambda event: None, "sleeping", server.listen):
-                # Slow is no fault: longer than the limit, while the server answers others.
-                assert control.rows(connection, "SELECT SLEEP(4)") == [(0,)]
-            with life.signs_of_life(lambda event: None, "sleeping", server.listen):
-                os.kill(pid, signal.SIGSTOP)
-                control.rows(connection, "SELECT SLEEP(600)")
+        sleep_and_be_stopped(server, pids)
     assert caught.value.kind == "engine"
-    assert gone(pid)
+    assert gone(pids[0])
 
 
 def rubbish(data: Path) -> None:

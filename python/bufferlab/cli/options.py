@@ -30,7 +30,7 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def refuse_password(text: str) -> None:
-    """SpecError, which does not repeat it, when a URL holds a password: other users see it, and results would keep it."""
+    """SpecError, which does not repeat it, when a URL holds a password: others would see it, results would keep it."""
     if re.search(r"://[^/?\s]*:[^/?\s]*@", text):
         raise SpecError(
             "a URL with a password is seen in process lists and kept in results; it is not used",

@@ -15,9 +15,9 @@ import pymysql
 
 _CONNECT_SECONDS = 10
 ANSWER_SECONDS = 30.0
-"""How long a server may take for what waits for nobody, a greeting or a ping: far beyond what an overloaded one takes."""
+"""How long a server may take for what waits for nobody, a greeting or a ping: far beyond an overloaded one's."""
 STATEMENT_SECONDS = 120.0
-"""The same for a statement of ours that neither reads tables nor waits for locks of others for longer than their 50 s."""
+"""The same for a statement of ours that reads no tables; it may wait for locks, for 50 s by default."""
 _ACCESS_DENIED = (1044, 1045, 1698)
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
 

@@ -281,7 +281,11 @@ def _core_job(
 ) -> dict[str, Any]:
     """The core's job: the run's own words, and where the server is."""
     target = _target(server, identity)
-    core = {name: value for name, value in job.items() if name not in ("database", "knobs", "program", "allow_online_changes")}
+    core = {
+        name: value
+        for name, value in job.items()
+        if name not in ("database", "knobs", "program", "allow_online_changes")
+    }
     external = job.get("program")
     if external:
         external = {

@@ -21,7 +21,9 @@ _LAUNCH = Path(__file__).with_name("launch.py")
 _TAIL_LINES = 15
 _TAIL_BYTES = 64 << 10
 _UNKNOWN = re.compile(r"unknown (?:variable|option) '([^']*)'")
-_BAD_VALUE = re.compile(r"(?:[Ee]rror while setting value '[^']*' to|used for variable|[Vv]alue .*of variable) '([^']*)'")
+_BAD_VALUE = re.compile(
+    r"(?:[Ee]rror while setting value '[^']*' to|used for variable|[Vv]alue .*of variable) '([^']*)'"
+)
 _MISSING = re.compile(r"error while loading shared libraries: (\S+?):")
 
 LIBRARY_PACKAGES = {
@@ -110,7 +112,10 @@ def refused_setting(log_text: str) -> EngineFailure | None:
         said = line.split("[ERROR]", 1)[1].strip()
         if found := _UNKNOWN.search(line):
             name = found[1].split("=")[0].replace("-", "_").lstrip("_")
-            what, hint = "does not know", "look it up in the manual of this version; `bufferlab list engines` shows knobs"
+            what, hint = (
+                "does not know",
+                "look it up in the manual of this version; `bufferlab list engines` shows knobs",
+            )
         elif found := _BAD_VALUE.search(line):
             name = found[1].replace("-", "_")
             what, hint = "refuses the value of", "look up in the manual which values this version takes"

@@ -99,7 +99,7 @@ class Server:
         return control.connect(self.socket, *self._login, database, answer_seconds=answer_seconds)
 
     def listen(self) -> None:
-        """Ping the server over a connection of its own; one that says nothing is killed, so that all who wait for it end.
+        """Ping the server over a connection of its own; one that says nothing is killed: all who wait for it end.
 
         For a thread beside one long statement: the statement's own connection cannot tell slow from stopped.
         """

@@ -124,7 +124,7 @@ def _password_in(text: str, path: Path) -> str:
 def connect(
     address: Address, *, patient: bool = False, answer_seconds: float | None = control.STATEMENT_SECONDS
 ) -> Any:
-    """An open connection, in autocommit; a patient one waits for any statement. EnvironmentLackingError says why not."""
+    """An open connection, in autocommit; a patient one waits for any statement. Or EnvironmentLackingError."""
     secret = password(address)
     try:
         return pymysql.connect(

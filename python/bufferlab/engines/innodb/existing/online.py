@@ -1,7 +1,7 @@
 """Settings of somebody else's server, changed while it runs and put back whatever happens.
 
-Before the first change the values found are written to a file of their own (0600, no password), locked while they are in
-use. Whoever finds such a file that nobody holds, puts the values back: the next run on that server, the end of a sweep,
+Before the first change the values found are written to a file of their own (0600, no password), locked while they are
+in use. Whoever finds such a file that nobody holds, puts the values back: the next run on that server, the end of a sweep,
 `bufferlab doctor`.
 """
 
@@ -159,7 +159,9 @@ def _wait_for_pool(connection: Any, on_wait: Callable[[str], None]) -> None:
     """Until the pool is as large as it was told to be: it is resized in the background, page by page."""
     deadline = time.monotonic() + _RESIZE_SECONDS
     while True:
-        told = control.status(connection, "Innodb_buffer_pool_resize_status").get("innodb_buffer_pool_resize_status", "")
+        told = control.status(connection, "Innodb_buffer_pool_resize_status").get(
+            "innodb_buffer_pool_resize_status", ""
+        )
         # "Requested to resize" is told before the statement ends; afterwards what is being done, and last this.
         if not told or told.startswith("Completed") or "did not change" in told:
             return

@@ -1,7 +1,7 @@
 """Load, run and check in one schema of a server that bufferlab did not start, and must leave as it was.
 
-What execute caches and copies as the database is a folder with one small file: which data lie where. Runs that write find
-the data loaded anew, runs that only read find them as they are: the report says which.
+What execute caches and copies as the database is a folder with one small file: which data lie where. Runs that write
+find the data loaded anew, runs that only read find them as they are: the report says which.
 """
 
 from __future__ import annotations
@@ -128,9 +128,7 @@ def check(flavour: Flavour, job: Mapping[str, Any], on_event: OnEvent) -> dict[s
         found = schema.marked(connection, address.schema)
         if found is None or found[0] != note["data_id"]:
             raise DataFileError("the schema holds other data than were loaded", address.place, "run it again")
-        return conditions.check(
-            connection, job["workload"], job["delivered_orders"], database, address.schema
-        )
+        return conditions.check(connection, job["workload"], job["delivered_orders"], database, address.schema)
 
 
 def _load(
@@ -171,16 +169,17 @@ def _prepare_data(
     if _only_reads(job.get("workload")):
         return {"passed": True, "detail": "the rows as they were loaded, which this workload only reads; not a copy"}
     schema.mark(connection, address.schema, note["data_id"], schema.WRITTEN)
-    return {"passed": False, "detail": "rows loaded into the server's schema for this run: not the same bytes each time"}
+    return {
+        "passed": False,
+        "detail": "rows loaded into the server's schema for this run: not the same bytes each time",
+    }
 
 
 def _only_reads(workload: Mapping[str, Any] | None) -> bool:
     return workload is not None and workload["name"] == "hot_rows" and not int(workload.get("update_percent", 0))
 
 
-def _wanted(
-    flavour: Flavour, found: Build, knobs: Mapping[str, int | str], told: Mapping[str, str]
-) -> dict[str, str]:
+def _wanted(flavour: Flavour, found: Build, knobs: Mapping[str, int | str], told: Mapping[str, str]) -> dict[str, str]:
     """Variables that were asked for and are not so. A default of bufferlab's is not asked of somebody else's server."""
     asked = server_settings(found.flavour, found.version, _asked(flavour, knobs))
     wanted = {}
@@ -209,9 +208,7 @@ def _not_allowed(wanted: Mapping[str, str], told: Mapping[str, str]) -> EngineFa
     )
 
 
-def _as_found(
-    flavour: Flavour, told: ReadBack, knobs: Mapping[str, int | str], wanted: Mapping[str, str]
-) -> list[str]:
+def _as_found(flavour: Flavour, told: ReadBack, knobs: Mapping[str, int | str], wanted: Mapping[str, str]) -> list[str]:
     """Native names of settings that bufferlab would choose itself on a server of its own, and that are others here."""
     asked = _asked(flavour, knobs)
     return [name for name, value in knobs.items()
@@ -323,7 +320,9 @@ def _signs_of_life(on_event: OnEvent, what: str, address: Address) -> Iterator[N
         def listen() -> None:
             try:
                 if not pulse:
-                    pulse.append(stack.enter_context(closing(addresses.connect(address, answer_seconds=ANSWER_SECONDS))))
+                    pulse.append(
+                        stack.enter_context(closing(addresses.connect(address, answer_seconds=ANSWER_SECONDS)))
+                    )
                 pulse[0].ping(reconnect=False)
             except (pymysql.Error, OSError, EnvironmentLackingError) as error:
                 raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
@@ -339,7 +338,10 @@ def _lock(address: Address) -> Iterator[None]:
         ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (f"bufferlab.{address.schema}", _LOCK_SECONDS))
         if got != 1:
             raise EngineFailure(
-                "environment", "another run of bufferlab uses this schema", address.place, "wait for it, or name another"
+                "environment",
+                "another run of bufferlab uses this schema",
+                address.place,
+                "wait for it, or name another",
             )
         # Held by the connection, which must not be idle for longer than the server allows.
         with connection.cursor() as cursor:
