@@ -1,8 +1,8 @@
 """Settings of somebody else's server, changed while it runs and put back whatever happens.
 
 Before the first change the values found are written to a file of their own (0600, no password), locked while they are
-in use. Whoever finds such a file that nobody holds, puts the values back: the next run on that server, the end of a sweep,
-`bufferlab doctor`.
+in use. Whoever finds such a file that nobody holds, puts the values back: the next run on that server, the end of a
+sweep, `bufferlab doctor`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ def changed(
     found = {name: before[name] for name in wanted}
     path = state_folder() / f"{address.name}.json"
     with _held(path) as descriptor:
+        if descriptor is None:
+            what = "another run of bufferlab has changed this server's settings"
+            raise EngineFailure("environment", what, str(path), "wait for it to end")
         _put_back_from(descriptor, address)
         _write(descriptor, {"format": _FORMAT, "url": address.url, "variables": found})
         try:
@@ -64,11 +67,7 @@ def changed(
                 _set(connection, name, value, on_wait)
             yield
         finally:
-            # The connection may be what failed.
-            with closing(connect(address)) as other:
-                for name, value in found.items():
-                    _set(other, name, value, lambda what: None)
-            os.ftruncate(descriptor, 0)
+            _put_back_from(descriptor, address)
             path.unlink(missing_ok=True)
 
 
@@ -77,13 +76,12 @@ def put_back(address: Address) -> list[str]:
     path = state_folder() / f"{address.name}.json"
     if not path.exists():
         return []
-    try:
-        with _held(path) as descriptor:
-            names = _put_back_from(descriptor, address)
-            path.unlink(missing_ok=True)
-            return names
-    except BlockingIOError:
-        return []  # A run is using the server now, and will put them back itself.
+    with _held(path) as descriptor:
+        if descriptor is None:
+            return []  # A run is using the server now, and will put them back itself.
+        names = _put_back_from(descriptor, address)
+        path.unlink(missing_ok=True)
+        return names
 
 
 def put_back_everywhere() -> list[tuple[str, list[str] | str]]:
@@ -102,20 +100,23 @@ def put_back_everywhere() -> list[tuple[str, list[str] | str]]:
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[int]:
-    """The file, made if need be, locked for us. EngineFailure when another run holds it."""
+def _held(path: Path) -> Iterator[int | None]:
+    """The file, made if need be, locked for us; None when another run holds it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise EngineFailure(
-                "environment", "another run of bufferlab has changed this server's settings", str(path), "wait for it"
-            ) from None
-        yield descriptor
-    finally:
-        os.close(descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield None
+                return
+            # The one who held it before us may have removed it when it was done.
+            if os.fstat(descriptor).st_nlink:
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
 
 
 def _put_back_from(descriptor: int, address: Address) -> list[str]:
@@ -123,11 +124,15 @@ def _put_back_from(descriptor: int, address: Address) -> list[str]:
     if not text:
         return []
     found: dict[str, str] = json.loads(text)["variables"]
+    # A connection of its own: the one that changed them may be what failed.
     with closing(connect(address)) as connection:
-        for name, value in found.items():
-            _set(connection, name, value, lambda what: None)
+        told = control.variables(connection)
+        # Those that are as they were cannot be set, some of them: they were refused when they were to be changed.
+        changed = [name for name in reversed(found) if told.get(name) != found[name]]
+        for name in changed:
+            _set(connection, name, found[name], lambda what: None)
     os.ftruncate(descriptor, 0)
-    return sorted(found)
+    return sorted(changed)
 
 
 def _write(descriptor: int, document: Mapping[str, Any]) -> None:
