@@ -241,3 +241,24 @@ def test_a_server_that_is_stopped_in_the_check_fails_it_in_bounded_time(closed: 
     assert outcome.problem is not None
     assert "has not answered for 30 s" in outcome.problem.what
     assert closed.processes() == []
+
+
+def test_a_disk_that_fills_up_in_the_window_is_called_so(loaded: Path, root: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("NOT TESTED: a small file system is mounted by root alone")
+    used = int(
+        subprocess.run(["du", "-sm", str(loaded / "database")], capture_output=True, check=True).stdout.split()[0]
+    )
+    mount = root / "small"
+    mount.mkdir()
+    options = f"size={used + 24}m,mode=711"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(mount)], check=True)
+    try:
+        subprocess.run(["cp", "-a", str(loaded / "database"), str(mount)], check=True)
+        job = Job("mysql-5.7", mount)
+        outcome = job.run(1_000_000, innodb_flush_method="fsync")
+        left = job.processes()
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+    assert outcome.kind == "full_disk", outcome
+    assert left == []

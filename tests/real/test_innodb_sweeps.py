@@ -63,8 +63,9 @@ class Place:
         return [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if str(self.root) in line]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
+    """One for all: what one sweep loaded the next one finds."""
     with innodb.folder() as path:
         yield Place(path)
 
@@ -87,6 +88,23 @@ def test_after_a_kill_of_the_command_line_neither_worker_nor_server_nor_socket_i
     assert place.sockets() == []
 
 
+def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measured(place: Place) -> None:
+    innodb.build("mysql-5.7")
+    process = place.start(
+        "run", "buffer-size", "--engine", "mysql", "--server", "mysql-5.7", "--smoke", "--repetitions", "1", "--json",
+        "--set", "pool_size=20%", "--sweep", "var.innodb_io_capacity=200,plenty",
+    )  # fmt: skip
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 1, err
+    statuses = {point["swept"]["var.innodb_io_capacity"]: point for point in json.loads(out)["points"]}
+    assert statuses["200"]["status"] == "ok"
+    assert statuses["plenty"]["status"] == "failed"
+    assert "var.innodb_io_capacity" in statuses["plenty"]["reason"]
+    assert place.servers() == []
+    # What the sweep that was killed left is gone with this one.
+    assert list((place.data / ".bufferlab-work").glob("*/*")) == []
+
+
 @pytest.mark.servers
 @pytest.mark.slow
 def test_a_sweep_over_two_servers_is_reported_and_compared(place: Place) -> None:
@@ -101,7 +119,7 @@ def test_a_sweep_over_two_servers_is_reported_and_compared(place: Place) -> None
     answer: dict[str, Any] = json.loads(out)
     assert [point["swept"] for point in answer["points"]] == [{"server": "mysql-5.7"}, {"server": "mysql-8.0"}]
     assert all(point["status"] == "ok" for point in answer["points"])
-    (sweep,) = (path for path in place.out.iterdir() if path.name.startswith("buffer-size-"))
+    sweep = Path(answer["sweep"])
     versions = {json.loads(path.read_text())["engine_version"] for path in sweep.glob("runs/*/run.json")}
     assert {version.rsplit(".", 1)[0] for version in versions} == {"5.7", "8.0"}
     assert (sweep / "report.html").is_file()
