@@ -251,7 +251,7 @@ def test_a_disk_that_fills_up_in_the_window_is_called_so(loaded: Path, root: Pat
     )
     mount = root / "small"
     mount.mkdir()
-    options = f"size={used + 24}m,mode=711"
+    options = f"size={used + 12}m,mode=711"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(mount)], check=True)
     try:
         subprocess.run(["cp", "-a", str(loaded / "database"), str(mount)], check=True)
