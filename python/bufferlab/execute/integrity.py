@@ -62,9 +62,9 @@ def _same_start(dataset: Dataset, method: Method) -> Row:
     return _row("same_start", True, detail)
 
 
-def _started(told: Mapping[str, Any]) -> Row:
+def _started(detail: str) -> Row:
     """Where no copy can be made the engine says what the run began with."""
-    return _row("same_start", bool(told["passed"]), str(told["detail"]))
+    return {"name": "same_start", "status": "not_applicable", "detail": detail}
 
 
 def _no_confounds(found: Sequence[str]) -> Row:
