@@ -111,7 +111,7 @@ def run(flavour: Flavour, job: Mapping[str, Any], on_event: OnEvent, cancelled: 
         "as_found": as_found,
         "engine_version": found.version,
         "engine_conf": _conf(wanted, as_found, told.actual),
-        "confounds": [*_confounds(others, as_found, told.actual), *told.confounds],
+        "confounds": [*_confounds(others, as_found, told.actual), start, *told.confounds],
         "start": start,
     }
 
@@ -161,18 +161,15 @@ def _prepare_data(
     job: Mapping[str, Any],
     on_event: OnEvent,
     cancelled: Cancelled,
-) -> dict[str, Any]:
-    """The rows as loaded; how a run's row of `same_start` is to say it."""
+) -> str:
+    """The rows as loaded; what the report says the run began with."""
     marked = schema.marked(connection, address.schema)
     if marked != (note["data_id"], schema.CLEAN):
         _load(address, found, note, on_event, cancelled)
     if _only_reads(job.get("workload")):
-        return {"passed": True, "detail": "the rows as they were loaded, which this workload only reads; not a copy"}
+        return "the run began with the rows as they were loaded once, which this workload only reads: no copy"
     schema.mark(connection, address.schema, note["data_id"], schema.WRITTEN)
-    return {
-        "passed": False,
-        "detail": "rows loaded into the server's schema for this run: not the same bytes each time",
-    }
+    return "the run began with rows loaded into the server's schema for it: the same rows each time, not the same bytes"
 
 
 def _only_reads(workload: Mapping[str, Any] | None) -> bool:
