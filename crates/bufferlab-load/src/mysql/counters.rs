@@ -177,9 +177,7 @@ fn demand_misses(values: &Values, one_pool: bool) -> Option<i64> {
 
 /// Every metric the server has, by its name in small letters: 1 when it is on. Later MariaDB has another column for that.
 fn metrics_known(control: &mut Control) -> Result<Values, Failure> {
-    let ask = |on: &str| {
-        format!("SELECT LOWER(NAME), IF({on}, '1', '0') FROM information_schema.INNODB_METRICS")
-    };
+    let ask = |on: &str| format!("SELECT LOWER(NAME), IF({on}, '1', '0') FROM information_schema.INNODB_METRICS");
     let action = "listing InnoDB's metrics";
     let known = control.pairs(action, &ask("STATUS = 'enabled'"));
     Ok(values(known.or_else(|_| control.pairs(action, &ask("ENABLED = 1")))?))

@@ -75,7 +75,7 @@ def parse(url: str) -> Address:
     options = dict(parse_qsl(parts.query))
     schema, unknown = parts.path.removeprefix("/"), sorted(options.keys() - {"socket", "password_file"})
     try:
-        port = parts.port or 3306
+        port = 3306 if parts.port is None else parts.port
     except ValueError:
         port = 0
     if parts.scheme not in ("mysql", "mariadb") or not parts.username or not parts.hostname or unknown or not port:
