@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 HOT_ROWS = {"name": "hot_rows", "rows": 20_000, "load_seed": 1}
-READS = {**HOT_ROWS, "hot_rows": 2_000, "layout": "scattered", "theta": 0, "update_percent": 0, "seed": 3}
+READS = {**HOT_ROWS, "hot_rows": 2_000, "layout": "scattered", "zipf": 0, "update_percent": 0, "seed": 3}
 TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
 SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")
 
@@ -89,10 +89,10 @@ class Existing:
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[Existing]:
-    """MySQL 5.7 with a pool of 64 MiB in chunks of 1 MiB."""
+    """MySQL 5.7 with a pool of 64 MiB in chunks of 16 MiB."""
     with innodb.folder() as path:
         place = innodb.Place(innodb.build("mysql-5.7"), path)
-        place.settings = {"innodb_buffer_pool_chunk_size": str(MIB)}
+        place.settings = {"innodb_buffer_pool_chunk_size": str(16 * MIB)}
         place.initialise()
         identity = place.with_accounts()
         with pytest.MonkeyPatch.context() as patch:
@@ -115,7 +115,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Existing) 
     seen: list[dict[str, str]] = []
 
     def look(event: dict[str, Any]) -> None:
-        if event.get("edge") == "start":
+        if event.get("event") == "sample" and event.get("edge") == "start":
             seen.append(existing.settings())
 
     outcome = existing.run(READS, on_event=look, innodb_lru_scan_depth=256)
@@ -208,7 +208,7 @@ def test_settings_are_put_back_after_a_stop_request(existing: Existing) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
 
     def ask_to_stop(event: dict[str, Any]) -> None:
-        if event.get("edge") == "start":
+        if event.get("event") == "sample" and event.get("edge") == "start":
             threading.Timer(0.5, lambda: setattr(existing.stop, "signal_number", signal.SIGTERM)).start()
 
     assert existing.run(READS, 100_000_000, ask_to_stop).kind == "interrupted"
@@ -220,7 +220,7 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert existing.load(HOT_ROWS).kind == "ok"
 
     def kill(event: dict[str, Any]) -> None:
-        if event.get("edge") == "start":
+        if event.get("event") == "sample" and event.get("edge") == "start":
             (worker,) = (pid for pid in children(os.getpid()) if _is_worker(pid))
             os.kill(worker, signal.SIGKILL)
 

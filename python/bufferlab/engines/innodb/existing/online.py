@@ -54,6 +54,8 @@ def changed(
     if missing:
         what = f"the server has no variable {missing[0]}"
         raise EngineFailure("usage", what, f"var.{missing[0]}", "look it up in the manual of this version")
+    if _POOL in wanted:
+        _refuse_fatal_resize(before)
     found = {name: before[name] for name in wanted}
     path = state_folder() / f"{address.name}.json"
     with _held(path) as descriptor:
@@ -69,6 +71,20 @@ def changed(
         finally:
             _put_back_from(descriptor, address)
             path.unlink(missing_ok=True)
+
+
+def _refuse_fatal_resize(told: Mapping[str, str]) -> None:
+    """EngineFailure where a resize of the pool ends the server.
+
+    MySQL 5.7 reckons a chunk without the page its descriptors take; once these pages together are a chunk, it takes the
+    pool for a chunk smaller than it is. Seen on 5.7.22 with 64 chunks of 1 MiB: shrunk after that, the server crashed.
+    """
+    pool, chunk, page = (
+        int(told.get(name, 0)) for name in (_POOL, "innodb_buffer_pool_chunk_size", "innodb_page_size")
+    )
+    if told.get("version", "").startswith("5.7.") and pool * page >= chunk * chunk > 0:
+        what = f"MySQL 5.7 can crash when a pool of {pool // chunk} chunks of {chunk} bytes is resized"
+        raise EngineFailure("usage", what, f"var.{_POOL}", f"--set pool_size={pool}, or larger chunks at the server")
 
 
 def put_back(address: Address) -> list[str]:
