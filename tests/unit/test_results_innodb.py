@@ -273,7 +273,8 @@ FAR_APART = (Depth.of(128, 10.0, 0.412, 0.0205), Depth.of(2048, 90.0, 0.055, 0.0
     ("engine", "version", "looks", "status"),
     [
         ("mysql", "5.7.22", 1.0, "passed"),
-        ("mariadb", "10.11.14-MariaDB", 1.0, "passed"),
+        ("mariadb", "10.2.11-MariaDB", 1.0, "passed"),
+        ("mariadb", "10.11.14-MariaDB", 0.0, "passed"),
         ("mariadb", "11.4.5-MariaDB", 0.0, "passed"),
         # What a version is known to do must be there, and what it is known not to do must not.
         ("mysql", "5.7.22", 0.0, "failed"),
