@@ -37,9 +37,9 @@ def a_read_is_a_get(run: MeasuredRun) -> bool:
 
     When the read ends, the page's bits in the change buffer's bitmap are looked up, with or without changes that wait
     for it (buf0buf.cc: buf_page_io_complete, ibuf0ibuf.cc: ibuf_merge_or_delete_for_page). On MySQL 5.7.22 gets less
-    reads were 440, 445, 444 and 443 per New-Order in pools of 10 to 80 % of the data, gets alone 482 to 443. Point reads
-    of cached and of evicted rows showed exactly one on MySQL 5.6.24, 5.7.22, 8.0.15 and MariaDB 10.2.11, and none on
-    MariaDB 10.11.19 and 11.4.5 (docs/innodb-metrics.md).
+    reads were 440, 445, 444 and 443 per New-Order in pools of 10 to 80 % of the data, gets alone 482 to 443. Point
+    reads of cached and of evicted rows showed exactly one on MySQL 5.6.24, 5.7.22, 8.0.15 and MariaDB 10.2.11, and none
+    on MariaDB 10.11.19 and 11.4.5 (docs/innodb-metrics.md).
     """
     return run.is_innodb and not (run.run["engine"] == "mariadb" and run.version >= (10, 5))
 
