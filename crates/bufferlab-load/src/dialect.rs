@@ -57,6 +57,13 @@ pub fn sections(text: &str) -> Vec<(String, String)> {
     sections
 }
 
+/// The statements of a dialect's file, whose texts hold no `;` of their own, without its comments, which may.
+pub fn statements(sql: &str) -> impl Iterator<Item = String> {
+    let code: Vec<&str> = sql.lines().filter(|line| !line.starts_with("--")).collect();
+    let statements: Vec<String> = code.join("\n").split(';').map(|statement| statement.trim().to_owned()).collect();
+    statements.into_iter().filter(|statement| !statement.is_empty())
+}
+
 /// The texts of a catalogue, in its order.
 ///
 /// # Errors

@@ -174,6 +174,11 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
         &self.workload
     }
 
+    /// The client, between two transactions.
+    pub fn client_mut(&mut self) -> &mut C {
+        &mut self.client
+    }
+
     /// Rolls back whatever is open, as well as that still goes: others may wait for its locks.
     pub fn abandon(&mut self) {
         let _ = self.client.rollback();

@@ -172,6 +172,15 @@ impl<C: Client + Send, W: Workload + Send, K: Clock + Send> Drivers<C, W, K> {
         self.drivers.iter()
     }
 
+    /// Does something with every driver's client, one after the other, while they stand still.
+    ///
+    /// # Errors
+    /// The first client's that there is.
+    pub fn with_clients(&mut self, mut each: impl FnMut(&mut C) -> Result<(), ClientError>) -> Result<(), Failure> {
+        let done = self.drivers.iter_mut().try_for_each(|driver| each(driver.client_mut()));
+        done.map_err(|error| self.failure(&error))
+    }
+
     /// True when transactions arrive on a schedule.
     pub fn is_open(&self) -> bool {
         self.drivers[0].is_open()

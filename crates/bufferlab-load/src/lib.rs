@@ -18,5 +18,6 @@ pub mod pacing;
 pub mod quota;
 pub mod recorder;
 pub mod sampler;
+pub mod server;
 pub mod sqlite;
 pub mod watch;

@@ -13,30 +13,11 @@ use super::wire::{Columns, Row, Unreadable, Wire};
 use super::workloads::MysqlWorkload;
 use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
+pub use crate::server::Sending;
+use crate::server::datetime::DateTime;
 
 /// "This command is not supported in the prepared statement protocol yet": BEGIN and others, before MariaDB 10.6.
 const ER_UNSUPPORTED_PS: u16 = 1295;
-
-/// How a workload's statements are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sending {
-    /// Each call in a round trip of its own, as the specification's profiles are written.
-    Spec,
-    /// As few round trips as give the same answers.
-    Batched,
-}
-
-impl Sending {
-    /// The way of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "spec" => Some(Sending::Spec),
-            "batched" => Some(Sending::Batched),
-            _ => None,
-        }
-    }
-}
 
 /// A statement of the catalogue as the server knows it.
 enum Sent {

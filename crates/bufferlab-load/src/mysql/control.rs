@@ -114,16 +114,16 @@ impl Control {
 }
 
 /// Interrupts whatever statements some connections are executing, over connections of its own.
-pub struct Killer<'a> {
-    target: &'a Target,
+pub struct Killer {
+    target: Target,
     ids: Mutex<Vec<u32>>,
 }
 
-impl<'a> Killer<'a> {
+impl Killer {
     /// Nobody's statements yet.
     #[must_use]
-    pub fn new(target: &'a Target) -> Self {
-        Killer { target, ids: Mutex::default() }
+    pub fn new(target: &Target) -> Self {
+        Killer { target: target.clone(), ids: Mutex::default() }
     }
 
     /// From now on the statements of these connections.
@@ -135,7 +135,7 @@ impl<'a> Killer<'a> {
     /// server does not answer: then its connections end by themselves.
     pub fn kill(&self) {
         let ids = self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let Ok(mut conn) = connect_to_server(self.target) else { return };
+        let Ok(mut conn) = connect_to_server(&self.target) else { return };
         for id in ids {
             let _ = conn.query_drop(format!("KILL QUERY {id}"));
         }

@@ -5,6 +5,7 @@ use mysql::Error;
 
 use super::line::ANSWER_WITHIN;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
+use crate::server::session::SERVER_GONE_HINT;
 
 const ER_DISK_FULL: u16 = 1021;
 const ER_CON_COUNT_ERROR: u16 = 1040;
@@ -91,9 +92,6 @@ pub fn client_error(statement: &str, error: &Error) -> ClientError {
         Meaning::Statement => ClientError::Statement { statement: statement.to_owned(), message },
     }
 }
-
-/// What to do when the server is gone.
-pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
 
 /// What to do when the server is there and says nothing.
 pub(crate) const SERVER_SILENT_HINT: &str =

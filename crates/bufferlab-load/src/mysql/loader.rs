@@ -1,30 +1,29 @@
 //! Bulk load into a new database of a server: a workload's tables, several at a time; then a script's setup section.
 //!
 //! Each table is written by one connection in primary-key order, whatever the number of threads: its pages are packed, its
-//! extents are its own, and the same rows lie in the same places every time. Rows are generated and encoded by another
-//! thread meanwhile. Where the server accepts LOAD DATA LOCAL INFILE they are streamed through it, else sent as INSERTs of
-//! many rows. Secondary indexes are built after a table's rows, and its statistics are taken last.
+//! extents are its own, and the same rows lie in the same places every time. Where the server accepts LOAD DATA LOCAL INFILE
+//! they are streamed through it, else sent as INSERTs of many rows. Secondary indexes are built after a table's rows, and its
+//! statistics are taken last.
 
 mod table;
 
-use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use bufferlab_workload::population::Population;
 use bufferlab_workload::script::Script;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
 
 use self::table::TableWriter;
 use super::connection::{connect, connect_to_server};
-use super::encode::Form;
 use super::error::failure;
-use super::schema::{TableSchema, check_scale, literal, statements, table_schemas, tables_sql};
+use super::schema::{TableSchema, check_scale, literal, table_schemas, tables_sql};
 use super::target::Target;
+use crate::dialect::statements;
 use crate::failure::{Failure, FailureKind};
+use crate::server::bulk::{Bulk, Written, stopped};
+use crate::server::encode::Form;
 use crate::sqlite::data::{Data, Tables};
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
@@ -42,38 +41,14 @@ pub struct Load {
 
 /// The table by which a schema of a server that is not ours is known to be ours: loaded beside, not counted as one.
 const MARKER: &str = "bufferlab_marker";
-/// How often progress is looked at.
-const TICK: Duration = Duration::from_millis(20);
 
 /// What the threads of a load share.
 struct Shared<'a> {
     load: &'a Load,
-    population: &'a dyn Population,
+    bulk: Bulk<'a>,
     tables: &'a [TableSchema],
     form: Form,
-    /// Tables not yet begun, the largest last.
-    waiting: Mutex<Vec<usize>>,
-    rows: AtomicU64,
-    /// Somebody cancelled, or another thread failed.
-    stop: AtomicBool,
     connections: Mutex<Vec<u32>>,
-}
-
-impl Shared<'_> {
-    fn partitions_of(&self, table: usize) -> Range<usize> {
-        partitions_of(self.population, table)
-    }
-
-    fn next_table(&self) -> Option<usize> {
-        self.waiting.lock().ok()?.pop()
-    }
-}
-
-fn partitions_of(population: &dyn Population, table: usize) -> Range<usize> {
-    let mut own = (0..population.partitions()).skip_while(|&partition| population.table_of(partition) != table);
-    let first = own.next().unwrap_or_default();
-    let end = own.find(|&partition| population.table_of(partition) != table).unwrap_or(population.partitions());
-    first..end
 }
 
 /// Loads a database.
@@ -138,25 +113,16 @@ fn load_tables(
     };
     let population = &*tables.population();
     let schemas = table_schemas(tables);
-    let mut waiting: Vec<usize> = (0..schemas.len()).collect();
-    waiting.sort_by_key(|&table| partitions_of(population, table).len());
-    let shared = Shared {
-        load,
-        population,
-        tables: &schemas,
-        form,
-        waiting: Mutex::new(waiting),
-        rows: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-        connections: Mutex::new(Vec::new()),
+    let bulk = Bulk::new(population, &place);
+    let shared = Shared { load, bulk, tables: &schemas, form, connections: Mutex::new(Vec::new()) };
+    let mut kill = || {
+        for id in shared.connections.lock().map(|ids| ids.clone()).unwrap_or_default() {
+            // A connection that has ended meanwhile is no error here.
+            let _ = control.query_drop(format!("KILL {id}"));
+        }
     };
-    let mut loaded = std::thread::scope(|scope| {
-        let count = load.threads.clamp(1, schemas.len());
-        let writers: Vec<_> = (0..count).map(|_| scope.spawn(|| write_tables(&shared))).collect();
-        watch(&shared, control, &writers, cancelled, on_progress);
-        collect(writers, &place, cancelled)
-    })?;
-    loaded.sort_unstable();
+    let write = |next: &mut dyn FnMut() -> Option<usize>| write_tables(&shared, next);
+    let loaded = shared.bulk.run(load.threads, &write, &mut kill, cancelled, on_progress)?;
     Ok(loaded.into_iter().map(|(table, rows)| (schemas[table].name.to_owned(), rows)).collect())
 }
 
@@ -166,84 +132,14 @@ fn form_for(control: &mut Conn) -> Result<Form, Error> {
     Ok(if allowed == Some(1) { Form::Lines } else { Form::Tuples })
 }
 
-/// Rows of tables, by their index.
-type Written = Vec<(usize, u64)>;
-
 /// One thread: takes table after table.
-fn write_tables(shared: &Shared<'_>) -> Result<Written, Failure> {
-    let written = || {
-        let mut writer = TableWriter::connect(shared)?;
-        let mut written = Vec::new();
-        while let Some(table) = shared.next_table() {
-            written.push((table, writer.write(table)?));
-        }
-        Ok(written)
-    };
-    let written = written();
-    if written.is_err() {
-        shared.stop.store(true, Ordering::Relaxed);
+fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) -> Result<Written, Failure> {
+    let mut writer = TableWriter::connect(shared)?;
+    let mut written = Vec::new();
+    while let Some(table) = next() {
+        written.push((table, writer.write(table)?));
     }
-    written
-}
-
-/// Reports progress until every writer has ended; passes a cancellation on to them and to their connections, which may be
-/// in the middle of a long statement.
-fn watch<T>(
-    shared: &Shared<'_>,
-    control: &mut Conn,
-    writers: &[ScopedJoinHandle<'_, T>],
-    cancelled: &AtomicBool,
-    on_progress: &mut dyn FnMut(LoadProgress),
-) {
-    let total = shared.population.expected_rows();
-    let mut last = 0;
-    loop {
-        let done = writers.iter().all(ScopedJoinHandle::is_finished);
-        let rows = shared.rows.load(Ordering::Relaxed);
-        if rows != last || done {
-            on_progress(LoadProgress { rows, total });
-            last = rows;
-        }
-        if done {
-            return;
-        }
-        if cancelled.load(Ordering::Relaxed) && !shared.stop.swap(true, Ordering::Relaxed) {
-            for id in shared.connections.lock().map(|ids| ids.clone()).unwrap_or_default() {
-                // A connection that has ended meanwhile is no error here.
-                let _ = control.query_drop(format!("KILL {id}"));
-            }
-        }
-        std::thread::sleep(TICK);
-    }
-}
-
-fn collect(
-    writers: Vec<ScopedJoinHandle<'_, Result<Written, Failure>>>,
-    place: &str,
-    cancelled: &AtomicBool,
-) -> Result<Written, Failure> {
-    let died = || Failure::new(FailureKind::Internal, "a thread that loads rows died", place, "please report this");
-    let results: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap_or_else(|_| Err(died()))).collect();
-    let (mut loaded, mut failed) = (Vec::new(), None);
-    for result in results {
-        match result {
-            Ok(tables) => loaded.extend(tables),
-            // Of several failures the one that made the others stop says most.
-            Err(next) if failed.as_ref().is_none_or(|first: &Failure| first.kind == FailureKind::Interrupted) => {
-                failed = Some(next);
-            }
-            Err(_) => {}
-        }
-    }
-    match failed {
-        Some(_) if cancelled.load(Ordering::Relaxed) => Err(stopped(place)),
-        Some(failed) => Err(failed),
-        None => Ok(loaded),
-    }
-}
-
-fn stopped(place: &str) -> Failure {
-    Failure::new(FailureKind::Interrupted, "the load was stopped", place, "run it again")
+    Ok(written)
 }
 
 /// Executes a script's setup section, statement by statement, with its values as literals.
@@ -295,19 +191,7 @@ fn stored_bytes(load: &Load, control: &mut Conn) -> Result<u64, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use bufferlab_workload::tpcc::TpccConfig;
-    use bufferlab_workload::tpcc::population::TpccPopulation;
-
     use super::*;
-
-    #[test]
-    fn the_partitions_of_all_tables_are_all_partitions() {
-        let population = TpccPopulation::new(TpccConfig::new(3, 1, 0).expect("the scale is valid"));
-        let ranges: Vec<Range<usize>> = (0..9).map(|table| partitions_of(&population, table)).collect();
-        assert!(ranges.iter().all(|range| !range.is_empty()));
-        assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start), "{ranges:?}");
-        assert_eq!((ranges[0].start, ranges[8].end), (0, population.partitions()));
-    }
 
     #[test]
     fn names_are_quoted() {

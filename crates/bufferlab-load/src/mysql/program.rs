@@ -15,14 +15,15 @@ use bufferlab_probe::Reading;
 
 use super::counters::Counters;
 use super::job::{Counted, ProgramJob};
-use super::run::Measured;
-use super::session::{Session, deadline};
+use super::session::MysqlServer;
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Part;
 use crate::gate::GateEnd;
 use crate::gate_feed::GateFeed;
 use crate::job::Limit;
+use crate::server::run::Measured;
+use crate::server::session::{Session, deadline};
 use crate::watch::EngineCounters;
 
 /// How often the server is asked how far the program is.
@@ -139,14 +140,14 @@ fn said(status: ExitStatus) -> String {
 }
 
 /// Warm-up and window while the program runs; it is stopped afterwards.
-pub(super) fn measure(session: &mut Session<'_>, program: &ProgramJob) -> Result<Measured, Failure> {
-    let job = session.job;
+pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJob) -> Result<Measured, Failure> {
+    let course = session.course;
     let mut measured = Measured::default();
-    session.watch.enter(Phase::WarmUp, None, job.warm_up.transactions);
+    session.watch.enter(Phase::WarmUp, None, course.warm_up.transactions);
     let (before, first) = look(session, program.counted)?;
     let begun = Instant::now();
     let mut running = Running::start(program)?;
-    let mut feed = GateFeed::new(job.frames, before);
+    let mut feed = GateFeed::new(course.frames, before);
     let mut done = 0;
     loop {
         if session.is_cancelled() {
@@ -156,7 +157,7 @@ pub(super) fn measure(session: &mut Session<'_>, program: &ProgramJob) -> Result
         let (misses, transactions) = look(session, program.counted)?;
         done = transactions - first;
         measured.gate = if feed.is_due(done) { feed.look(done, misses) } else { None };
-        if measured.gate.is_none() && (done >= job.warm_up.transactions || is_over(begun, job.warm_up)) {
+        if measured.gate.is_none() && (done >= course.warm_up.transactions || is_over(begun, course.warm_up)) {
             measured.gate = Some(GateEnd::Cap);
         }
         if measured.gate.is_some() {
@@ -168,7 +169,7 @@ pub(super) fn measure(session: &mut Session<'_>, program: &ProgramJob) -> Result
     measured.warm_up_misses = feed.misses();
     measured.interrupted = measured.gate.is_none();
     if !measured.interrupted {
-        session.watch.enter(Phase::Measure, None, job.measure.transactions);
+        session.watch.enter(Phase::Measure, None, course.measure.transactions);
         (measured.window, measured.interrupted) = window(session, program, &mut running)?;
     }
     running.stop();
@@ -176,8 +177,12 @@ pub(super) fn measure(session: &mut Session<'_>, program: &ProgramJob) -> Result
 }
 
 /// The window, and whether it was interrupted. It ends at the first look that finds its transactions or its time over.
-fn window(session: &mut Session<'_>, program: &ProgramJob, running: &mut Running<'_>) -> Result<(Part, bool), Failure> {
-    let limit = session.job.measure;
+fn window(
+    session: &mut Session<'_, MysqlServer>,
+    program: &ProgramJob,
+    running: &mut Running<'_>,
+) -> Result<(Part, bool), Failure> {
+    let limit = session.course.measure;
     session.edge(Edge::Start)?;
     let (_, first) = look(session, program.counted)?;
     let begun = Instant::now();
@@ -197,12 +202,12 @@ fn is_over(begun: Instant, limit: Limit) -> bool {
 }
 
 /// Demand misses and transactions since the server started.
-fn look(session: &mut Session<'_>, counted: Counted) -> Result<(u64, u64), Failure> {
+fn look(session: &mut Session<'_, MysqlServer>, counted: Counted) -> Result<(u64, u64), Failure> {
     let names: &[&str] = match counted {
         Counted::Commits => &["com_commit", "com_rollback"],
         Counted::Questions => &["questions"],
     };
-    session.misses.read_with(names)
+    session.server.misses.read_with(names)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use bufferlab_workload::client::Value;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::schema::{ColumnKind, TableId};
 
+use crate::dialect::statements;
 use crate::failure::{Failure, FailureKind};
 use crate::sqlite::data::{Data, Recipe, Tables};
 
@@ -63,13 +64,6 @@ pub fn table_schemas(tables: &Tables) -> Vec<TableSchema> {
             vec![of("sbtest1", vec![ColumnKind::Integer, ColumnKind::Integer, texts[0], texts[1]])]
         }
     }
-}
-
-/// The statements of a file of the dialect, whose texts hold no `;` of their own, without its comments, which may.
-pub fn statements(sql: &str) -> impl Iterator<Item = String> {
-    let code: Vec<&str> = sql.lines().filter(|line| !line.starts_with("--")).collect();
-    let statements: Vec<String> = code.join("\n").split(';').map(|statement| statement.trim().to_owned()).collect();
-    statements.into_iter().filter(|statement| !statement.is_empty())
 }
 
 /// Refuses a scale that the columns cannot hold.

@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use bufferlab_load::mysql::connection::{connect, connect_to_server};
-use bufferlab_load::mysql::encode::Form;
 use bufferlab_load::mysql::loader::{Load, load};
 use bufferlab_load::mysql::target::Target;
+use bufferlab_load::server::encode::Form;
 use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::loader::Loaded;
 use mysql::prelude::Queryable;

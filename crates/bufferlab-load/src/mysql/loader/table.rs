@@ -4,29 +4,19 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bufferlab_workload::population::RowBlock;
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::Receiver;
 use mysql::prelude::Queryable;
 use mysql::{Conn, LocalInfileHandler};
 
-use super::{Shared, stopped};
+use super::Shared;
 use crate::failure::{Failure, FailureKind};
 use crate::mysql::connection::connect;
-use crate::mysql::encode::{Encoder, Form};
 use crate::mysql::error::failure;
+use crate::server::bulk::Chunk;
+use crate::server::encode::{Encoder, Form};
 
-/// Chunks the generator may be ahead of the connection.
-const CHUNKS_AHEAD: usize = 8;
-/// Text of one chunk, and of one INSERT: well below the smallest default of max_allowed_packet, 4 MiB.
-const CHUNK_BYTES: usize = 256 * 1024;
 /// Rows of one transaction: what a server must be able to roll back, and few enough commits.
 const TRANSACTION_ROWS: u64 = 200_000;
-
-/// Rows on their way to the server.
-struct Chunk {
-    text: Vec<u8>,
-    rows: u64,
-}
 
 /// One connection that writes tables.
 pub(super) struct TableWriter<'a> {
@@ -50,28 +40,18 @@ impl<'a> TableWriter<'a> {
 
     /// Loads one table; answers its rows.
     pub(super) fn write(&mut self, table: usize) -> Result<u64, Failure> {
-        let schema = &self.shared.tables[table];
-        let (sender, chunks) = bounded(CHUNKS_AHEAD);
         let shared = self.shared;
-        let (generated, sent) = std::thread::scope(|scope| {
-            let generator = scope.spawn(move || generate(shared, table, &sender));
-            let sent = match shared.form {
-                Form::Lines => self.send_lines(schema.name, &chunks),
-                Form::Tuples => self.send_tuples(&chunks),
-            };
-            // When sending failed, the generator must not wait for a place in the channel.
-            drop(chunks);
-            (generator.join(), sent)
-        });
-        let sent = sent?;
-        let died = |_| {
-            Failure::new(FailureKind::Internal, "a thread that generates rows died", &self.place, "please report this")
+        let schema = &shared.tables[table];
+        let encoder = Encoder::new(shared.form, &schema.columns);
+        let rows = match shared.form {
+            Form::Lines => shared
+                .bulk
+                .write_table(table, schema.name, encoder, "", |chunks| self.send_lines(schema.name, chunks))?,
+            Form::Tuples => {
+                let head = format!("INSERT INTO {} VALUES", schema.name);
+                shared.bulk.write_table(table, schema.name, encoder, &head, |chunks| self.send_tuples(chunks))?
+            }
         };
-        let Some(rows) = generated.map_err(died)? else { return Err(stopped(&self.place)) };
-        if sent != rows {
-            let what = format!("the server took {sent} of {rows} rows of {}", schema.name);
-            return Err(Failure::new(FailureKind::Data, what, &self.place, "look at the server's log"));
-        }
         for sql in &schema.indexes {
             self.run(sql, "building indexes")?;
         }
@@ -105,7 +85,7 @@ impl<'a> TableWriter<'a> {
                 return Err(self.warned(table));
             }
             taken += rows;
-            self.shared.rows.fetch_add(rows, Ordering::Relaxed);
+            self.shared.bulk.took(rows);
         }
         Ok(taken)
     }
@@ -123,7 +103,7 @@ impl<'a> TableWriter<'a> {
             let rows = self.conn.query_iter(sql).map(|result| result.affected_rows()).map_err(at)?;
             taken += rows;
             uncommitted += rows;
-            self.shared.rows.fetch_add(rows, Ordering::Relaxed);
+            self.shared.bulk.took(rows);
             if uncommitted >= TRANSACTION_ROWS {
                 self.conn.query_drop("COMMIT").map_err(at)?;
                 uncommitted = 0;
@@ -155,40 +135,4 @@ fn stream(first: Chunk, chunks: Receiver<Chunk>, streamed: Arc<AtomicU64>) -> Lo
         }
         Ok(())
     })
-}
-
-/// Generates a table's partitions in order; answers its rows, or nothing when the load was stopped.
-fn generate(shared: &Shared<'_>, table: usize, chunks: &Sender<Chunk>) -> Option<u64> {
-    let schema = &shared.tables[table];
-    let mut encoder = Encoder::new(shared.form, &schema.columns);
-    let start = match shared.form {
-        Form::Lines => String::new(),
-        Form::Tuples => format!("INSERT INTO {} VALUES", schema.name),
-    };
-    let fresh = || {
-        let mut text = Vec::with_capacity(CHUNK_BYTES + 4_096);
-        text.extend_from_slice(start.as_bytes());
-        Chunk { text, rows: 0 }
-    };
-    let (mut block, mut chunk, mut total) = (RowBlock::new(), fresh(), 0);
-    for partition in shared.partitions_of(table) {
-        if shared.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        shared.population.generate(partition, &mut block);
-        for row in 0..block.rows() {
-            encoder.append(&block, row..row + 1, &mut chunk.text);
-            chunk.rows += 1;
-            if chunk.text.len() >= CHUNK_BYTES {
-                total += chunk.rows;
-                // The connection hangs up when it fails; there is nothing left to do then.
-                chunks.send(std::mem::replace(&mut chunk, fresh())).ok()?;
-            }
-        }
-    }
-    total += chunk.rows;
-    if chunk.rows > 0 {
-        chunks.send(chunk).ok()?;
-    }
-    Some(total)
 }

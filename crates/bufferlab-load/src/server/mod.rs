@@ -1,0 +1,30 @@
+//! Database servers, whatever their protocol: rows as text, bulk loads of several tables at a time, and runs by several
+//! connections. What differs between servers comes in through the traits of [`session`].
+
+pub mod bulk;
+pub mod datetime;
+pub mod encode;
+pub mod prefill;
+pub mod run;
+pub mod session;
+
+/// How a workload's statements are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// Each call in a round trip of its own, as the specification's profiles are written.
+    Spec,
+    /// In as few round trips as give the same answers.
+    Batched,
+}
+
+impl Sending {
+    /// The way of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "spec" => Some(Sending::Spec),
+            "batched" => Some(Sending::Batched),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Fills the pool by a workload's own SQL, on a connection of its own, and stops when asked to.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::failure::Failure;
+
+/// How often a request to stop is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Executes a statement, as `execute(action, sql)`.
+pub type Execute<'a> = dyn FnMut(&str, &str) -> Result<(), Failure> + Send + 'a;
+
+/// Statements that read tables into a pool.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// Names and texts, in order.
+    pub sections: &'a [(String, String)],
+    /// True for a statement that is executed also when the reading was broken off: one that puts a setting back.
+    pub always: &'a (dyn Fn(&str) -> bool + Sync),
+}
+
+impl Reading<'_> {
+    /// Executes the sections one after another; false when `cancelled` was set meanwhile: then `interrupt` is called until the
+    /// statement has ended.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn run(
+        &self,
+        execute: &mut Execute<'_>,
+        interrupt: &dyn Fn(),
+        cancelled: &AtomicBool,
+    ) -> Result<bool, Failure> {
+        let outcome = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| self.execute_all(execute, cancelled));
+            while !reader.is_finished() {
+                std::thread::sleep(LOOK);
+                if cancelled.load(Ordering::Relaxed) && !reader.is_finished() {
+                    interrupt();
+                }
+            }
+            reader.join()
+        });
+        match outcome {
+            Ok(executed) if cancelled.load(Ordering::Relaxed) => executed.map(|()| false).or(Ok(false)),
+            Ok(executed) => executed.map(|()| true),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    fn execute_all(&self, execute: &mut Execute<'_>, cancelled: &AtomicBool) -> Result<(), Failure> {
+        let mut outcome = Ok(());
+        for (name, sql) in self.sections {
+            let sql = sql.trim().trim_end_matches(';');
+            if (outcome.is_err() || cancelled.load(Ordering::Relaxed)) && !(self.always)(sql) {
+                continue;
+            }
+            let executed = execute(&format!("reading {name} into the pool"), sql);
+            outcome = outcome.and(executed);
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::sections;
+    use crate::failure::FailureKind;
+
+    const SQL: &str = "-- name: setting\nSET GLOBAL a = 1;\n-- name: rows\nSELECT 1;\n-- name: more\nSELECT 2;\n-- name: back\nSET GLOBAL a = 0;\n";
+
+    fn run(execute: &mut Execute<'_>, interrupt: &dyn Fn(), cancelled: &AtomicBool) -> Result<bool, Failure> {
+        let reading = Reading { sections: &sections(SQL), always: &|sql| sql.starts_with("SET GLOBAL") };
+        reading.run(execute, interrupt, cancelled)
+    }
+
+    #[test]
+    fn a_reading_that_fails_still_puts_settings_back() {
+        let mut executed = Vec::new();
+        let mut execute = |_: &str, sql: &str| {
+            executed.push(sql.to_owned());
+            let failed = || Failure::new(FailureKind::Io, "no answer", "here", "wait");
+            if sql == "SELECT 1" { Err(failed()) } else { Ok(()) }
+        };
+        run(&mut execute, &|| {}, &AtomicBool::new(false)).expect_err("one statement failed");
+        assert_eq!(executed, ["SET GLOBAL a = 1", "SELECT 1", "SET GLOBAL a = 0"]);
+    }
+
+    #[test]
+    fn a_cancelled_reading_is_interrupted_and_no_failure() {
+        let (cancelled, interrupted) = (AtomicBool::new(false), AtomicBool::new(false));
+        let mut execute = |_: &str, sql: &str| {
+            if sql == "SELECT 1" {
+                cancelled.store(true, Ordering::Relaxed);
+                while !interrupted.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                return Err(Failure::new(FailureKind::Io, "interrupted", "here", ""));
+            }
+            Ok(())
+        };
+        let outcome = run(&mut execute, &|| interrupted.store(true, Ordering::Relaxed), &cancelled);
+        assert_eq!(outcome, Ok(false));
+    }
+}

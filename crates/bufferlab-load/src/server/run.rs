@@ -1,0 +1,193 @@
+//! The order of a run on a server: warm up through the gate, measure a fixed number of transactions, then further phases.
+//!
+//! The calling thread drives nothing: it starts and stops the drivers, one thread and connection each, and asks the
+//! server for its counters at the edges; the sampler's thread does so once a second over a connection of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, ServerProbe, clock};
+use bufferlab_workload::client::Workload;
+use bufferlab_workload::hot_rows::{HotRowsConfigError, HotRowsDriver};
+use bufferlab_workload::script::ScriptWorkload;
+use bufferlab_workload::tpcc::TpccDriver;
+
+use super::session::{Serves, Session, latencies_of, scripts};
+use crate::event::{Phase, Sink};
+use crate::failure::{Failure, FailureKind};
+use crate::findings::Findings;
+use crate::finished::{Finished, Part, TypeLatency};
+use crate::gate::GateEnd;
+use crate::job::WorkloadJob;
+use crate::sampler::HostProbes;
+use crate::watch::{EngineCounters, StopOnDrop, Watch};
+
+/// What a run has come to so far.
+#[derive(Default)]
+pub struct Measured {
+    /// Stopped before its time.
+    pub interrupted: bool,
+    /// How the warm-up ended.
+    pub gate: Option<GateEnd>,
+    /// Demand misses that count towards filling and turnover.
+    pub warm_up_misses: u64,
+    /// The warm-up.
+    pub warm_up: Part,
+    /// The measured window.
+    pub window: Part,
+    /// The phases after it.
+    pub phases: Vec<(Arc<str>, Part)>,
+    /// Latencies of window and phases.
+    pub latencies: Vec<TypeLatency>,
+}
+
+/// Samples every `interval` while `drive` runs, and says what came of it.
+///
+/// # Errors
+/// Whatever `drive` meets. Being cancelled is no error: see [`Finished::interrupted`].
+pub fn watched(
+    engine: Box<dyn EngineCounters>,
+    engine_version: String,
+    probes: HostProbes,
+    sink: &dyn Sink,
+    interval: Duration,
+    drive: impl FnOnce(&Watch<'_>) -> Result<(Measured, Findings), Failure>,
+) -> Result<Finished, Failure> {
+    let anchor = clock::Anchor::now();
+    let start_ns = anchor.monotonic_ns;
+    let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+    let watch = Watch::new(engine, probes, sink, &seconds_now);
+    let (measured, findings) = std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&watch);
+        scope.spawn(|| watch.sample_until_stopped(interval));
+        drive(&watch)
+    })?;
+    watch.enter(Phase::Closing, None, 0);
+    Ok(Finished {
+        interrupted: measured.interrupted,
+        actual: Vec::new(),
+        gate: measured.gate,
+        warm_up_misses: measured.warm_up_misses,
+        warm_up: measured.warm_up,
+        measured: measured.window,
+        phases: measured.phases,
+        latencies: measured.latencies,
+        findings,
+        engine_version,
+        clock: anchor,
+    })
+}
+
+/// What watches a server: its process, when it runs on this host; the device of its data, when this host can see them; the
+/// host; the drivers' threads.
+#[must_use]
+pub fn probes(server_pid: Option<u32>, datadir: Option<&Path>, cpu_ns: &Arc<AtomicU64>) -> HostProbes {
+    let mut probes: Vec<Box<dyn Probe>> = Vec::new();
+    // First, so that nothing of this sample lies between the engine's counters and the bytes of its process.
+    if let Some(pid) = server_pid {
+        probes.push(Box::new(ServerProbe::new(pid)));
+    }
+    if let Some(datadir) = datadir {
+        probes.push(Box::new(DeviceProbe::for_path(datadir)));
+    }
+    probes.push(Box::new(CpuProbe::new()));
+    probes.push(Box::new(MemoryProbe::new()));
+    probes.push(Box::new(ProcessProbe::new().with_drivers(Arc::clone(cpu_ns))));
+    HostProbes::new(probes)
+}
+
+/// Warm-up, window and phases of a workload.
+///
+/// # Errors
+/// Whatever connecting, executing or reading counters meets.
+pub fn drive<S>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<(Measured, Findings), Failure>
+where
+    S: Serves<TpccDriver> + Serves<HotRowsDriver> + Serves<ScriptWorkload>,
+{
+    let unusable = |what: String, hint: &str| Failure::new(FailureKind::Usage, what, "workload", hint);
+    let connections = session.course.connections;
+    let (mut measured, findings) = match workload {
+        WorkloadJob::Tpcc(config) => {
+            let drivers = connections as u32;
+            let each = (0..drivers).map(|index| TpccDriver::new(*config, index, drivers));
+            let workloads = each.collect::<Result<Vec<_>, _>>().map_err(|error| {
+                unusable(error.to_string(), "choose another number of warehouses, or fewer connections")
+            })?;
+            measure(session, workloads, config.run_seed())?
+        }
+        WorkloadJob::HotRows(config) => {
+            let each = (0..connections as u64).map(|index| Ok(HotRowsDriver::new(config)?.numbered(index)));
+            let workloads = each.collect::<Result<Vec<_>, HotRowsConfigError>>();
+            let workloads = workloads.map_err(|error| unusable(error.to_string(), "see `bufferlab list workloads`"))?;
+            measure(session, workloads, config.run_seed)?
+        }
+        WorkloadJob::Script(script) => measure(session, scripts(script, connections)?, script.seed)?,
+    };
+    phases(session, &mut measured)?;
+    Ok((measured, findings))
+}
+
+/// The phases after the window, each only when what came before was not interrupted.
+///
+/// # Errors
+/// As [`Session::phase`].
+pub fn phases<S: Serves<ScriptWorkload>>(session: &mut Session<'_, S>, measured: &mut Measured) -> Result<(), Failure> {
+    for phase in session.course.phases {
+        if !measured.interrupted {
+            let (part, latencies, whole) = session.phase(phase)?;
+            measured.phases.push((Arc::clone(&phase.name), part));
+            measured.latencies.extend(latencies);
+            measured.interrupted = !whole;
+        }
+    }
+    Ok(())
+}
+
+/// Warm-up and window with a workload of our own, the second only when the first was not interrupted.
+fn measure<S: Serves<W>, W: Reporting + Send>(
+    session: &mut Session<'_, S>,
+    workloads: Vec<W>,
+    seed: u64,
+) -> Result<(Measured, Findings), Failure> {
+    let course = session.course;
+    let mut measured = Measured::default();
+    let mut drivers = session.connect(workloads, course.pace, seed, None)?;
+    let board = drivers.board();
+    session.watch.enter(Phase::WarmUp, Some(drivers.board()), course.warm_up.transactions);
+    let begun = Instant::now();
+    (measured.gate, measured.warm_up_misses) = session.warm_up(&mut drivers, begun)?;
+    measured.warm_up = Part { transactions: board.transactions(), seconds: begun.elapsed().as_secs_f64() };
+    measured.interrupted = measured.gate.is_none();
+    if !measured.interrupted {
+        session.watch.enter(Phase::Measure, Some(drivers.board()), course.measure.transactions);
+        let (part, whole) = session.window(&mut drivers, course.measure)?;
+        measured.window = part;
+        measured.interrupted = !whole;
+        measured.latencies = latencies_of(&drivers);
+    }
+    let findings = drivers.each().map(|driver| driver.workload().findings()).reduce(Findings::plus);
+    Ok((measured, findings.unwrap_or(Findings::None)))
+}
+
+/// A workload that says at the end what it drew and did, over warm-up and window.
+trait Reporting: Workload {
+    fn findings(&self) -> Findings {
+        Findings::None
+    }
+}
+
+impl Reporting for TpccDriver {
+    fn findings(&self) -> Findings {
+        Findings::of_tpcc(self)
+    }
+}
+
+impl Reporting for HotRowsDriver {
+    fn findings(&self) -> Findings {
+        Findings::HotRows { hot_rows: self.hot_set().len() }
+    }
+}
+
+impl Reporting for ScriptWorkload {}

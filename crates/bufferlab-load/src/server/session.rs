@@ -1,0 +1,351 @@
+//! A server while it is driven: connects drivers, warms up through the gate, runs windows between standing edges.
+//!
+//! Says nothing of what is run in which order, which is [`run`](super::run), and knows no protocol: a [`Server`] is what is
+//! asked of one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bufferlab_workload::client::{Client, ClientError, Value, Workload};
+use bufferlab_workload::random::Random;
+use bufferlab_workload::script::{ScriptWorkload, Sql};
+
+use crate::driver::Driver;
+use crate::drivers::{Drivers, Stretch, Stretched};
+use crate::event::{Edge, Phase};
+use crate::failure::{Failure, FailureKind};
+use crate::finished::{Part, TypeLatency, latencies};
+use crate::gate::GateEnd;
+use crate::gate_feed::GateFeed;
+use crate::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing};
+use crate::quota::Quota;
+use crate::watch::Watch;
+
+/// How often a window's end is looked for beside what the drivers tell.
+const WINDOW_LOOK: Duration = Duration::from_millis(500);
+/// Longer limits of time are as good as none.
+const LONGEST_S: f64 = 1e8;
+
+/// What to do when the server is gone.
+pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
+
+/// The moment at which a part that began then must be over.
+#[must_use]
+pub fn deadline(begun: Instant, limit: Limit) -> Instant {
+    begun + Duration::from_secs_f64(limit.seconds.clamp(0.0, LONGEST_S))
+}
+
+/// What a session asks of a server, over connections that no transaction is measured on.
+pub trait Server {
+    /// A connection that transactions are measured on.
+    type Client: Client + Send;
+
+    /// How often the warm-up gate is looked at.
+    const GATE_LOOK: Duration;
+
+    /// Where the server is, for messages.
+    fn place(&self) -> String;
+
+    /// Demand misses since the server started, as far as it tells them; they never fall.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    fn demand_misses(&mut self) -> Result<u64, Failure>;
+
+    /// What the server says of itself in words at an edge, if it has any.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    fn status_text(&mut self) -> Result<Option<String>, Failure> {
+        Ok(None)
+    }
+
+    /// The warm-up begins on this connection: the gate needs its counters soon after they have moved.
+    fn watch_closely(&mut self, _client: &mut Self::Client) {}
+
+    /// This connection stands still at an edge: what the server keeps back of its counters is to be told now.
+    ///
+    /// # Errors
+    /// The client's.
+    fn settle(&mut self, _client: &mut Self::Client) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    /// Executes a statement of a script's setup section.
+    ///
+    /// # Errors
+    /// The server's words.
+    fn set_up(&mut self, sql: &Sql, values: &[Value<'_>]) -> Result<(), String>;
+
+    /// Interrupts whatever statements the connections made last are executing.
+    fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync>;
+}
+
+/// A server that can run a workload.
+pub trait Serves<W: Workload>: Server {
+    /// One connection for each workload; from now on they are those that are interrupted.
+    ///
+    /// # Errors
+    /// When the server refuses one, or a statement of the workload.
+    fn connect(&mut self, workloads: &mut [W]) -> Result<Vec<Self::Client>, Failure>;
+
+    /// Fills the pool by the workload's own SQL; false when `cancelled` was set meanwhile.
+    ///
+    /// # Errors
+    /// The server's.
+    fn prefill(&mut self, workload: &W, cancelled: &AtomicBool) -> Result<bool, Failure>;
+}
+
+/// What is to be run, whatever the server.
+#[derive(Clone, Copy)]
+pub struct Course<'a> {
+    /// How many connections drive it.
+    pub connections: usize,
+    /// Pages really in its buffer pool.
+    pub frames: u64,
+    /// When transactions of the measured window are begun.
+    pub pace: &'a Pace,
+    /// Further windows on the same warm database, after the measured one.
+    pub phases: &'a [PhaseJob],
+    /// The warm-up's cap.
+    pub warm_up: Limit,
+    /// The measured window.
+    pub measure: Limit,
+}
+
+impl Course<'_> {
+    /// Refuses what cannot be run, before the minutes that lead to it.
+    ///
+    /// # Errors
+    /// What is wrong with a phase, or that nobody drives.
+    pub fn check(&self) -> Result<(), Failure> {
+        for phase in self.phases {
+            phase.check()?;
+        }
+        if self.connections == 0 {
+            let (what, hint) = ("no connection drives the server", "use 1 or more");
+            return Err(Failure::new(FailureKind::Usage, what, "connections", hint));
+        }
+        Ok(())
+    }
+}
+
+/// A server, and everything that watches it.
+pub struct Session<'a, S: Server> {
+    /// The server.
+    pub server: S,
+    /// What is to be run on it.
+    pub course: Course<'a>,
+    /// Who samples.
+    pub watch: &'a Watch<'a>,
+    /// Set from outside to stop everything.
+    pub cancelled: &'a AtomicBool,
+    /// The processor time of all drivers' threads.
+    pub cpu_ns: Arc<AtomicU64>,
+}
+
+impl<S: Server> Session<'_, S> {
+    /// True when somebody has asked to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// One connection for each workload, on the schedule of `pace`; names of types begin with the phase's.
+    ///
+    /// # Errors
+    /// As [`Serves::connect`], or a rate that cannot be driven.
+    pub fn connect<W: Workload + Send>(
+        &mut self,
+        mut workloads: Vec<W>,
+        pace: &Pace,
+        seed: u64,
+        phase: Option<&str>,
+    ) -> Result<Drivers<S::Client, W>, Failure>
+    where
+        S: Serves<W>,
+    {
+        let count = workloads.len();
+        let clients = self.server.connect(&mut workloads)?;
+        let mut drivers = Vec::with_capacity(count);
+        for (index, (client, workload)) in clients.into_iter().zip(workloads).enumerate() {
+            let mut driver = Driver::new(client, workload);
+            if let Some(phase) = phase {
+                driver = driver.in_phase(phase);
+            }
+            drivers.push(on_schedule(driver, pace, seed, index, count)?);
+        }
+        Ok(Drivers::new(drivers, &self.server.place(), SERVER_GONE_HINT, Arc::clone(&self.cpu_ns)))
+    }
+
+    /// Fills the pool and drives it until the gate opens or the cap is reached; no end when interrupted. Also the misses that
+    /// count towards filling.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn warm_up<W: Workload + Send>(
+        &mut self,
+        drivers: &mut Drivers<S::Client, W>,
+        begun: Instant,
+    ) -> Result<(Option<GateEnd>, u64), Failure>
+    where
+        S: Serves<W>,
+    {
+        let limit = self.course.warm_up;
+        let before = self.server.demand_misses()?;
+        let filled = match drivers.each().next() {
+            Some(driver) => self.server.prefill(driver.workload(), self.cancelled)?,
+            None => true,
+        };
+        if !filled || drivers.prefill(self.cancelled)? == Stretched::Cancelled {
+            return Ok((None, 0));
+        }
+        self.settle(drivers)?;
+        let server = &mut self.server;
+        drivers.with_clients(|client| {
+            server.watch_closely(client);
+            Ok(())
+        })?;
+        let filled = self.server.demand_misses()?;
+        let mut feed = GateFeed::new(self.course.frames, filled);
+        feed.prefill(filled - before);
+        let interrupter = self.server.interrupter();
+        let stretch = Stretch {
+            quota: Quota::new(limit.transactions, drivers.count()),
+            deadline: deadline(begun, limit),
+            cancelled: self.cancelled,
+            unstick: &*interrupter,
+        };
+        let mut end = None;
+        let server = &mut self.server;
+        let ended = drivers.run(&stretch, S::GATE_LOOK, &mut |transactions| {
+            if feed.is_due(transactions) {
+                end = feed.look(transactions, server.demand_misses()?);
+            }
+            Ok(end.is_some())
+        })?;
+        let end = if ended == Stretched::Cancelled { None } else { end.or(Some(GateEnd::Cap)) };
+        Ok((end, feed.misses()))
+    }
+
+    /// One window between its two edges; false when interrupted. The clocks of schedules start with it.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn window<W: Workload + Send>(
+        &mut self,
+        drivers: &mut Drivers<S::Client, W>,
+        limit: Limit,
+    ) -> Result<(Part, bool), Failure> {
+        let board = drivers.board();
+        drivers.begin_window();
+        self.settle(drivers)?;
+        self.edge(Edge::Start)?;
+        let (first, begun) = (board.transactions(), Instant::now());
+        let quota = Quota::new(limit.transactions, drivers.count());
+        let interrupter = self.server.interrupter();
+        let stretch = Stretch {
+            quota: if drivers.is_open() { quota.one_by_one() } else { quota },
+            deadline: deadline(begun, limit),
+            cancelled: self.cancelled,
+            unstick: &*interrupter,
+        };
+        drivers.start_arrivals();
+        let ended = drivers.run(&stretch, WINDOW_LOOK, &mut |_| Ok(false))?;
+        let part = Part { transactions: board.transactions() - first, seconds: begun.elapsed().as_secs_f64() };
+        // Connections whose statements were interrupted may be gone; an interrupted window is not evaluated.
+        if ended == Stretched::Whole {
+            self.settle(drivers)?;
+        }
+        self.edge(Edge::End)?;
+        Ok((part, ended == Stretched::Whole))
+    }
+
+    fn settle<W: Workload + Send>(&mut self, drivers: &mut Drivers<S::Client, W>) -> Result<(), Failure> {
+        let server = &mut self.server;
+        drivers.with_clients(|client| server.settle(client))
+    }
+
+    /// Everything at one moment, with the server's own words: they are asked for here alone, because InnoDB's restart the
+    /// averages they hold when they are read.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn edge(&mut self, edge: Edge) -> Result<(), Failure> {
+        let server = &mut self.server;
+        self.watch.edge(edge, &mut || server.status_text())
+    }
+
+    /// One phase: its setup, untimed, then its window in a closed loop on all connections; false when interrupted.
+    ///
+    /// # Errors
+    /// What is wrong with the script, or the server's.
+    pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure>
+    where
+        S: Serves<ScriptWorkload>,
+    {
+        let name = Phase::Extra(Arc::clone(&phase.name));
+        self.watch.enter(name.clone(), None, phase.limit.transactions);
+        let script = phase.script.parse()?;
+        for setup in script.setup()? {
+            self.server.set_up(setup.sql, &setup.values).map_err(|words| {
+                let place = format!("{}:{}", script.source(), setup.sql.line);
+                let hint = "this statement of the script failed at the server: try it in its own client";
+                Failure::new(FailureKind::Usage, words, place, hint)
+            })?;
+            if self.is_cancelled() {
+                return Ok((Part::default(), Vec::new(), false));
+            }
+        }
+        let workloads = scripts(&phase.script, self.course.connections)?;
+        let mut drivers = self.connect(workloads, &Pace::Closed, phase.script.seed, Some(&phase.name))?;
+        self.watch.enter(name, Some(drivers.board()), phase.limit.transactions);
+        let (part, whole) = self.window(&mut drivers, phase.limit)?;
+        Ok((part, latencies_of(&drivers), whole))
+    }
+}
+
+/// Latencies of all drivers' windows together.
+pub fn latencies_of<C: Client + Send, W: Workload + Send>(drivers: &Drivers<C, W>) -> Vec<TypeLatency> {
+    let tallies = drivers.tallies();
+    latencies(tallies.iter().map(|(name, tally)| (name.as_str(), tally)), drivers.is_open())
+}
+
+/// The same script for each connection, each with random variables of its own. One connection has the script's seed.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn scripts(job: &ScriptJob, connections: usize) -> Result<Vec<ScriptWorkload>, Failure> {
+    let script = job.parse()?;
+    let seed = |index: usize| match index {
+        0 => job.seed,
+        _ => Random::stream(job.seed, "script of a connection", &[index as u64]).bits(),
+    };
+    (0..connections).map(|index| Ok(ScriptWorkload::new(script.clone(), seed(index))?)).collect()
+}
+
+/// The schedule is split: each of n connections has arrivals of its own at a rate of rate / n. Poisson arrivals of n
+/// independent streams are Poisson arrivals together; constant ones take turns, so that they are constant together. An
+/// arrival belongs to its connection and waits for it also while others are idle, as a user waits for his own terminal.
+fn on_schedule<C: Client, W: Workload>(
+    driver: Driver<C, W>,
+    pace: &Pace,
+    seed: u64,
+    index: usize,
+    count: usize,
+) -> Result<Driver<C, W>, Failure> {
+    let Pace::Open { rate_per_s, spacing, patience } = *pace else { return Ok(driver) };
+    pace.arrivals(seed)?;
+    let own = Pace::Open { rate_per_s: rate_per_s / count as f64, spacing, patience };
+    let seed = match count {
+        1 => seed,
+        _ => Random::stream(seed, "arrivals of a connection", &[index as u64]).bits(),
+    };
+    let turns_left = (count - 1 - index) as f64;
+    let ahead_ns = if spacing == Spacing::Constant { turns_left * 1e9 / rate_per_s } else { 0.0 };
+    Ok(match own.arrivals(seed)? {
+        Some(arrivals) => driver.open_loop_ahead(arrivals, ahead_ns as u64),
+        None => driver,
+    })
+}
