@@ -15,6 +15,7 @@ pub mod job;
 pub mod merge;
 pub mod mysql;
 pub mod pacing;
+pub mod postgres;
 pub mod quota;
 pub mod recorder;
 pub mod sampler;

@@ -7,6 +7,8 @@ mod jobs;
 mod mysql_load;
 mod mysql_run;
 mod outcome;
+mod postgres_load;
+mod postgres_run;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,6 +55,16 @@ fn run_mysql(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<St
     json_text(&outcome::RunOutcome::from(finished))
 }
 
+/// One run on a PostgreSQL server. See `postgres_run::PostgresRunJob` for the job and `outcome::RunOutcome` for the answer.
+#[pyfunction]
+fn run_postgres(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let job = postgres_run::PostgresRunJob::parse(job_json)?.typed()?;
+    CANCELLED.store(false, Ordering::Relaxed);
+    let sink = |event: Event| deliver(&on_event, &event);
+    let finished = py.detach(|| guarded(|| bufferlab_load::postgres::run::run(&job, &sink, &CANCELLED)))?;
+    json_text(&outcome::RunOutcome::from(finished))
+}
+
 /// Loads a new SQLite database. See `jobs::LoadJob` and `outcome::LoadOutcome`.
 #[pyfunction]
 fn load_sqlite(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
@@ -78,6 +90,24 @@ fn load_mysql(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<S
 #[pyfunction]
 fn mysql_load_recipe(workload_job_json: &str) -> PyResult<String> {
     json_text(&mysql_load::mysql_recipe(workload_job_json)?)
+}
+
+/// Loads tables into a database of a running PostgreSQL server. See `postgres_load::PostgresLoadJob` and
+/// `outcome::LoadOutcome`.
+#[pyfunction]
+fn load_postgres(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let job = postgres_load::PostgresLoadJob::parse(job_json)?.typed()?;
+    CANCELLED.store(false, Ordering::Relaxed);
+    let mut progress = outcome::LoadProgressEvents::new(|event| deliver(&on_event, event));
+    let load = || bufferlab_load::postgres::loader::load(&job, &CANCELLED, &mut |done| progress.report(done));
+    json_text(&outcome::LoadOutcome::from(py.detach(|| guarded(load))?))
+}
+
+/// What decides data loaded into PostgreSQL beside scale and seed, as JSON: the schema's text, the loader's version. Takes
+/// the workload of a load job.
+#[pyfunction]
+fn postgres_load_recipe(workload_job_json: &str) -> PyResult<String> {
+    json_text(&postgres_load::postgres_recipe(workload_job_json)?)
 }
 
 /// Asks the running job to stop at the next transaction or partition.
@@ -151,6 +181,9 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(load_sqlite, module)?)?;
     module.add_function(wrap_pyfunction!(load_mysql, module)?)?;
     module.add_function(wrap_pyfunction!(mysql_load_recipe, module)?)?;
+    module.add_function(wrap_pyfunction!(run_postgres, module)?)?;
+    module.add_function(wrap_pyfunction!(load_postgres, module)?)?;
+    module.add_function(wrap_pyfunction!(postgres_load_recipe, module)?)?;
     module.add_function(wrap_pyfunction!(cancel, module)?)?;
     module.add_function(wrap_pyfunction!(check_direct_io, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;

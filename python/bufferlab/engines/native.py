@@ -52,6 +52,18 @@ class Native(Protocol):
         """One run on a running MySQL or MariaDB server."""
         ...
 
+    def load_postgres(self, job_json: str, on_event: Callable[[str], None]) -> str:
+        """Bulk load into a database of a running PostgreSQL server."""
+        ...
+
+    def postgres_load_recipe(self, workload_job_json: str) -> str:
+        """What decides such a database beside scale and seed."""
+        ...
+
+    def run_postgres(self, job_json: str, on_event: Callable[[str], None]) -> str:
+        """One run on a running PostgreSQL server."""
+        ...
+
     def check_script(self, source: str, text: str, variables_json: str) -> str:
         """What a script holds, without an engine; a NativeError that names its line when it is wrong."""
         ...

@@ -1,0 +1,414 @@
+//! The client trait over one connection: prepared statements, values in the binary format.
+//!
+//! With `spec` one call is one round trip. With `batched` a whole batch is written at once with one Sync at its end, and a
+//! transaction's BEGIN travels with its first batch; the server executes the same statements in the same order. Buffers are
+//! kept, so that a transaction allocates nothing once they have grown.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bufferlab_workload::client::{Batch, Client, ClientError};
+use bytes::BytesMut;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend::{self, BindError};
+
+use super::connection::{Connection, Described, Handle, bind_and_execute};
+use super::error::{PgError, client_error, failure};
+use super::message::{Body, Malformed, tagged_rows};
+use super::value::{Integers, decode, encode, is_binary, is_readable};
+use super::workloads::PostgresWorkload;
+use crate::dialect::{RowUse, Statements};
+use crate::failure::{Failure, FailureKind};
+use crate::server::Sending;
+
+/// A batch is written in pieces of about this size: what two sockets hold between client and server, so that neither waits
+/// for the other to read.
+const PIECE_BYTES: usize = 48 * 1024;
+/// How often counters are told while the warm-up gate is fed with them.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// The client's own statements: name, text. Telling is a transaction of its own, counted as a commit like any other.
+const BEGIN: (&str, &str) = ("begin", "BEGIN");
+/// What reads alone sees one moment; the server never makes it wait or try again.
+const BEGIN_READ_ONLY: (&str, &str) = ("begin_read_only", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+const COMMIT: (&str, &str) = ("commit", "COMMIT");
+const ROLLBACK: (&str, &str) = ("rollback", "ROLLBACK");
+const TELL: (&str, &str) = ("tell", TELL_SQL);
+/// Makes a connection tell its counters when the statement ends.
+pub(super) const TELL_SQL: &str = "SELECT pg_stat_force_next_flush()";
+
+/// A statement of the catalogue as the server knows it.
+struct Prepared {
+    /// Its name in the catalogue.
+    name: String,
+    /// Its name at the server.
+    id: String,
+    described: Described,
+}
+
+/// A client with all statements of one workload prepared.
+pub struct PostgresClient {
+    connection: Connection,
+    statements: Vec<Prepared>,
+    rows: RowUse,
+    sending: Sending,
+    /// A transaction that has begun for the workload and not yet for the server.
+    to_begin: Option<&'static str>,
+    /// When counters were told last, while they are told often.
+    told: Option<Instant>,
+    /// Transactions of all clients that are bufferlab's and no workload's.
+    own_commits: Arc<AtomicU64>,
+    rows_returned: u64,
+    round_trips: u64,
+}
+
+impl PostgresClient {
+    /// Prepares a workload's statements, to be sent in one of the two ways. Commits that are no workload's are added to
+    /// `own_commits`.
+    ///
+    /// # Errors
+    /// As [`PostgresClient::new`].
+    pub fn of_workload<W: PostgresWorkload>(
+        mut connection: Connection,
+        workload: &W,
+        sending: Sending,
+        own_commits: Arc<AtomicU64>,
+    ) -> Result<Self, Failure> {
+        let statements = workload.statements()?;
+        let session = workload.session_sql();
+        if !session.is_empty() {
+            let set = connection.execute(session);
+            set.map_err(|error| failure("preparing the session", &statements.place, &error))?;
+        }
+        PostgresClient::new(connection, &statements, sending, own_commits)
+    }
+
+    /// Prepares these statements.
+    ///
+    /// # Errors
+    /// When one does not compile or has other parameters or columns than the catalogue says.
+    pub fn new(
+        mut connection: Connection,
+        list: &Statements,
+        sending: Sending,
+        own_commits: Arc<AtomicU64>,
+    ) -> Result<Self, Failure> {
+        for (name, sql) in [BEGIN, BEGIN_READ_ONLY, COMMIT, ROLLBACK, TELL] {
+            let prepared = connection.prepare(name, sql);
+            prepared.map_err(|error| failure(&format!("preparing {sql}"), &list.place, &error))?;
+        }
+        let mut statements = Vec::with_capacity(list.specs.len());
+        for (at, text) in list.texts.iter().enumerate() {
+            statements.push(prepare(&mut connection, list, at, text.trim_end().trim_end_matches(';'))?);
+        }
+        Ok(PostgresClient {
+            connection,
+            statements,
+            rows: list.rows,
+            sending,
+            to_begin: None,
+            told: None,
+            own_commits,
+            rows_returned: 0,
+            round_trips: 0,
+        })
+    }
+
+    /// How the connection can be interrupted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn handle(&self) -> Result<Handle, PgError> {
+        self.connection.handle()
+    }
+
+    /// Requests sent and answered since the client was made, those that prepare statements not counted.
+    #[must_use]
+    pub fn round_trips(&self) -> u64 {
+        self.round_trips
+    }
+
+    /// The server's counters of this connection are wanted soon after they have moved, until they are told for good by
+    /// [`PostgresClient::tell_counters`]. By itself the server tells them at most once a second.
+    pub fn tell_counters_often(&mut self) {
+        self.told = Some(Instant::now());
+    }
+
+    /// Makes the server tell what it has counted for this connection, in a transaction of its own.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn tell_counters(&mut self) -> Result<(), ClientError> {
+        self.told = None;
+        self.tell()
+    }
+
+    fn tell(&mut self) -> Result<(), ClientError> {
+        self.command(TELL.0)?;
+        self.own_commits.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Between two transactions: tells counters when that is wanted and due.
+    fn tell_if_due(&mut self) -> Result<(), ClientError> {
+        if self.told.is_some_and(|told| told.elapsed() >= TELL_EVERY) && self.connection.transaction() == b'I' {
+            self.tell()?;
+            self.told = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Executes a statement of the client's own, in a round trip of its own.
+    fn command(&mut self, name: &'static str) -> Result<(), ClientError> {
+        self.exchange(None, &[name]).map_err(|error| client_error(name, &error))
+    }
+
+    /// One round trip: the client's own statements, then calls of a batch.
+    fn exchange(&mut self, calls: Option<(&mut Batch, Range<usize>)>, own: &[&'static str]) -> Result<(), PgError> {
+        self.connection.wire.out.clear();
+        for name in own {
+            bind_and_execute(name, &mut self.connection.wire.out)?;
+        }
+        if let Some((batch, calls)) = &calls {
+            for call in calls.clone() {
+                let statement = &self.statements[usize::from(batch.statement(call).0)];
+                if let Err(error) = bind_call(statement, batch, call, self.rows, &mut self.connection.wire.out) {
+                    // Nothing of it is sent.
+                    self.connection.wire.out.clear();
+                    return Err(error);
+                }
+            }
+        }
+        self.send_and_answer(calls, own)
+    }
+
+    fn send_and_answer(&mut self, calls: Option<(&mut Batch, Range<usize>)>, own: &[&str]) -> Result<(), PgError> {
+        frontend::sync(&mut self.connection.wire.out);
+        self.round_trips += 1;
+        self.connection.wire.flush()?;
+        match self.answers(calls, own) {
+            Ok(()) => self.connection.expect(b'Z'),
+            Err(error) => Err(self.connection.recover(error)),
+        }
+    }
+
+    fn answers(&mut self, calls: Option<(&mut Batch, Range<usize>)>, own: &[&str]) -> Result<(), PgError> {
+        for name in own {
+            answer(&mut self.connection, &mut |_| Ok(()))?;
+            // A transaction that has failed before is rolled back by COMMIT too, without an error.
+            if *name == COMMIT.0 && self.connection.wire.body() != b"COMMIT\0" {
+                return Err(PgError::Value(
+                    "the server rolled the transaction back instead of committing it".to_owned(),
+                ));
+            }
+        }
+        let Some((batch, calls)) = calls else { return Ok(()) };
+        for call in calls {
+            let statement = &self.statements[usize::from(batch.statement(call).0)];
+            let kept = self.rows == RowUse::Kept;
+            let mut rows = 0;
+            batch.begin_rows(call);
+            let affected = answer(&mut self.connection, &mut |body| {
+                if kept {
+                    push_row(body, &statement.described.columns, batch)?;
+                }
+                batch.end_row(call);
+                rows += 1;
+                Ok(())
+            })?;
+            self.rows_returned += rows;
+            batch.set_affected(call, affected);
+        }
+        Ok(())
+    }
+
+    /// Executes some calls in one round trip; the transaction begins with it if it has not yet.
+    fn execute_piece(&mut self, batch: &mut Batch, calls: Range<usize>) -> Result<(), ClientError> {
+        let first = usize::from(batch.statement(calls.start).0);
+        let begin = self.to_begin.take();
+        let done = match begin {
+            Some(name) => self.exchange(Some((&mut *batch, calls.clone())), &[name]),
+            None => self.exchange(Some((&mut *batch, calls.clone())), &[]),
+        };
+        done.map_err(|error| {
+            // Of several calls the one that failed is the first without an answer; the message names its statement anyway.
+            let name = if calls.len() == 1 { self.statements[first].name.clone() } else { self.names(batch, calls) };
+            client_error(&name, &error)
+        })
+    }
+
+    /// The statements of some calls, each once, for a message.
+    #[cold]
+    fn names(&self, batch: &Batch, calls: Range<usize>) -> String {
+        let mut names: Vec<&str> =
+            calls.map(|call| self.statements[usize::from(batch.statement(call).0)].name.as_str()).collect();
+        names.dedup();
+        names.join(", ")
+    }
+
+    /// The calls from `first` on that are sent together.
+    fn piece(&self, batch: &Batch, first: usize) -> Range<usize> {
+        if self.sending == Sending::Spec {
+            return first..first + 1;
+        }
+        let (mut end, mut bytes) = (first, 0);
+        while end < batch.len() && (end == first || bytes < PIECE_BYTES) {
+            let texts = (0..batch.param_count(end)).map(|index| match batch.param(end, index) {
+                bufferlab_workload::client::Value::Text(text) => text.len(),
+                _ => 16,
+            });
+            bytes += 64 + texts.sum::<usize>();
+            end += 1;
+        }
+        first..end
+    }
+}
+
+fn prepare(connection: &mut Connection, list: &Statements, at: usize, sql: &str) -> Result<Prepared, Failure> {
+    let spec = &list.specs[at];
+    let script = list.rows == RowUse::Counted;
+    let id = format!("s{at}");
+    let described = match connection.prepare(&id, sql) {
+        Ok(described) => described,
+        Err(PgError::Server(error)) if script && error.severity == "ERROR" => {
+            let hint = "correct the statement, or create what it refers to in the script's setup section";
+            return Err(Failure::new(FailureKind::Usage, error.message, spec.name.to_string(), hint));
+        }
+        Err(error) => return Err(failure(&format!("preparing {}", spec.name), &list.place, &error)),
+    };
+    let (parameters, columns) = (described.parameters.len(), described.columns.len());
+    if script && parameters != spec.parameters {
+        let what = format!("this statement has {parameters} parameters, and the script gives it {}", spec.parameters);
+        let hint = "write every parameter as :name, not as $1, and set it with \\set";
+        return Err(Failure::new(FailureKind::Usage, what, spec.name.to_string(), hint));
+    }
+    let internal = |what| Err(Failure::new(FailureKind::Internal, what, &list.place, "please report this"));
+    if !script && (parameters, columns) != (spec.parameters, spec.columns) {
+        return internal(format!(
+            "statement {} has {parameters} parameters and {columns} columns; the workload says {} and {}",
+            spec.name, spec.parameters, spec.columns
+        ));
+    }
+    if let Some(oid) = described.columns.iter().find(|&&oid| !script && !is_readable(oid)) {
+        return internal(format!("statement {} has a column of type {oid}, which is not read here", spec.name));
+    }
+    Ok(Prepared { name: spec.name.to_string(), id, described })
+}
+
+/// Appends one call: its parameters bound, its execution asked for. Rows that nobody looks at are asked for as text, which
+/// every type has.
+fn bind_call(
+    statement: &Prepared,
+    batch: &Batch,
+    call: usize,
+    rows: RowUse,
+    out: &mut BytesMut,
+) -> Result<(), PgError> {
+    let integers = if rows == RowUse::Kept { Integers::MayBeDates } else { Integers::AreNumbers };
+    let types = &statement.described.parameters;
+    if batch.param_count(call) != types.len() {
+        let what = format!("{} parameters for a statement of {}", batch.param_count(call), types.len());
+        return Err(PgError::Value(what));
+    }
+    let formats = types.iter().enumerate().map(|(at, &oid)| is_binary(batch.param(call, at), oid, integers).into());
+    let result_format: Option<i16> = (rows == RowUse::Kept && !statement.described.columns.is_empty()).then_some(1);
+    let mut unfit = None;
+    let value = |(at, &oid): (usize, &u32), out: &mut BytesMut| {
+        let value = batch.param(call, at);
+        if value == bufferlab_workload::client::Value::Null {
+            return Ok(IsNull::Yes);
+        }
+        if let Err(error) = encode(value, oid, integers, out) {
+            unfit = Some(error);
+        }
+        Ok(IsNull::No)
+    };
+    let bound = frontend::bind("", &statement.id, formats, types.iter().enumerate(), value, result_format, out);
+    if let Some(error) = unfit {
+        return Err(error);
+    }
+    match bound {
+        Ok(()) => Ok(frontend::execute("", 0, out)?),
+        Err(BindError::Serialization(error)) => Err(error.into()),
+        Err(BindError::Conversion(error)) => Err(PgError::Value(error.to_string())),
+    }
+}
+
+/// Reads the answer to one bound and executed statement; its rows are handed to `row`. Answers the rows of its tag, which is
+/// the body read last.
+fn answer(connection: &mut Connection, row: &mut dyn FnMut(&[u8]) -> Result<(), PgError>) -> Result<u64, PgError> {
+    loop {
+        match connection.wire.read()? {
+            b'D' => row(connection.wire.body())?,
+            b'C' => return Ok(tagged_rows(connection.wire.body())?),
+            b'I' => return Ok(0),
+            b'E' => return Err(connection.said()),
+            b'G' => {
+                connection.refuse_copy()?;
+                return Err(PgError::Value("the statement reads rows from the client, which has no data".to_owned()));
+            }
+            // Bound; what COPY TO STDOUT sends.
+            b'2' | b'H' | b'd' | b'c' => {}
+            tag => {
+                let what = format!("a message {:?} in the answer to a statement", char::from(tag));
+                return Err(Malformed(what.into()).into());
+            }
+        }
+    }
+}
+
+fn push_row(body: &[u8], columns: &[u32], batch: &mut Batch) -> Result<(), PgError> {
+    let mut body = Body(body);
+    let count = body.count()?;
+    if count != columns.len() {
+        return Err(Malformed(format!("a row of {count} columns instead of {}", columns.len()).into()).into());
+    }
+    columns.iter().try_for_each(|&oid| decode(body.value()?, oid, batch))
+}
+
+impl Client for PostgresClient {
+    fn begin(&mut self, read_only: bool) -> Result<(), ClientError> {
+        let begin = if read_only { BEGIN_READ_ONLY.0 } else { BEGIN.0 };
+        match self.sending {
+            Sending::Spec => self.command(begin),
+            Sending::Batched => {
+                self.to_begin = Some(begin);
+                Ok(())
+            }
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), ClientError> {
+        match self.to_begin.take() {
+            // Nothing was executed in it; it is a transaction all the same.
+            Some(begin) => self.exchange(None, &[begin, COMMIT.0]).map_err(|error| client_error(COMMIT.0, &error))?,
+            None => self.command(COMMIT.0)?,
+        }
+        self.tell_if_due()
+    }
+
+    fn rollback(&mut self) -> Result<(), ClientError> {
+        let begun = self.to_begin.take().is_none() && self.connection.transaction() != b'I';
+        if begun { self.command(ROLLBACK.0) } else { Ok(()) }
+    }
+
+    fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError> {
+        let mut call = 0;
+        while call < batch.len() {
+            let piece = self.piece(batch, call);
+            call = piece.end;
+            self.execute_piece(batch, piece)?;
+        }
+        self.tell_if_due()
+    }
+
+    fn rows_returned(&self) -> u64 {
+        self.rows_returned
+    }
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

@@ -1,0 +1,309 @@
+//! What is read from a server's own counters: the one list, what stands for it on each version, and how it is read.
+//!
+//! A sample is one query over the statistics views, prepared once. What a version does not have is null with a reason in every
+//! sample. `tests/postgres_run.rs` holds the list against a real server.
+//!
+//! A server's processes keep what they count to themselves and tell it when a transaction ends, at most once a second; only
+//! what was told can be read. So at the edges of a window every driver's connection is made to tell
+//! (`pg_stat_force_next_flush`), and in between a sample is up to a second old. The background writer tells after each of its
+//! rounds, the checkpointer while it writes.
+//!
+//! Names that differ: from 17 on checkpoints stand in pg_stat_checkpointer. Meanings that differ:
+//!
+//! - `pages_written` is what checkpoints, the background writer and connections wrote. What connections wrote is
+//!   buffers_backend up to 16, which holds pages that were appended to a file too, and is told by pg_stat_io from 17 on, where
+//!   those are apart (extends).
+//! - reads and writes of pg_stat_io are pages up to 17. From 18 on they are operations, of several pages each; `pages_written`
+//!   then counts their bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bufferlab_probe::Reading;
+
+use super::control::{Control, Reader};
+use crate::failure::Failure;
+use crate::watch::EngineCounters;
+
+const PROBE: &str = "engine";
+/// Our statements' names at the server.
+const SAMPLE: &str = "sample";
+const MISSES: &str = "misses";
+
+/// A figure's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+use Kind::{Counter, Gauge};
+
+/// What stands for a figure.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    /// An expression over the views of [`from_sql`].
+    By(&'static str),
+    /// Nothing, and why.
+    Not(&'static str),
+}
+
+use Told::{By, Not};
+
+const NO_STAT_IO: Told = Not("pg_stat_io exists from PostgreSQL 16 on");
+const BACKEND_WRITES_MOVED: Told = Not("from PostgreSQL 17 on pg_stat_io tells what connections wrote");
+
+type Figure = (&'static str, Kind, &'static [(u32, Told)]);
+
+/// Every figure: our name, its kind, and what stands for it from a major version on.
+const FIGURES: &[Figure] = &[
+    ("page_gets", Counter, &[(15, By("d.blks_hit + d.blks_read"))]),
+    ("demand_misses", Counter, &[(15, By("d.blks_read"))]),
+    ("pages_read", Counter, &[(15, By("d.blks_read"))]),
+    (
+        "pages_written",
+        Counter,
+        &[
+            (15, By("b.buffers_checkpoint + b.buffers_clean + b.buffers_backend")),
+            (17, By("c.buffers_written + b.buffers_clean + i.writes")),
+            (18, By("c.buffers_written + b.buffers_clean + i.write_bytes / current_setting('block_size')::bigint")),
+        ],
+    ),
+    ("pool_frames", Gauge, &[(15, By("(SELECT setting FROM pg_settings WHERE name = 'shared_buffers')"))]),
+    ("db_bytes", Gauge, &[(15, By("pg_database_size(d.datid)"))]),
+    (
+        "postgres_bgwriter_buffers_checkpoint",
+        Counter,
+        &[(15, By("b.buffers_checkpoint")), (17, By("c.buffers_written"))],
+    ),
+    ("postgres_bgwriter_buffers_clean", Counter, &[(15, By("b.buffers_clean"))]),
+    ("postgres_bgwriter_maxwritten_clean", Counter, &[(15, By("b.maxwritten_clean"))]),
+    ("postgres_bgwriter_buffers_backend", Counter, &[(15, By("b.buffers_backend")), (17, BACKEND_WRITES_MOVED)]),
+    (
+        "postgres_bgwriter_buffers_backend_fsync",
+        Counter,
+        &[(15, By("b.buffers_backend_fsync")), (17, BACKEND_WRITES_MOVED)],
+    ),
+    ("postgres_bgwriter_buffers_alloc", Counter, &[(15, By("b.buffers_alloc"))]),
+    ("postgres_checkpointer_num_timed", Counter, &[(15, By("b.checkpoints_timed")), (17, By("c.num_timed"))]),
+    ("postgres_checkpointer_num_requested", Counter, &[(15, By("b.checkpoints_req")), (17, By("c.num_requested"))]),
+    ("postgres_wal_records", Counter, &[(15, By("w.wal_records"))]),
+    ("postgres_wal_fpi", Counter, &[(15, By("w.wal_fpi"))]),
+    ("postgres_wal_bytes", Counter, &[(15, By("w.wal_bytes"))]),
+    (XACT_COMMIT, Counter, &[(15, By("d.xact_commit"))]),
+    ("postgres_database_xact_rollback", Counter, &[(15, By("d.xact_rollback"))]),
+    ("postgres_database_tup_returned", Counter, &[(15, By("d.tup_returned"))]),
+    ("postgres_database_tup_fetched", Counter, &[(15, By("d.tup_fetched"))]),
+    ("postgres_database_tup_inserted", Counter, &[(15, By("d.tup_inserted"))]),
+    ("postgres_database_tup_updated", Counter, &[(15, By("d.tup_updated"))]),
+    ("postgres_database_tup_deleted", Counter, &[(15, By("d.tup_deleted"))]),
+    ("postgres_database_deadlocks", Counter, &[(15, By("d.deadlocks"))]),
+    ("postgres_database_temp_bytes", Counter, &[(15, By("d.temp_bytes"))]),
+    ("postgres_io_normal_reads", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_reads"))]),
+    ("postgres_io_normal_writes", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_writes"))]),
+    ("postgres_io_normal_extends", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_extends"))]),
+    ("postgres_io_normal_hits", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_hits"))]),
+    ("postgres_io_normal_evictions", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_evictions"))]),
+    ("postgres_io_normal_reuses", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_reuses"))]),
+    ("postgres_io_bulkread_reads", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_reads"))]),
+    ("postgres_io_bulkread_writes", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_writes"))]),
+    ("postgres_io_bulkread_extends", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_extends"))]),
+    ("postgres_io_bulkread_hits", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_hits"))]),
+    ("postgres_io_bulkread_evictions", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_evictions"))]),
+    ("postgres_io_bulkread_reuses", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_reuses"))]),
+    ("postgres_statio_heap_blks_read", Counter, &[(15, By("t.heap_read"))]),
+    ("postgres_statio_heap_blks_hit", Counter, &[(15, By("t.heap_hit"))]),
+    ("postgres_statio_idx_blks_read", Counter, &[(15, By("t.idx_read"))]),
+    ("postgres_statio_idx_blks_hit", Counter, &[(15, By("t.idx_hit"))]),
+];
+
+/// Told less what is bufferlab's own: the transactions in which connections were made to tell.
+const XACT_COMMIT: &str = "postgres_database_xact_commit";
+const FRAMES_USED: &str = "pool_frames_used";
+
+/// Columns of pg_stat_io that are read in two contexts. A cell is NULL where a context cannot do such a thing.
+const IO_COLUMNS: [&str; 6] = ["reads", "writes", "extends", "hits", "evictions", "reuses"];
+
+/// What stands for a figure on this version.
+fn told(figure: &Figure, major: u32) -> Told {
+    let known = figure.2.iter().rev().find(|(from, _)| *from <= major);
+    known.map_or(Not("this version is not known here"), |(_, told)| *told)
+}
+
+/// The views of one version, under short names. Of pg_stat_io only the rows of connections' own processes on tables and
+/// indexes; of the tables only those that are no catalogue's.
+fn from_sql(major: u32) -> String {
+    let mut sql = "FROM pg_stat_database AS d CROSS JOIN pg_stat_bgwriter AS b CROSS JOIN pg_stat_wal AS w \
+        CROSS JOIN (SELECT coalesce(sum(heap_blks_read), 0) AS heap_read, coalesce(sum(heap_blks_hit), 0) AS heap_hit, \
+        coalesce(sum(idx_blks_read), 0) AS idx_read, coalesce(sum(idx_blks_hit), 0) AS idx_hit \
+        FROM pg_statio_user_tables) AS t"
+        .to_owned();
+    if major >= 16 {
+        let of = |context: &str, column: &str| {
+            format!("coalesce(sum({column}) FILTER (WHERE context = '{context}'), 0) AS {context}_{column}")
+        };
+        let columns =
+            ["normal", "bulkread"].into_iter().flat_map(|context| IO_COLUMNS.map(|column| of(context, column)));
+        let written = if major >= 18 { "writes, write_bytes" } else { "writes" };
+        let sums = written.split(", ").map(|column| format!("coalesce(sum({column}), 0) AS {column}"));
+        let columns: Vec<String> = columns.chain(sums).collect();
+        let columns = columns.join(", ");
+        sql += &format!(
+            " CROSS JOIN (SELECT {columns} FROM pg_stat_io \
+             WHERE backend_type = 'client backend' AND object = 'relation') AS i"
+        );
+    }
+    if major >= 17 {
+        sql += " CROSS JOIN pg_stat_checkpointer AS c";
+    }
+    sql
+}
+
+/// The query of a sample: a column for each figure that this version has, and the frames used if there is what tells them.
+fn sample_sql(major: u32, tells_frames: bool) -> String {
+    let mut columns: Vec<String> = Vec::new();
+    for figure in FIGURES {
+        if let By(expression) = told(figure, major) {
+            columns.push(format!("({expression})::bigint"));
+        }
+    }
+    if tells_frames {
+        columns.push("(SELECT buffers_used FROM pg_buffercache_summary())::bigint".to_owned());
+    }
+    format!("SELECT {} {} WHERE d.datname = current_database()", columns.join(", "), from_sql(major))
+}
+
+/// The one figure that the warm-up gate needs, cheaper than a whole sample.
+pub struct DemandMisses {
+    reader: Reader,
+    last: u64,
+}
+
+impl DemandMisses {
+    /// Read over this connection.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn new(mut control: Control) -> Result<Self, Failure> {
+        let oid = "SELECT oid FROM pg_database WHERE datname = current_database()";
+        let oid = control.number("looking for the database", oid)?;
+        let sql = format!("SELECT pg_stat_get_db_blocks_fetched({oid}) - pg_stat_get_db_blocks_hit({oid})");
+        Ok(DemandMisses { reader: Reader::new(control, &[(MISSES, &sql)])?, last: 0 })
+    }
+
+    /// Demand misses since the server started, as far as its processes have told them; they never fall.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn read(&mut self) -> Result<u64, Failure> {
+        let misses = self.reader.numbers(MISSES)?.first().copied().flatten().unwrap_or(0);
+        self.last = self.last.max(misses.max(0) as u64);
+        Ok(self.last)
+    }
+}
+
+/// The counters of one server.
+pub struct Counters {
+    reader: Reader,
+    major: u32,
+    own_commits: Arc<AtomicU64>,
+    no_frames: Option<Arc<str>>,
+    no_subject: Arc<str>,
+}
+
+impl Counters {
+    /// Read over this connection. `own_commits` are commits that are no workload's.
+    ///
+    /// # Errors
+    /// When the server is too old, or does not answer.
+    pub fn new(mut control: Control, own_commits: Arc<AtomicU64>) -> Result<Self, Failure> {
+        let major = control.major()?;
+        let no_frames = frames_untold(&mut control, major)?;
+        let sql = sample_sql(major, no_frames.is_none());
+        let reader = Reader::new(control, &[(SAMPLE, &sql)])?;
+        let no_frames = no_frames.map(Arc::from);
+        Ok(Counters { reader, major, own_commits, no_frames, no_subject: Arc::from("") })
+    }
+
+    fn push(&self, out: &mut Vec<Reading>, (metric, kind): (&'static str, Kind), value: Result<i64, Arc<str>>) {
+        out.push(match (value, kind) {
+            (Ok(value), Counter) => Reading::counter(PROBE, metric, &self.no_subject, value),
+            (Ok(value), Gauge) => Reading::gauge(PROBE, metric, &self.no_subject, value as f64),
+            (Err(reason), _) => Reading::missing(PROBE, metric, &self.no_subject, &reason),
+        });
+    }
+}
+
+/// Why the frames used cannot be told, or nothing when they can. The extension is made in the database when the server has it
+/// and the role may.
+fn frames_untold(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
+    if major < 16 {
+        return Ok(Some("pg_buffercache_summary() exists from PostgreSQL 16 on".to_owned()));
+    }
+    let there = "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_buffercache'";
+    if control.number("looking for pg_buffercache", there)? == 0 {
+        return Ok(Some("this server is built without the extension pg_buffercache".to_owned()));
+    }
+    let tried = control
+        .try_execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache")
+        .and_then(|()| control.try_execute("SELECT buffers_used FROM pg_buffercache_summary()"));
+    match tried {
+        Ok(()) => Ok(None),
+        Err(error) if error.leaves_the_connection_whole() => {
+            Ok(Some(format!("pg_buffercache cannot be used: {error}")))
+        }
+        Err(error) => Err(super::error::failure("looking for pg_buffercache", control.place(), &error)),
+    }
+}
+
+impl EngineCounters for Counters {
+    fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
+        // Counted here after the server has told it: what is taken off is never more than what is in.
+        let own = self.own_commits.load(Ordering::Relaxed) as i64;
+        let mut values = self.reader.numbers(SAMPLE)?.into_iter();
+        let silent: Arc<str> = "the server did not tell this figure".into();
+        for figure in FIGURES {
+            let (metric, kind, _) = *figure;
+            let value = match told(figure, self.major) {
+                By(_) => values.next().flatten().ok_or_else(|| Arc::clone(&silent)),
+                Not(reason) => Err(reason.into()),
+            };
+            let value = if metric == XACT_COMMIT { value.map(|commits| commits - own) } else { value };
+            self.push(out, (metric, kind), value);
+        }
+        let used = match &self.no_frames {
+            None => values.next().flatten().ok_or(silent),
+            Some(reason) => Err(Arc::clone(reason)),
+        };
+        self.push(out, (FRAMES_USED, Gauge), used);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_emitted_twice_and_every_figure_is_known_on_every_version() {
+        let mut names: Vec<&str> = FIGURES.iter().map(|(metric, ..)| *metric).chain([FRAMES_USED]).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for figure in FIGURES {
+            assert!(figure.2.windows(2).all(|pair| pair[0].0 < pair[1].0), "{} is not in order", figure.0);
+            assert_eq!(figure.2[0].0, 15, "{} is unknown on the oldest version", figure.0);
+        }
+    }
+
+    #[test]
+    fn a_sample_asks_a_version_only_for_what_it_has() {
+        let sql = |major| sample_sql(major, major >= 16);
+        assert!(!sql(15).contains("pg_stat_io") && sql(15).contains("buffers_backend"));
+        assert!(sql(16).contains("pg_stat_io") && sql(16).contains("buffers_backend"));
+        assert!(!sql(17).contains("buffers_backend") && sql(17).contains("c.buffers_written"));
+        assert!(!sql(17).contains("write_bytes") && sql(18).contains("write_bytes"));
+        assert!(sql(19).contains("pg_stat_checkpointer"), "a newer one is taken to be like the newest known");
+    }
+}

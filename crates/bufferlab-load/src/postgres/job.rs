@@ -1,0 +1,36 @@
+//! What to run on a PostgreSQL server, in the core's types.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::target::Target;
+use crate::job::{Limit, Pace, PhaseJob, WorkloadJob};
+use crate::server::Sending;
+
+/// What to run.
+pub struct Run {
+    /// A running server with a loaded database that this run may change.
+    pub target: Target,
+    /// Its process, when it runs on this host.
+    pub server_pid: Option<u32>,
+    /// Its data directory, when this host can see it.
+    pub datadir: Option<PathBuf>,
+    /// How many connections drive it.
+    pub connections: usize,
+    /// How statements are sent.
+    pub sending: Sending,
+    /// Pages really in its shared buffers.
+    pub frames: u64,
+    /// What is executed.
+    pub workload: WorkloadJob,
+    /// When transactions of the measured window are begun.
+    pub pace: Pace,
+    /// Further windows on the same warm database, after the measured one.
+    pub phases: Vec<PhaseJob>,
+    /// The warm-up's cap.
+    pub warm_up: Limit,
+    /// The measured window.
+    pub measure: Limit,
+    /// Distance of two samples.
+    pub sample_interval: Duration,
+}

@@ -1,0 +1,190 @@
+//! Bulk load into a database of a server: a workload's tables, several at a time, by COPY; then a script's setup section.
+//!
+//! Each table is written by one connection in primary-key order, whatever the number of threads: its pages are packed, and the
+//! same rows lie in the same places every time. Its rows and its indexes are made in one transaction that empties the table
+//! first, so that the server may write rows as frozen (no later reader has to mark them) and, where it logs as little as
+//! possible, leave them out of its log. Statistics are not taken here: whoever asked for the load vacuums and analyzes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use bufferlab_workload::script::Script;
+
+use super::control::{Control, Interrupter};
+use super::error::failure;
+use super::schema::{TableSchema, check_scale, literal, table_schemas, tables_sql};
+use super::target::Target;
+use crate::dialect::statements;
+use crate::failure::{Failure, FailureKind};
+use crate::server::bulk::{Bulk, Chunk, Written, stopped};
+use crate::server::encode::{Encoder, Form};
+use crate::sqlite::data::{Data, Tables};
+use crate::sqlite::loader::{LoadProgress, Loaded};
+
+/// Memory in which an index is sorted, and one process for it: several would write it no differently, and tables are loaded
+/// beside each other already.
+const LOADING: &str = "SET maintenance_work_mem = '256MB'; SET max_parallel_maintenance_workers = 0; \
+    SET synchronous_commit = off";
+
+/// A load to be done.
+pub struct Load {
+    /// The server, and the database to load into; it is created when it does not exist.
+    pub target: Target,
+    /// What to load.
+    pub data: Data,
+    /// Tables written at a time; each has a connection and a thread that generates its rows.
+    pub threads: usize,
+}
+
+/// Loads a database.
+///
+/// # Errors
+/// When the database has tables, the disk is full, the server fails, or `cancelled` is set; what is there is then incomplete.
+pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
+    let started = Instant::now();
+    let mut control = open_database(&load.target)?;
+    let mut tables = Vec::new();
+    if let Some(wanted) = &load.data.tables {
+        check_scale(wanted)?;
+        tables = load_tables(load, &mut control, wanted, cancelled, on_progress)?;
+    }
+    if let Some(script) = &load.data.setup {
+        set_up(load, &mut control, script, cancelled)?;
+        tables = count_rows(&mut control)?;
+    }
+    let bytes = control.number("asking for the size", "SELECT pg_database_size(current_database())")?;
+    let rows = tables.iter().map(|(_, rows)| rows).sum();
+    Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes: bytes.max(0) as u64, tables })
+}
+
+/// A name as an identifier.
+#[must_use]
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Connects to the database, which is made if it does not exist, and must have no tables.
+fn open_database(target: &Target) -> Result<Control, Failure> {
+    let mut server = Control::open_server(target)?;
+    let name = literal(bufferlab_workload::client::Value::Text(&target.database));
+    let known = format!("SELECT count(*) FROM pg_database WHERE datname = {name}");
+    if server.number("looking for the database", &known)? == 0 {
+        server.execute("creating the database", &format!("CREATE DATABASE {}", quoted(&target.database)))?;
+    }
+    let mut control = Control::open(target)?;
+    let tables = format!("SELECT count(*) FROM ({TABLES}) AS t");
+    if control.number("looking for tables", &tables)? > 0 {
+        let what = format!("the database {} to load into has tables", target.database);
+        return Err(Failure::new(FailureKind::Usage, what, target.place(), "name a new database, or drop this one"));
+    }
+    Ok(control)
+}
+
+/// Ordinary tables that are no catalogue's and no extension's.
+const TABLES: &str = "SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
+    WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' \
+    AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'e') ORDER BY 1, 2";
+
+fn load_tables(
+    load: &Load,
+    control: &mut Control,
+    tables: &Tables,
+    cancelled: &AtomicBool,
+    on_progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Vec<(String, u64)>, Failure> {
+    let place = load.target.place();
+    for sql in statements(tables_sql(tables)) {
+        control.execute("creating tables", &sql)?;
+    }
+    let population = &*tables.population();
+    let schemas = table_schemas(tables);
+    let bulk = Bulk::new(population, &place);
+    let interrupter = Interrupter::new(&load.target);
+    let write = |next: &mut dyn FnMut() -> Option<usize>| {
+        let mut control = Control::open(&load.target)?;
+        interrupter.add(control.handle()?);
+        control.execute("preparing to load", LOADING)?;
+        let mut written = Written::new();
+        while let Some(table) = next() {
+            written.push((table, write_table(&mut control, &bulk, table, &schemas[table])?));
+        }
+        Ok(written)
+    };
+    let loaded = bulk.run(load.threads, &write, &mut || interrupter.interrupt(), cancelled, on_progress)?;
+    Ok(loaded.into_iter().map(|(table, rows)| (schemas[table].name.to_owned(), rows)).collect())
+}
+
+/// Loads one table; answers its rows.
+fn write_table(control: &mut Control, bulk: &Bulk<'_>, table: usize, schema: &TableSchema) -> Result<u64, Failure> {
+    let name = schema.name;
+    control.execute("beginning a table", &format!("BEGIN; TRUNCATE {name}"))?;
+    let encoder = Encoder::new(Form::Lines, &schema.columns);
+    let rows = bulk.write_table(table, name, encoder, "", |chunks| copy(control, bulk, name, chunks))?;
+    for sql in &schema.indexes {
+        control.execute("building indexes", sql)?;
+    }
+    control.execute("ending a table", "COMMIT")?;
+    Ok(rows)
+}
+
+/// Sends chunks as they come, and the rest of the rows that the server takes when it has taken them all.
+fn copy(
+    control: &mut Control,
+    bulk: &Bulk<'_>,
+    table: &str,
+    chunks: &crossbeam_channel::Receiver<Chunk>,
+) -> Result<u64, Failure> {
+    let place = control.place().to_owned();
+    let connection = control.connection();
+    let mut send = || {
+        connection.begin_copy(&format!("COPY {table} FROM STDIN (FREEZE, ENCODING 'UTF8')"))?;
+        for chunk in chunks {
+            connection.copy(&chunk.text)?;
+            bulk.took(chunk.rows);
+        }
+        connection.end_copy()
+    };
+    send().map_err(|error| failure(&format!("loading {table}"), &place, &error))
+}
+
+/// Executes a script's setup section, statement by statement, with its values as literals.
+fn set_up(load: &Load, control: &mut Control, script: &Script, cancelled: &AtomicBool) -> Result<(), Failure> {
+    for setup in script.setup()? {
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(stopped(&load.target.place()));
+        }
+        let sql = setup.sql.text(|index| literal(setup.values[index]));
+        control.try_execute(&sql).map_err(|error| {
+            let place = format!("{}:{}", script.source(), setup.sql.line);
+            let mut failed = failure("this statement of the setup section failed", &place, &error);
+            if failed.kind == FailureKind::Data {
+                failed.kind = FailureKind::Usage;
+                "try it in psql".clone_into(&mut failed.hint);
+            }
+            failed
+        })?;
+    }
+    // A transaction left open would be lost with its connection: ending it here keeps what the section did.
+    control.execute("ending the setup section", "COMMIT")
+}
+
+/// Rows of every table there is; a setup section may have made any.
+fn count_rows(control: &mut Control) -> Result<Vec<(String, u64)>, Failure> {
+    let mut rows = Vec::new();
+    for name in control.rows("listing tables", TABLES)? {
+        let [Some(schema), Some(table)] = &name[..] else { continue };
+        let sql = format!("SELECT count(*) FROM {}.{}", quoted(schema), quoted(table));
+        rows.push((table.clone(), control.number("counting rows", &sql)?.max(0) as u64));
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted() {
+        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+    }
+}

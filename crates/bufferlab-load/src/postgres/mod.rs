@@ -1,0 +1,17 @@
+//! PostgreSQL: the wire protocol, the client over prepared statements, counters by version, and the loader by COPY.
+
+pub mod client;
+pub mod connection;
+pub mod control;
+pub mod counters;
+pub mod error;
+pub mod job;
+pub mod loader;
+pub mod message;
+pub mod run;
+pub mod schema;
+mod session;
+pub mod target;
+pub mod value;
+pub mod wire;
+pub mod workloads;

@@ -1,0 +1,49 @@
+//! One run on a PostgreSQL server. Starting and stopping the server is not done here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use super::control::{Control, Interrupter};
+use super::counters::{Counters, DemandMisses};
+use super::job::Run;
+use super::session::PostgresServer;
+use crate::event::Sink;
+use crate::failure::Failure;
+use crate::finished::Finished;
+use crate::server::run::{drive, probes, watched};
+use crate::server::session::{Course, Session};
+
+/// Executes a run.
+///
+/// # Errors
+/// Whatever connecting, executing or reading counters meets. Being cancelled is no error: see [`Finished::interrupted`].
+pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    let course = Course {
+        connections: job.connections,
+        frames: job.frames,
+        pace: &job.pace,
+        phases: &job.phases,
+        warm_up: job.warm_up,
+        measure: job.measure,
+    };
+    course.check()?;
+    let control = Control::open(&job.target)?;
+    let version = control.version().to_owned();
+    control.major()?;
+    let own_commits = Arc::new(AtomicU64::new(0));
+    let counters = Counters::new(Control::open(&job.target)?, Arc::clone(&own_commits))?;
+    let server = PostgresServer {
+        target: job.target.clone(),
+        sending: job.sending,
+        misses: DemandMisses::new(Control::open(&job.target)?)?,
+        control,
+        interrupter: Arc::new(Interrupter::new(&job.target)),
+        own_commits,
+    };
+    let cpu_ns = Arc::new(AtomicU64::new(0));
+    let probes = probes(job.server_pid, job.datadir.as_deref(), &cpu_ns);
+    watched(Box::new(counters), version, probes, sink, job.sample_interval, |watch| {
+        let mut session = Session { server, course, watch, cancelled, cpu_ns };
+        drive(&mut session, &job.workload)
+    })
+}

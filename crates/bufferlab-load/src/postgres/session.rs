@@ -1,0 +1,103 @@
+//! PostgreSQL as a session sees it: connects clients, fills the pool, reads what the gate needs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use bufferlab_workload::client::{ClientError, Value};
+use bufferlab_workload::script::Sql;
+
+use super::client::{PostgresClient, TELL_SQL};
+use super::connection::{connect, patient};
+use super::control::{Control, Interrupter};
+use super::counters::DemandMisses;
+use super::error::failure;
+use super::schema::literal;
+use super::target::Target;
+use super::wire::Silence;
+use super::workloads::PostgresWorkload;
+use crate::dialect::RowUse;
+use crate::failure::Failure;
+use crate::server::session::{Server, Serves};
+use crate::server::{Sending, prefill};
+
+/// A running server.
+pub(super) struct PostgresServer {
+    pub target: Target,
+    pub sending: Sending,
+    pub misses: DemandMisses,
+    /// Executes scripts' setup sections.
+    pub control: Control,
+    pub interrupter: Arc<Interrupter>,
+    pub own_commits: Arc<AtomicU64>,
+}
+
+impl Server for PostgresServer {
+    type Client = PostgresClient;
+
+    /// Connections tell their counters every 200 ms while the gate is fed; to look more often would show nothing new.
+    const GATE_LOOK: Duration = Duration::from_millis(250);
+
+    fn place(&self) -> String {
+        self.target.place()
+    }
+
+    fn demand_misses(&mut self) -> Result<u64, Failure> {
+        self.misses.read()
+    }
+
+    fn watch_closely(&mut self, client: &mut PostgresClient) {
+        client.tell_counters_often();
+    }
+
+    fn settle(&mut self, client: &mut PostgresClient) -> Result<(), ClientError> {
+        client.tell_counters()
+    }
+
+    fn set_up(&mut self, sql: &Sql, values: &[Value<'_>]) -> Result<(), String> {
+        let sql = sql.text(|index| literal(values[index]));
+        // Told at once, so that none of it is counted in the window.
+        let done = self.control.try_execute(&sql).and_then(|()| self.control.try_execute(TELL_SQL));
+        done.map_err(|error| error.to_string())
+    }
+
+    fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let interrupter = Arc::clone(&self.interrupter);
+        Arc::new(move || interrupter.interrupt())
+    }
+}
+
+impl<W: PostgresWorkload> Serves<W> for PostgresServer {
+    fn connect(&mut self, workloads: &mut [W]) -> Result<Vec<PostgresClient>, Failure> {
+        let connect = |workload: &W| {
+            // Our own statements take milliseconds; a user's may take as long as they like.
+            let silence = match workload.statements()?.rows {
+                RowUse::Kept => Silence::Fatal,
+                RowUse::Counted => patient(&self.target),
+            };
+            let connection = connect(&self.target, silence)?;
+            PostgresClient::of_workload(connection, workload, self.sending, Arc::clone(&self.own_commits))
+        };
+        let clients = workloads.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+        let handles = clients.iter().map(PostgresClient::handle).collect::<Result<Vec<_>, _>>();
+        self.interrupter.set(handles.map_err(|error| failure("connecting", &self.target.place(), &error))?);
+        Ok(clients)
+    }
+
+    fn prefill(&mut self, workload: &W, cancelled: &AtomicBool) -> Result<bool, Failure> {
+        let sql = workload.prefill_sql();
+        if sql.is_empty() {
+            return Ok(true);
+        }
+        let mut control = Control::open(&self.target)?;
+        let interrupter = Interrupter::new(&self.target);
+        interrupter.set(vec![control.handle()?]);
+        let filled =
+            prefill::run(&mut |action, sql| control.execute(action, sql), &|| interrupter.interrupt(), sql, cancelled)?;
+        if filled {
+            // What it has read is to be known before the warm-up begins.
+            control.execute("telling what was read", TELL_SQL)?;
+        }
+        Ok(filled)
+    }
+}

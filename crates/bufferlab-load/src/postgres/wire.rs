@@ -1,0 +1,393 @@
+//! A connection's bytes: a socket, what is to be written to it, and the messages read from it.
+//!
+//! Synchronous, with buffers that grow to their largest use and are kept. Reading and writing never wait for ever: after
+//! [`SILENCE`] without a byte whoever made the connection decides whether the server can still be believed to be at work.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+
+use super::error::PgError;
+use super::message::{HEADER_BYTES, message_bytes, server_error};
+
+/// How long a server may send nothing before somebody looks after it.
+pub const SILENCE: Duration = Duration::from_secs(60);
+
+const FIRST_INPUT_BYTES: usize = 16 * 1024;
+const FIRST_OUTPUT_BYTES: usize = 16 * 1024;
+
+/// A socket, or what stands for one in a test.
+pub trait Transport: Read + Write + Send {
+    /// Reads and writes fail after so long.
+    ///
+    /// # Errors
+    /// The system's.
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
+
+    /// What ends the connection from another thread: whoever reads or writes then gets an error.
+    ///
+    /// # Errors
+    /// The system's.
+    fn hang_up(&self) -> io::Result<HangUp>;
+
+    /// True when something can be read without waiting.
+    fn has_input(&self) -> bool;
+}
+
+/// Ends a connection from another thread.
+pub type HangUp = Arc<dyn Fn() + Send + Sync>;
+
+fn is_readable(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one descriptor's record, which lives until the call is over.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ready == 1
+}
+
+impl Transport for UnixStream {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout))?;
+        self.set_write_timeout(Some(timeout))
+    }
+
+    fn hang_up(&self) -> io::Result<HangUp> {
+        let other = self.try_clone()?;
+        // One that has ended already is as good.
+        Ok(Arc::new(move || _ = other.shutdown(Shutdown::Both)))
+    }
+
+    fn has_input(&self) -> bool {
+        is_readable(self.as_raw_fd())
+    }
+}
+
+impl Transport for TcpStream {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout))?;
+        self.set_write_timeout(Some(timeout))
+    }
+
+    fn hang_up(&self) -> io::Result<HangUp> {
+        let other = self.try_clone()?;
+        Ok(Arc::new(move || _ = other.shutdown(Shutdown::Both)))
+    }
+
+    fn has_input(&self) -> bool {
+        is_readable(self.as_raw_fd())
+    }
+}
+
+/// What is done about a server that has sent nothing for [`SILENCE`].
+pub enum Silence {
+    /// The connection is lost: its statements take milliseconds.
+    Fatal,
+    /// Statements may take long. Somebody is asked whether the server still answers others.
+    Unless(Box<dyn FnMut() -> bool + Send>),
+}
+
+/// A socket with its buffers.
+pub struct Wire {
+    transport: Box<dyn Transport>,
+    silence: Silence,
+    timeout: Duration,
+    /// What is written at the next [`Wire::flush`].
+    pub out: BytesMut,
+    input: Vec<u8>,
+    /// The bytes read and not yet taken, and the body of the message taken last.
+    unread: std::ops::Range<usize>,
+    body: std::ops::Range<usize>,
+}
+
+impl Wire {
+    /// Over this socket, which is looked after when it has been silent for `timeout`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(transport: Box<dyn Transport>, silence: Silence, timeout: Duration) -> Result<Self, PgError> {
+        transport.set_timeout(timeout)?;
+        Ok(Wire {
+            transport,
+            silence,
+            timeout,
+            out: BytesMut::with_capacity(FIRST_OUTPUT_BYTES),
+            input: vec![0; FIRST_INPUT_BYTES],
+            unread: 0..0,
+            body: 0..0,
+        })
+    }
+
+    /// From now on silence is this.
+    pub fn set_silence(&mut self, silence: Silence) {
+        self.silence = silence;
+    }
+
+    /// What ends the connection from another thread.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn hang_up(&self) -> Result<HangUp, PgError> {
+        Ok(self.transport.hang_up()?)
+    }
+
+    /// True when a message, or the connection's end, has come.
+    #[must_use]
+    pub fn has_input(&self) -> bool {
+        !self.unread.is_empty() || self.transport.has_input()
+    }
+
+    /// Writes what has been gathered.
+    ///
+    /// # Errors
+    /// The socket's, or better the server's own last words.
+    pub fn flush(&mut self) -> Result<(), PgError> {
+        let out = std::mem::take(&mut self.out);
+        let written = self.write_all(&out);
+        self.out = out;
+        self.out.clear();
+        written
+    }
+
+    /// Writes these bytes after what has been gathered, without a copy.
+    ///
+    /// # Errors
+    /// As [`Wire::flush`].
+    pub fn flush_with(&mut self, bytes: &[u8]) -> Result<(), PgError> {
+        self.flush()?;
+        self.write_all(bytes)
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), PgError> {
+        while !bytes.is_empty() {
+            match self.transport.write(bytes) {
+                Ok(0) => return Err(self.last_words(PgError::Closed)),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if is_silence(&error) => self.survive_silence()?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.last_words(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// A server that ends says why before it hangs up; whoever only writes would not hear it.
+    fn last_words(&mut self, error: PgError) -> PgError {
+        while self.has_input() {
+            match self.read() {
+                Ok(b'E') => return server_error(self.body()).map_or(error, |said| PgError::Server(Box::new(said))),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        error
+    }
+
+    /// Waits for the next message that is an answer and gives its type; its body is [`Wire::body`] until the next call.
+    /// Notices, notifications and changed settings are no answers.
+    ///
+    /// # Errors
+    /// When the connection ends, is silent for too long, or bytes come that are no message.
+    pub fn read(&mut self) -> Result<u8, PgError> {
+        loop {
+            let tag = self.read_any()?;
+            if !matches!(tag, b'N' | b'A' | b'S') {
+                return Ok(tag);
+            }
+        }
+    }
+
+    /// The same for messages of all kinds.
+    ///
+    /// # Errors
+    /// As [`Wire::read`].
+    pub fn read_any(&mut self) -> Result<u8, PgError> {
+        let length = loop {
+            match message_bytes(&self.input[self.unread.clone()])? {
+                Some(length) if length <= self.unread.len() => break length,
+                _ => self.fill()?,
+            }
+        };
+        let start = self.unread.start;
+        self.body = start + HEADER_BYTES..start + length;
+        self.unread.start += length;
+        Ok(self.input[start])
+    }
+
+    /// The body of the message read last.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.input[self.body.clone()]
+    }
+
+    /// Reads what there is, at least a byte.
+    fn fill(&mut self) -> Result<(), PgError> {
+        if self.unread.start > 0 {
+            self.input.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+        }
+        if self.unread.end == self.input.len() {
+            // A message is read as it comes, so that memory is taken for what was sent and not for what was announced.
+            self.input.resize(2 * self.input.len(), 0);
+        }
+        loop {
+            match self.transport.read(&mut self.input[self.unread.end..]) {
+                Ok(0) => return Err(PgError::Closed),
+                Ok(bytes) => {
+                    self.unread.end += bytes;
+                    return Ok(());
+                }
+                Err(error) if is_silence(&error) => self.survive_silence()?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn survive_silence(&mut self) -> Result<(), PgError> {
+        let survived = match &mut self.silence {
+            Silence::Fatal => false,
+            Silence::Unless(answers) => answers(),
+        };
+        if survived { Ok(()) } else { Err(PgError::Silent(self.timeout.as_secs())) }
+    }
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+impl Drop for Wire {
+    /// Tells the server that the connection ends on purpose, when it can still be told.
+    fn drop(&mut self) {
+        let _ = self.transport.set_timeout(Duration::from_millis(100));
+        let _ = self.transport.write(b"X\0\0\0\x04");
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What a server is said to send, and what happens then.
+    pub enum Cue {
+        Bytes(Vec<u8>),
+        Silence,
+    }
+
+    /// A server that sends what is written in its script, whatever it is asked, and then hangs up.
+    #[derive(Default)]
+    pub struct Scripted {
+        pub cues: VecDeque<Cue>,
+        pub heard: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Scripted {
+        pub fn new(cues: impl IntoIterator<Item = Cue>) -> Self {
+            Scripted { cues: cues.into_iter().collect(), ..Scripted::default() }
+        }
+    }
+
+    impl Read for Scripted {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.cues.pop_front() {
+                None => Ok(0),
+                Some(Cue::Silence) => Err(io::ErrorKind::WouldBlock.into()),
+                Some(Cue::Bytes(mut bytes)) => {
+                    let rest = bytes.split_off(bytes.len().min(buffer.len()));
+                    buffer[..bytes.len()].copy_from_slice(&bytes);
+                    if !rest.is_empty() {
+                        self.cues.push_front(Cue::Bytes(rest));
+                    }
+                    Ok(bytes.len())
+                }
+            }
+        }
+    }
+
+    impl Write for Scripted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.heard.lock().expect("nobody panics").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Transport for Scripted {
+        fn set_timeout(&self, _timeout: Duration) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn hang_up(&self) -> io::Result<HangUp> {
+            Ok(Arc::new(|| {}))
+        }
+
+        fn has_input(&self) -> bool {
+            !self.cues.is_empty()
+        }
+    }
+
+    /// A message of the server.
+    pub fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![tag];
+        bytes.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    fn wire(cues: impl IntoIterator<Item = Cue>) -> Wire {
+        Wire::new(Box::new(Scripted::new(cues)), Silence::Fatal, SILENCE).expect("a script is always there")
+    }
+
+    #[test]
+    fn messages_are_found_however_they_are_cut() {
+        let bytes: Vec<u8> = [message(b'D', b"first"), message(b'N', b"notice"), message(b'D', &[7; 40_000])].concat();
+        for piece in [1, 3, 7, 1_000, 100_000] {
+            let mut wire = wire(bytes.chunks(piece).map(|piece| Cue::Bytes(piece.to_vec())));
+            assert_eq!(wire.read().expect("it is whole"), b'D');
+            assert_eq!(wire.body(), b"first");
+            assert_eq!(wire.read().expect("it is whole"), b'D');
+            assert_eq!(wire.body(), &[7; 40_000]);
+            assert!(matches!(wire.read(), Err(PgError::Closed)));
+        }
+    }
+
+    #[test]
+    fn a_message_that_breaks_off_is_a_lost_connection() {
+        let mut bytes = message(b'D', b"first");
+        bytes.pop();
+        assert!(matches!(wire([Cue::Bytes(bytes)]).read(), Err(PgError::Closed)));
+    }
+
+    #[test]
+    fn an_announced_length_takes_no_memory_and_an_impossible_one_is_refused() {
+        let mut announced = wire([Cue::Bytes(b"D\x3f\xff\xff\xff".to_vec())]);
+        assert!(matches!(announced.read(), Err(PgError::Closed)));
+        assert!(announced.input.len() <= FIRST_INPUT_BYTES);
+        assert!(matches!(wire([Cue::Bytes(b"D\xff\xff\xff\xff".to_vec())]).read(), Err(PgError::Malformed(_))));
+        assert!(matches!(wire([Cue::Bytes(b"HTTP/1.1 400".to_vec())]).read(), Err(PgError::Malformed(_))));
+    }
+
+    #[test]
+    fn silence_is_survived_only_while_the_server_answers_others() {
+        let answer = || Cue::Bytes(message(b'Z', b"I"));
+        assert!(matches!(wire([Cue::Silence, answer()]).read(), Err(PgError::Silent(60))));
+        let mut patient = wire([Cue::Silence, Cue::Silence, answer(), Cue::Silence, answer()]);
+        let mut asked = 0;
+        patient.set_silence(Silence::Unless(Box::new(move || {
+            asked += 1;
+            asked <= 2
+        })));
+        assert_eq!(patient.read().expect("it answers others"), b'Z');
+        assert!(matches!(patient.read(), Err(PgError::Silent(60))));
+    }
+}

@@ -1,0 +1,257 @@
+//! Runs on a real PostgreSQL server: what the drivers say against what the server counts, and how runs end.
+//!
+//! Needs a server that nobody else uses: see `support/postgres_server.rs`. Without it nothing is tested here. The tests take
+//! turns, because they compare counters of the whole server.
+
+#[path = "support/postgres_server.rs"]
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bufferlab_load::event::{Edge, Event};
+use bufferlab_load::failure::{Failure, FailureKind};
+use bufferlab_load::finished::Finished;
+use bufferlab_load::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
+use bufferlab_load::postgres::control::Control;
+use bufferlab_load::postgres::job::Run;
+use bufferlab_load::postgres::run::run;
+use bufferlab_load::postgres::target::Target;
+use bufferlab_load::server::Sending;
+use bufferlab_load::sqlite::data::Tables;
+use bufferlab_probe::Reading;
+use bufferlab_workload::tpcc::TpccConfig;
+
+use server::{create_database, drop_database, loaded, one, target, wait_until_left};
+
+const ROWS: u32 = 4_096;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A server with a table of rows, for one test at a time; none without a server.
+fn with_server(test: impl FnOnce(&Target)) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(target) = target("run") else { return };
+    create_database(&target);
+    let mut control = Control::open(&target).expect("the server is there");
+    let sql = format!(
+        "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, pad char(200) NOT NULL); \
+         INSERT INTO t SELECT i, 0, repeat('x', 200) FROM generate_series(1, {ROWS}) AS i"
+    );
+    control.execute("preparing a test", &sql).expect("it is allowed");
+    control.execute("preparing a test", "VACUUM ANALYZE t").expect("it is allowed");
+    drop(control);
+    wait_until_left(&target);
+    test(&target);
+    drop_database(&target);
+}
+
+fn script(text: &str) -> ScriptJob {
+    ScriptJob { source: "test.sql".to_owned(), text: text.to_owned(), seed: 5, variables: Vec::new() }
+}
+
+const UPDATES: &str = "-- transaction: update\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nCOMMIT;\n-- transaction: undone\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nROLLBACK;\n";
+
+fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run {
+    Run {
+        target: target.clone(),
+        server_pid: None,
+        datadir: None,
+        connections: 4,
+        sending: Sending::Spec,
+        frames: 512,
+        workload,
+        pace: Pace::Closed,
+        phases: Vec::new(),
+        warm_up: Limit { transactions: 1_000, seconds: 60.0 },
+        measure: Limit { transactions, seconds: 60.0 },
+        sample_interval: Duration::from_millis(50),
+    }
+}
+
+fn updates(target: &Target, transactions: u64) -> Run {
+    job(target, WorkloadJob::Script(script(UPDATES)), transactions)
+}
+
+/// The values of one edge by metric and subject.
+type Values = BTreeMap<(String, String), Reading>;
+
+#[derive(Default)]
+struct Seen {
+    edges: Vec<(String, Edge, Values)>,
+    samples: usize,
+}
+
+fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
+    let seen = Mutex::new(Seen::default());
+    let sink = |event: Event| {
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Sample { phase, edge: Some(edge), values, .. } => {
+                let key = |row: &Reading| (row.metric.to_owned(), row.subject.to_string());
+                let count = values.len();
+                let values: Values = values.into_iter().map(|row| (key(&row), row)).collect();
+                assert_eq!(values.len(), count, "a metric stands twice in a sample");
+                seen.edges.push((phase.name().to_owned(), edge, values));
+            }
+            Event::Sample { .. } => seen.samples += 1,
+            _ => {}
+        }
+    };
+    let outcome = run(job, &sink, cancelled);
+    (outcome, seen.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Seen {
+    /// How much a counter has grown in a window; none where the server does not have it.
+    fn grown(&self, phase: &str, metric: &str, subject: &str) -> Option<i64> {
+        let at = |wanted| {
+            let (_, _, values) =
+                self.edges.iter().find(|(of, edge, _)| of == phase && *edge == wanted).expect("the edge was sampled");
+            let row = values.get(&(metric.to_owned(), subject.to_owned()));
+            row.unwrap_or_else(|| panic!("{metric} of {subject:?} was not emitted")).count
+        };
+        Some(at(Edge::End)? - at(Edge::Start)?)
+    }
+}
+
+fn records(latency: &bufferlab_load::finished::TypeLatency) -> u64 {
+    latency.buckets.iter().map(|bucket| bucket.count).sum()
+}
+
+#[test]
+fn what_the_drivers_count_is_what_the_server_counts() {
+    with_server(|target| {
+        let scan = "-- setup\nUPDATE t SET n = 0 WHERE id = 1;\n-- transaction: scan\n\\set from random(1, 3000)\nSELECT pad FROM t WHERE id BETWEEN :from AND :from + 99;\n";
+        let mut job = updates(target, 3_001);
+        job.phases = vec![PhaseJob {
+            name: "range_scan".into(),
+            script: script(scan),
+            limit: Limit { transactions: 203, seconds: 60.0 },
+        }];
+        let (finished, seen) = played(&job, &AtomicBool::new(false));
+        let finished = finished.expect("nothing fails");
+        assert!(!finished.interrupted);
+        assert_eq!(finished.measured.transactions, 3_001);
+        let grown = |metric: &str, subject: &str| seen.grown("measure", metric, subject).expect("every server has it");
+        let committed = grown("transactions_committed", "update");
+        let rolled_back = grown("transactions_rolled_back", "undone");
+        assert_eq!(committed + rolled_back, 3_001);
+        let server = ["xact_commit", "xact_rollback"].map(|name| grown(&format!("postgres_database_{name}"), ""));
+        assert_eq!(server, [committed, rolled_back]);
+        assert_eq!(grown("postgres_database_tup_updated", ""), 3_001, "those undone were updated too");
+        assert!(grown("page_gets", "") >= 2 * 3_001, "each update walks the index and looks at a page");
+        let parts = ["heap_blks_read", "heap_blks_hit", "idx_blks_read", "idx_blks_hit"];
+        let of_tables: i64 = parts.iter().map(|name| grown(&format!("postgres_statio_{name}"), "")).sum();
+        assert_eq!(of_tables, grown("page_gets", ""), "nothing but the table is read in the window");
+        assert!(grown("postgres_wal_bytes", "") > 0 && grown("postgres_wal_records", "") >= 3_001);
+        if let Some(hits) = seen.grown("measure", "postgres_io_normal_hits", "") {
+            assert_eq!(hits + grown("demand_misses", ""), grown("page_gets", ""));
+        }
+        // In an open transaction's latencies everybody's are together.
+        let service: u64 = finished.latencies.iter().filter(|latency| latency.time == "service").map(records).sum();
+        assert_eq!(service, 3_001 + 203);
+        assert_eq!(seen.grown("range_scan", "rows_returned", "range_scan.scan"), Some(20_300));
+        assert_eq!(seen.grown("range_scan", "postgres_database_xact_commit", ""), Some(203));
+        assert_eq!(finished.phases[0].1.transactions, 203);
+        assert!(seen.samples > 0);
+        check_rows(&seen);
+    });
+}
+
+/// Every row is a value or a null with a reason, and both edges hold the same metrics of the engine.
+fn check_rows(seen: &Seen) {
+    let engine =
+        |values: &Values| values.values().filter(|row| row.probe == "engine").map(|row| row.metric).collect::<Vec<_>>();
+    for (phase, _, values) in &seen.edges {
+        for row in values.values() {
+            let filled = [row.count.is_some(), row.value.is_some(), row.reason.is_some()];
+            assert_eq!(filled.iter().filter(|is| **is).count(), 1, "{phase}: {row:?}");
+        }
+        assert_eq!(engine(values), engine(&seen.edges[0].2));
+        let missing: Vec<&Reading> =
+            values.values().filter(|row| row.probe == "engine" && row.reason.is_some()).collect();
+        let told = missing.iter().all(|row| row.reason.as_deref() != Some("the server did not tell this figure"));
+        assert!(told && missing.len() <= 13, "{missing:?}");
+    }
+}
+
+/// TPC-C with several connections in both ways of sending: totals are exact, and the pool is filled before the warm-up.
+#[test]
+fn a_tpcc_run_commits_what_the_server_commits() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(target) = target("tpcc_run") else { return };
+    let config = TpccConfig::new(1, 7, 3).expect("the scale is valid");
+    loaded(&target, Tables::Tpcc(config));
+    let mut control = Control::open(&target).expect("the server is there");
+    control.execute("analyzing", "VACUUM ANALYZE").expect("it is allowed");
+    drop(control);
+    for sending in [Sending::Batched, Sending::Spec] {
+        wait_until_left(&target);
+        let mut job = job(&target, WorkloadJob::Tpcc(config), 1_501);
+        job.sending = sending;
+        job.connections = 3;
+        let (finished, seen) = played(&job, &AtomicBool::new(false));
+        let finished = finished.expect("nothing fails");
+        assert_eq!(finished.measured.transactions, 1_501);
+        let types = ["new_order", "payment", "order_status", "delivery", "stock_level"];
+        let sum = |metric: &str| -> i64 {
+            types.iter().map(|name| seen.grown("measure", metric, name).expect("the drivers have it")).sum()
+        };
+        let (committed, rolled_back) = (sum("transactions_committed"), sum("transactions_rolled_back"));
+        let retries = sum("transaction_retries");
+        assert_eq!(committed + rolled_back, 1_501);
+        let grown = |metric: &str| seen.grown("measure", metric, "").expect("every server has it");
+        assert_eq!(grown("postgres_database_xact_commit"), committed);
+        assert_eq!(grown("postgres_database_xact_rollback"), rolled_back + retries);
+        assert_eq!(finished.engine_version, one(&target, "SHOW server_version"));
+        assert!(finished.warm_up_misses > 0);
+    }
+    drop_database(&target);
+}
+
+#[test]
+fn a_cancelled_run_ends_although_its_statements_are_asleep() {
+    with_server(|target| {
+        let slow = script("-- transaction: slow\nSELECT pg_sleep(60);\n");
+        let job = job(target, WorkloadJob::Script(slow), 10);
+        let cancelled = AtomicBool::new(false);
+        let begun = Instant::now();
+        let (finished, _) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(500));
+                cancelled.store(true, Ordering::Relaxed);
+            });
+            played(&job, &cancelled)
+        });
+        assert!(finished.expect("being cancelled is no error").interrupted);
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
+    with_server(|target| {
+        let mut job = updates(target, u64::MAX);
+        job.warm_up.transactions = u64::MAX;
+        job.frames = u64::MAX / 2;
+        let (outcome, _) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(700));
+                let mut control = Control::open(target).expect("the server is there");
+                let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
+                control.execute("ending connections", end).expect("it is allowed");
+            });
+            let begun = Instant::now();
+            let outcome = played(&job, &AtomicBool::new(false));
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+            outcome
+        });
+        let failure = outcome.err().expect("a run without its server fails");
+        assert_eq!(failure.kind, FailureKind::Io, "{failure}");
+        assert_eq!(Some(failure.place), target.socket_path());
+    });
+}

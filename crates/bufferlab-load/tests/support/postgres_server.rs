@@ -1,0 +1,79 @@
+//! A server to test against: the one whose socket (the file, as /run/pg/.s.PGSQL.5432) stands in
+//! BUFFERLAB_TEST_POSTGRES_SOCKET. Databases are made and dropped there.
+
+use std::sync::atomic::AtomicBool;
+
+use bufferlab_load::postgres::control::Control;
+use bufferlab_load::postgres::loader::{Load, load};
+use bufferlab_load::postgres::target::Target;
+use bufferlab_load::sqlite::data::Tables;
+use bufferlab_load::sqlite::loader::Loaded;
+
+/// The server and the name of a database that does not exist; nothing, with the reason printed, when there is no server to
+/// test with.
+pub fn target(database: &str) -> Option<Target> {
+    let variable = |name: &str| std::env::var(format!("BUFFERLAB_TEST_POSTGRES_{name}")).ok();
+    let Some(socket) = variable("SOCKET") else {
+        println!("skipped: BUFFERLAB_TEST_POSTGRES_SOCKET names no server (also -USER, postgres, and -PASSWORD, none)");
+        return None;
+    };
+    let (directory, file) = socket.rsplit_once('/').expect("the socket's whole path");
+    let port = file.strip_prefix(".s.PGSQL.").and_then(|port| port.parse().ok());
+    let target = Target {
+        socket_dir: Some(directory.to_owned()),
+        host: None,
+        port: Some(port.expect("a socket is called .s.PGSQL. and the port")),
+        user: variable("USER").unwrap_or_else(|| "postgres".to_owned()),
+        password: variable("PASSWORD").unwrap_or_default(),
+        database: format!("bufferlab_test_{database}"),
+    };
+    drop_database(&target);
+    Some(target)
+}
+
+/// Drops what a test made, and ends whoever is still connected to it.
+pub fn drop_database(target: &Target) {
+    let mut control = Control::open_server(target).expect("the server is there");
+    let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", target.database);
+    control.execute("dropping a test's database", &sql).expect("it may be dropped");
+}
+
+/// Makes an empty database.
+#[allow(dead_code)]
+pub fn create_database(target: &Target) {
+    let mut control = Control::open_server(target).expect("the server is there");
+    let sql = format!("CREATE DATABASE {}", target.database);
+    control.execute("making a test's database", &sql).expect("it may be made");
+}
+
+#[allow(dead_code)]
+pub fn loaded(target: &Target, tables: Tables) -> Loaded {
+    let job = Load { target: target.clone(), data: tables.into(), threads: 2 };
+    load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
+}
+
+/// Every table's checksum, which does not depend on the order of its rows.
+#[allow(dead_code)]
+pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, String)> {
+    let of = |table: &str| {
+        one(target, &format!("SELECT coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM {table} AS t"))
+    };
+    tables.iter().map(|&table| (table.to_owned(), of(table))).collect()
+}
+
+/// The first column of the first row.
+#[allow(dead_code)]
+pub fn one(target: &Target, sql: &str) -> String {
+    let mut control = Control::open(target).expect("the database is there");
+    control.one("asking", sql).unwrap_or_else(|failure| panic!("{sql}: {failure}")).expect("there is a value")
+}
+
+/// Waits until nobody is connected to the database any more: a connection that ends tells its last counters then.
+#[allow(dead_code)]
+pub fn wait_until_left(target: &Target) {
+    let mut control = Control::open_server(target).expect("the server is there");
+    let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{}'", target.database);
+    while control.number("waiting", &sql).expect("it answers") > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
