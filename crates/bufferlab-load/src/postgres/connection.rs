@@ -77,14 +77,14 @@ fn unexpected(tag: u8) -> PgError {
 /// # Errors
 /// When the server is not there, refuses the role, or has no such database.
 pub fn connect(target: &Target, silence: Silence) -> Result<Connection, Failure> {
-    connect_to(target, &target.database, silence)
+    connect_to(target, &target.database, silence, SILENCE)
 }
 
-/// Connects to another database of the same server.
+/// Connects to any database of the same server; `timeout` is how long it may be silent before that is looked into.
 ///
 /// # Errors
 /// As [`connect`].
-pub fn connect_to(target: &Target, database: &str, silence: Silence) -> Result<Connection, Failure> {
+pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Duration) -> Result<Connection, Failure> {
     let place = target.place();
     if target.socket_dir.is_none() && target.host.is_none() {
         let hint = "give the directory of the server's socket, or its host";
@@ -94,7 +94,7 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence) -> Result<C
         let what = format!("connecting to the server: {error}");
         Failure::new(FailureKind::Environment, what, &place, "is it running, and is this its socket or address?")
     })?;
-    let started = Wire::new(transport, silence, SILENCE).and_then(|wire| Connection::start(wire, target, database));
+    let started = Wire::new(transport, silence, timeout).and_then(|wire| Connection::start(wire, target, database));
     started.map_err(|error| failure("connecting to the server", &place, &error))
 }
 

@@ -9,10 +9,14 @@ use postgres_protocol::message::frontend;
 use super::connection::{Connection, Handle, TextRows, connect, connect_to, patient, transport};
 use super::error::{PgError, failure};
 use super::target::Target;
+use super::wire::{HangUp, SILENCE};
 use crate::failure::{Failure, FailureKind};
 
 /// The database that every server has.
 const MAINTENANCE_DATABASE: &str = "postgres";
+
+/// How long a server may be silent when it is asked for counters, before somebody looks whether it answers others.
+const READING_SILENCE: Duration = Duration::from_secs(30);
 
 /// The oldest server whose counters can be told to be told.
 const OLDEST_MAJOR: u32 = 15;
@@ -32,12 +36,21 @@ impl Control {
         Ok(Control { connection: connect(target, patient(target))?, place: target.place() })
     }
 
+    /// Connects to the target's database to read what takes no time: a server that is silent is found out sooner.
+    ///
+    /// # Errors
+    /// As [`Control::open`].
+    pub fn open_to_read(target: &Target) -> Result<Self, Failure> {
+        let connection = connect_to(target, &target.database, patient(target), READING_SILENCE)?;
+        Ok(Control { connection, place: target.place() })
+    }
+
     /// Connects to the database that every server has, as before the target's is created.
     ///
     /// # Errors
     /// As [`Control::open`].
     pub fn open_server(target: &Target) -> Result<Self, Failure> {
-        let connection = connect_to(target, MAINTENANCE_DATABASE, patient(target))?;
+        let connection = connect_to(target, MAINTENANCE_DATABASE, patient(target), SILENCE)?;
         Ok(Control { connection, place: target.place() })
     }
 
@@ -183,13 +196,22 @@ const HANG_UP_AFTER: Duration = Duration::from_secs(3);
 pub struct Interrupter {
     target: Target,
     connections: Mutex<(Vec<Handle>, Option<Instant>)>,
+    /// Connections that execute nothing long: they are ended with the others, and not asked to be interrupted.
+    watching: Vec<HangUp>,
 }
 
 impl Interrupter {
     /// Nobody's statements yet.
     #[must_use]
     pub fn new(target: &Target) -> Self {
-        Interrupter { target: target.clone(), connections: Mutex::default() }
+        Interrupter { target: target.clone(), connections: Mutex::default(), watching: Vec::new() }
+    }
+
+    /// When connections have to be ended, these are too: who waits for a frozen server on one of them must not wait longer.
+    #[must_use]
+    pub fn with_watching(mut self, watching: Vec<HangUp>) -> Self {
+        self.watching = watching;
+        self
     }
 
     /// From now on the statements of these connections.
@@ -210,6 +232,9 @@ impl Interrupter {
             (connections.0.clone(), first)
         };
         let hang_up = first.elapsed() >= HANG_UP_AFTER;
+        if hang_up {
+            self.watching.iter().for_each(|watching| watching());
+        }
         for handle in &handles {
             if hang_up {
                 (handle.hang_up)();

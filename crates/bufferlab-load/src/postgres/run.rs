@@ -31,13 +31,16 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let version = control.version().to_owned();
     control.major()?;
     let own_commits = Arc::new(AtomicU64::new(0));
-    let counters = Counters::new(Control::open(&job.target)?, Arc::clone(&own_commits))?;
+    let (sampling, gate) = (Control::open_to_read(&job.target)?, Control::open_to_read(&job.target)?);
+    let watching = [&control, &sampling, &gate].map(|control| Ok(control.handle()?.hang_up));
+    let watching = watching.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    let counters = Counters::new(sampling, Arc::clone(&own_commits))?;
     let server = PostgresServer {
         target: job.target.clone(),
         sending: job.sending,
-        misses: DemandMisses::new(Control::open(&job.target)?)?,
+        misses: DemandMisses::new(gate)?,
         control,
-        interrupter: Arc::new(Interrupter::new(&job.target)),
+        interrupter: Arc::new(Interrupter::new(&job.target).with_watching(watching)),
         own_commits,
     };
     let cpu_ns = Arc::new(AtomicU64::new(0));

@@ -254,11 +254,14 @@ impl<S: Server> Session<'_, S> {
         drivers.start_arrivals();
         let ended = drivers.run(&stretch, WINDOW_LOOK, &mut |_| Ok(false))?;
         let part = Part { transactions: board.transactions() - first, seconds: begun.elapsed().as_secs_f64() };
-        // Connections whose statements were interrupted may be gone; an interrupted window is not evaluated.
         if ended == Stretched::Whole {
             self.settle(drivers)?;
+            self.edge(Edge::End)?;
+        } else {
+            // Connections whose statements were interrupted may be gone, and those that watch with them; an interrupted
+            // window is not evaluated.
+            let _ = self.edge(Edge::End);
         }
-        self.edge(Edge::End)?;
         Ok((part, ended == Stretched::Whole))
     }
 
