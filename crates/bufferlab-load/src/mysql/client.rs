@@ -14,7 +14,6 @@ use super::workloads::MysqlWorkload;
 use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
 pub use crate::server::Sending;
-use crate::server::datetime::DateTime;
 
 /// "This command is not supported in the prepared statement protocol yet": BEGIN and others, before MariaDB 10.6.
 const ER_UNSUPPORTED_PS: u16 = 1295;

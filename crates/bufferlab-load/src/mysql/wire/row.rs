@@ -6,8 +6,8 @@ use bufferlab_workload::client::Value;
 use mysql::Statement;
 use mysql::consts::ColumnFlags;
 
-use super::super::datetime::DateTime;
 use super::bytes::{Bytes, broken};
+use crate::server::datetime::DateTime;
 
 const UNSIGNED: u16 = ColumnFlags::UNSIGNED_FLAG.bits();
 /// The first two bits of a row's bitmap of nulls are not used.
