@@ -16,9 +16,9 @@ use super::target::Target;
 use super::workloads::MysqlWorkload;
 use crate::dialect::sections;
 use crate::failure::{Failure, FailureKind};
-use crate::server::session::{Server, Serves};
 use crate::server::Sending;
 use crate::server::prefill::Reading;
+use crate::server::session::{Server, Serves};
 
 /// How a statement begins that changes a setting of the whole server.
 const SETTING: &str = "SET GLOBAL";

@@ -16,10 +16,11 @@ use super::schema::literal;
 use super::target::Target;
 use super::wire::Silence;
 use super::workloads::PostgresWorkload;
-use crate::dialect::RowUse;
+use crate::dialect::{RowUse, sections};
 use crate::failure::Failure;
+use crate::server::Sending;
+use crate::server::prefill::Reading;
 use crate::server::session::{Server, Serves};
-use crate::server::{Sending, prefill};
 
 /// A running server.
 pub(super) struct PostgresServer {
@@ -85,15 +86,16 @@ impl<W: PostgresWorkload> Serves<W> for PostgresServer {
     }
 
     fn prefill(&mut self, workload: &W, cancelled: &AtomicBool) -> Result<bool, Failure> {
-        let sql = workload.prefill_sql();
-        if sql.is_empty() {
+        let sections = sections(workload.prefill_sql());
+        if sections.is_empty() {
             return Ok(true);
         }
         let mut control = Control::open(&self.target)?;
         let interrupter = Interrupter::new(&self.target);
         interrupter.set(vec![control.handle()?]);
+        let reading = Reading { sections: &sections, always: &|_| false };
         let filled =
-            prefill::run(&mut |action, sql| control.execute(action, sql), &|| interrupter.interrupt(), sql, cancelled)?;
+            reading.run(&mut |action, sql| control.execute(action, sql), &|| interrupter.interrupt(), cancelled)?;
         if filled {
             // What it has read is to be known before the warm-up begins.
             control.execute("telling what was read", TELL_SQL)?;
