@@ -145,6 +145,8 @@ class Innodb(Kind):
             "innodb_os_log_written": 5600.0 * sweep.transactions,
             "innodb_dblwr_pages_written": written,
             "innodb_data_reads": reads,
+            "innodb_rows_inserted": 5.6 * sweep.transactions,
+            "innodb_rows_updated": 11.3 * sweep.transactions,
             "innodb_data_fsyncs": 500,
             "db_read_bytes": read_bytes,
             "db_write_bytes": round(written) * self.page_bytes * 2,
