@@ -31,6 +31,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
     "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "as the one above",
     "./bufferlab report runs/buffer-size-20260101-120000 --format tpcc-mysql": "as the one above",
+    "./bufferlab run buffer-size --quick --probe block-trace": "needs root; tests/real/test_block_trace.py runs it",
+    "./bufferlab report runs/buffer-size-20260101-120000 --format blkparse": "as the one above",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
     "./bufferlab run scan-depth --engine mariadb --server mariadb-10.11": "as the one above",
     "./bufferlab run page-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 "

@@ -8,6 +8,7 @@ from bufferlab.audit.rules import RULES
 from support.audit_files import audit_of, found, text_of
 
 PAGE, BUFFER, DEPTH, CLEAN = "page-size.txt", "buffer-size.txt", "scan-depth.txt", "clean.txt"
+TRACE = "block-trace.txt"
 BOOT = "iostat/sysstat-12.6-boot.txt"
 HOME = {
     "response-limits": PAGE,
@@ -23,6 +24,9 @@ HOME = {
     "gets-per-new-order": BUFFER,
     "tpmc-grid": DEPTH,
     "single-runs": DEPTH,
+    "thousands-of-kib": TRACE,
+    "off-page-reads": TRACE,
+    "queued-only": TRACE,
 }
 COUNTS = {
     PAGE: {
@@ -43,6 +47,7 @@ COUNTS = {
     },
     DEPTH: {"shares-of-what": 1, "tpmc-grid": 1, "single-runs": 1},
     BOOT: {"boot-average": 1},
+    TRACE: {"thousands-of-kib": 3, "off-page-reads": 1, "queued-only": 3},
     CLEAN: {},
 }
 
@@ -243,6 +248,9 @@ MOVED = [
     ("tpmc-grid", DEPTH, [("1902.29", "1902.30")], "off_grid"),
     ("rounded-sizes", BUFFER, [("600M", "650M")], "run_mib"),
     ("boot-average", BOOT, [("880.00", "881.00")], "others_mean"),
+    ("thousands-of-kib", TRACE, [("7,882MiB", "7,883MiB")], "bytes"),
+    ("off-page-reads", TRACE, [("803184381 +", "803184384 +")], "off_page"),
+    ("queued-only", TRACE, [("1,172K", "1,173K")], "requests_low"),
 ]
 
 
@@ -280,3 +288,39 @@ def test_repeated_runs_are_told_apart_by_their_own_scatter() -> None:
     far = near.replace("256\t", "256\t1")
     assert [one.numbers["runs"] for one in found(near, "single-runs")] == [3]
     assert found(far, "single-runs") == []
+
+
+def test_sizes_of_a_block_trace_are_thousands_of_kib_and_requests_have_4_kib_exactly() -> None:
+    direct, buffered, large = found(text_of(TRACE), "thousands-of-kib")
+    assert buffered.what.startswith('"11,442MiB" of buffered io size = 8KB, md0')
+    assert buffered.consequence == "read as MiB they make 4.10 KiB of a request"
+    assert buffered.corrected == "11,174 MiB; 4.00 KiB a request"
+    assert large.corrected.endswith("; 4.00 KiB a request")
+    # Older programs drop half a KiB of every request of odd sectors: less than 8 KiB an operation is left.
+    assert direct.corrected == "7,697 MiB; 6.72 to 6.73 KiB a request"
+
+
+def test_a_block_trace_in_short_numbers_gives_requests_per_operation_and_amplification() -> None:
+    (table,) = [table for table in audit_of(text_of(TRACE)).tables if table.id == "corrected-block-traces"]
+    heads = [column.title for column in table.columns]
+    rows = {row.cells[0]: dict(zip(heads, row.cells, strict=True)) for row in table.rows}
+    direct, buffered = rows["direct io size = 8KB, md0"], rows["buffered io size = 8KB, md0"]
+    assert direct["Requests per operation"] == "1.172 to 1.173"
+    assert direct["Splits"] == "100,526 to 101,525"
+    # Nothing but requests and unplugs is in it, so the events tell the requests to the last one.
+    assert (buffered["Requests"], buffered["Requests per operation"]) == ("2,860,631", "2.861")
+    assert (buffered["Splits"], buffered["Amplification"], buffered["Unplugs"]) == ("0", "1.430", "2,860,599")
+    assert rows["buffered io size = 16KB, md0"]["Amplification"] == "1.208"
+
+
+def test_reads_that_begin_inside_pages_are_expected_to_touch_one_more() -> None:
+    (finding,) = found(text_of(TRACE), "off-page-reads")
+    assert "3 of 4 reads" in finding.what
+    aligned = text_of(TRACE, [("1894937090 +", "1894937088 +"), ("803184381 +", "803184384 +"),
+                              ("1264480003 +", "1264480000 +")])  # fmt: skip
+    assert found(aligned, "off-page-reads") == []
+
+
+def test_a_trace_with_completions_is_not_said_to_lack_them() -> None:
+    text = text_of(TRACE, [("Reads Completed:        0,        0KiB", "Reads Completed:      900,     7200KiB")])
+    assert found(text, "queued-only") == []

@@ -48,6 +48,18 @@ pub enum Edge {
     End,
 }
 
+impl Edge {
+    /// The edge of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "start" => Some(Edge::Start),
+            "end" => Some(Edge::End),
+            _ => None,
+        }
+    }
+}
+
 /// A message from a run or a load.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]

@@ -1,6 +1,7 @@
 //! Clients, loaders and the driver: what turns a workload into requests on a real engine, and times it.
 
 pub mod arrivals;
+pub mod block_trace;
 pub mod counter;
 pub mod dialect;
 pub mod driver;

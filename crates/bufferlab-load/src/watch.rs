@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bufferlab_probe::Reading;
 
+use crate::block_trace;
 use crate::drivers::Board;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
@@ -83,6 +84,9 @@ impl<'a> Watch<'a> {
     pub fn edge(&self, edge: Edge, text: &mut dyn FnMut() -> Result<Option<String>, Failure>) -> Result<(), Failure> {
         let mut engine = lock(&self.engine);
         let stage = lock(&self.stage).clone();
+        if edge == Edge::End {
+            block_trace::at_edge(edge, &stage.phase);
+        }
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(512);
         engine.read(&mut values)?;
@@ -92,7 +96,10 @@ impl<'a> Watch<'a> {
         self.probes.sample(&mut values);
         self.sink.send(Event::Sample { t_s, phase: stage.phase.clone(), edge: Some(edge), values });
         if let Some(text) = text()? {
-            self.sink.send(Event::StatusText { t_s, phase: stage.phase, edge: Some(edge), text });
+            self.sink.send(Event::StatusText { t_s, phase: stage.phase.clone(), edge: Some(edge), text });
+        }
+        if edge == Edge::Start {
+            block_trace::at_edge(edge, &stage.phase);
         }
         Ok(())
     }

@@ -55,6 +55,16 @@ pub fn resolve(path: &Path) -> Device {
     resolve_with(&Sysfs::of_host(), &mountinfo, path)
 }
 
+/// Numbers of the partitions of the whole disk with these numbers, as `major:minor`.
+pub(crate) fn partitions_of(major: u32, minor: u32) -> Vec<String> {
+    Sysfs::of_host().partitions(major, minor)
+}
+
+/// Whether the device with these numbers has hardware queues, and with them requests, of its own.
+pub(crate) fn has_requests(major: u32, minor: u32) -> bool {
+    Sysfs::of_host().has_requests(major, minor)
+}
+
 fn resolve_with(sysfs: &Sysfs, mountinfo: &[u8], path: &Path) -> Device {
     let existing = match nearest_existing(path) {
         Ok(existing) => existing,

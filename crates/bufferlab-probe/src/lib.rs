@@ -13,6 +13,7 @@
 //! }
 //! ```
 
+pub mod block_trace;
 mod cgroup;
 pub mod clock;
 mod cpu;

@@ -2,6 +2,7 @@
 //! No logic: what is measured lives in the crates below.
 //! Built by maturin against Python's stable ABI (3.11 and later).
 
+mod block_trace;
 mod error;
 mod jobs;
 mod mysql_load;
@@ -193,5 +194,6 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(core_version, module)?)?;
     module.add_function(wrap_pyfunction!(resolve_device, module)?)?;
     module.add_function(wrap_pyfunction!(host_fingerprint, module)?)?;
+    block_trace::add_to(module)?;
     Ok(())
 }

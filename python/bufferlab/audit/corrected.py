@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import mean
 
+from bufferlab.audit import block_traces
+from bufferlab.audit.block_traces import DeviceCounts, device_counts
 from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Run, name_of
 from bufferlab.audit.rules.gets_per_new_order import gets_of
 from bufferlab.audit.rules.rounded_sizes import rounds, sizes_run
@@ -25,7 +27,7 @@ _Cells = list[tuple[str, str]]
 
 def corrected_tables(case: Case) -> tuple[Table, ...]:
     """Every table that can be made from this case; those without a single derived figure are left out."""
-    found = [*filter(None, [_runs(case)])]
+    found = [*filter(None, [_runs(case), _traces(case)])]
     for place, (evidence, table) in enumerate(case.results(), start=1):
         made = _results(evidence, table, place)
         if made is not None:
@@ -55,6 +57,36 @@ def _run_cells(run: Run) -> _Cells:
         ("KiB read per NO", _number(reads * run.page_bytes / 1024 if reads is not None else None, 1)),
         ("Writes per NO", _number(written, 2)),
     ]
+
+
+def _traces(case: Case) -> Table | None:
+    rows = [(block_traces.name_of(counts), _trace_cells(counts)) for counts in device_counts(case.files)]
+    return _table("block-traces", "Block traces, as counted", rows) if rows else None
+
+
+def _trace_cells(counts: DeviceCounts) -> _Cells:
+    operations = counts.trace.operations
+    return [
+        ("Operations", f"{operations:,}" if operations else _NOTHING),
+        ("Requests", str(counts.requests)),
+        ("Requests per operation", _span(counts.per_operation(counts.requests), 3)),
+        ("Bytes", format_bytes(counts.bytes.low)),
+        ("KiB per request", _span(counts.request_bytes, 2, 1024)),
+        ("KiB per operation", _span(counts.per_operation(counts.bytes), 2, 1024)),
+        ("Amplification", _span(counts.amplification, 3)),
+        ("Splits", str(counts.splits) if counts.splits is not None else _NOTHING),
+        ("Remaps", f"{counts.remaps:,}" if counts.remaps is not None else _NOTHING),
+        ("Merges", str(counts.merges)),
+        ("Completed", str(counts.completed)),
+        ("Unplugs", f"{counts.unplugs:,}"),
+    ]
+
+
+def _span(bounds: tuple[float, float] | None, decimals: int, unit: float = 1) -> str:
+    if bounds is None:
+        return _NOTHING
+    low, high = (f"{bound / unit:,.{decimals}f}" for bound in bounds)
+    return low if low == high else f"{low} to {high}"
 
 
 def _results(evidence: FileEvidence, table: ResultTable, place: int) -> Table | None:

@@ -39,6 +39,7 @@ def _given(audit: Audit) -> str:
         (sum(len(one.dumps) for one in files), "status printout"),
         (sum(len(one.reports) for one in files), "iostat report"),
         (sum(len(one.results) for one in files), "table"),
+        (sum(len(one.traces) for one in files), "block trace"),
     )
     parts = [plural(count, noun) for count, noun in counts if count]
     return f"{plural(len(files), 'file')}" + (f" ({', '.join(parts)})" if parts else "")

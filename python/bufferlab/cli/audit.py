@@ -23,8 +23,8 @@ def command(files: tuple[Path, ...], html: Path | None, markdown: Path | None, a
     """Find wrong units, wrong columns and impossible numbers in FILEs, and print the corrected tables.
 
     Each FILE is text: tpcc-mysql's output, SHOW ENGINE INNODB STATUS (with the time in a line above, or several in one
-    file), `iostat -x`, tables of results, or a report that quotes them. Pieces of one run may lie in files
-    of the same name up to the first dot. Nothing is measured.
+    file), `iostat -x`, blkparse's output, tables of results, or a report that quotes them. Pieces of
+    one run may lie in files of the same name up to the first dot. Nothing is measured.
 
     Exit code 0 also with findings; 65 when a file cannot be read, or nothing in any of them is recognised.
 

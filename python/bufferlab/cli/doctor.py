@@ -1,6 +1,7 @@
 """`bufferlab doctor`: what this host can measure, thing by thing, and for what it cannot, why and what to do.
 
-Looks and tries; changes nothing but a probe file it removes, and settings of servers that killed runs left changed.
+Looks and tries; changes nothing but a probe file it removes, and what killed runs left: settings of servers, instances in
+tracefs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError
-from bufferlab.execute import storage
+from bufferlab.execute import block_trace, storage
 from bufferlab.execute.device_lock import lock_directory
 from bufferlab.units import format_bytes
 
@@ -56,7 +57,7 @@ class Finding:
 def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
     """What this host can measure, and why not. Exit code 3 when the default experiment cannot run."""
     directory = storage.data_directory(data_dir, Path.cwd())
-    findings = [*_host(), *_directories(directory), *_device(directory), *_engines(directory), *_probes()]
+    findings = [*_host(), *_directories(directory), *_device(directory), *_engines(directory), *_probes(directory)]
     lacking = [finding for finding in findings if finding.needed and not finding.ok]
     if as_json:
         print_json(
@@ -145,7 +146,7 @@ def _checks(behaviour: Behaviour, directory: Path, knobs: NativeKnobs) -> list[H
         return [HostCheck("directory", False, error.what, error.hint)]
 
 
-def _probes() -> Iterable[Finding]:
+def _probes(directory: Path) -> Iterable[Finding]:
     for name, path in (
         ("device counters", "/proc/diskstats"),
         ("CPU per core", "/proc/stat"),
@@ -154,6 +155,7 @@ def _probes() -> Iterable[Finding]:
         ("own I/O", "/proc/self/io"),
     ):
         yield _try("probe", name, partial(_readable, path), needed=False)
+    yield _try("probe", "block-trace", partial(_traceable, directory), needed=False)
 
 
 def _try(subject: str, name: str, look: Callable[[], str], *, needed: bool = True) -> Finding:
@@ -180,6 +182,12 @@ def _on_disk(directory: Path) -> str:
 def _readable(path: str) -> str:
     Path(path).read_bytes()
     return path
+
+
+def _traceable(directory: Path) -> str:
+    left = block_trace.clean()
+    found = f"requests of {block_trace.check(directory)} can be traced"
+    return found + (f"; removed what a killed run left: {', '.join(left)}" if left else "")
 
 
 def _version_of(behaviour: Behaviour) -> str:

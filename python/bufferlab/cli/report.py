@@ -7,8 +7,9 @@ from typing import Literal
 
 import click
 
+from bufferlab.cli.blkparse_format import BLKPARSE, print_traces
 from bufferlab.cli.options import common
-from bufferlab.cli.tpcc_format import TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
+from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import SpecError
 from bufferlab.results.store import SweepFolder
 
@@ -17,7 +18,7 @@ from bufferlab.results.store import SweepFolder
 @click.argument("sweep", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--html", is_flag=True, help="Write report.html only: one file, no network.")
 @click.option("--md", is_flag=True, help="Write report.md and its figures only, for a repository.")
-@tpcc_options
+@tpcc_options(BLKPARSE)
 @common
 def command(
     sweep: Path, html: bool, md: bool, form: str, limit_unit: Literal["s", "ms"], as_json: bool, debug: bool
@@ -26,13 +27,13 @@ def command(
     from bufferlab.cli.answer import show_answer, write_reports
 
     require_printable(form, as_json)
-    if form == TPCC_MYSQL and (html or md):
-        raise SpecError(
-            "--format tpcc-mysql is text", "--html, --md", "leave them out; pages are made without --format"
-        )
+    if form != TEXT and (html or md):
+        raise SpecError(f"--format {form} is text", "--html, --md", "leave them out; pages are made without --format")
     folder = SweepFolder.open(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)
+    elif form == BLKPARSE:
+        print_traces(folder)
     elif html or md:
         write_reports(folder, as_json, html=html, markdown=md)
     else:

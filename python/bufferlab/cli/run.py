@@ -16,9 +16,11 @@ from bufferlab.spec import Experiment, Overrides, load
 from bufferlab.spec.overrides import Profile
 
 if TYPE_CHECKING:
+    from bufferlab.execute.block_trace import BlockTraceAsked
     from bufferlab.execute.sweep import SweepOptions, SweepOutcome
 
 _DEFAULT_OUT = Path("runs")
+BLOCK_TRACE = "block-trace"
 
 
 @click.command("run")
@@ -60,8 +62,20 @@ _DEFAULT_OUT = Path("runs")
     help="With --server URL: settings that can be changed while the server runs are, and are put back.",
 )
 @click.option("--share-device", is_flag=True, help="Run although another sweep uses the same device.")
+@click.option(
+    "--probe",
+    "probes",
+    type=click.Choice([BLOCK_TRACE]),
+    multiple=True,
+    help="block-trace: record every block request of the measured window (root only).",
+)
+@click.option(
+    "--trace-buffer",
+    metavar="SIZE",
+    help="Kernel buffer of each processor for the block trace; larger when events are lost.  [default: 8MiB]",
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan with its time and space, and touch nothing.")
-@tpcc_options
+@tpcc_options()
 @common
 def command(
     experiment: str | None,
@@ -81,6 +95,8 @@ def command(
     resume: Path | None,
     allow_online_changes: bool,
     share_device: bool,
+    probes: tuple[str, ...],
+    trace_buffer: str | None,
     dry_run: bool,
     form: str,
     limit_unit: Literal["s", "ms"],
@@ -104,6 +120,7 @@ def command(
       bufferlab run buffer-size --set pool_size=20% --sweep rate=500,1000,2000
       bufferlab run buffer-size --engine mysql --server mysql-8.0
       bufferlab run scan-depth --sweep server=mysql-5.7,mysql-8.0
+      bufferlab run buffer-size --quick --probe block-trace
       bufferlab run my.sql                           your own statements (docs/scripts.md)
       bufferlab run --resume runs/buffer-size-20260101-120000
     """
@@ -121,6 +138,7 @@ def command(
     )
     wanted = _experiment(experiment, overrides, resume, out)
     require_printable(form, as_json, wanted.workload.name)
+    asked = _trace_asked(probes, trace_buffer)
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 
@@ -128,7 +146,7 @@ def command(
         return 0
     from bufferlab.execute.sweep import SweepOptions
 
-    options = SweepOptions(data_dir, share_device, allow_online_changes)
+    options = SweepOptions(data_dir, share_device, allow_online_changes, asked)
     outcome = _measure(wanted, out or _DEFAULT_OUT, resume, options)
     return _answer(outcome, as_json, form, limit_unit)
 
@@ -153,6 +171,26 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
             "leave the options out, or begin a new sweep",
         )
     return stored
+
+
+def _trace_asked(probes: tuple[str, ...], buffer: str | None) -> BlockTraceAsked | None:
+    """The block trace that the command line asks for, if it does."""
+    from bufferlab.execute.block_trace import BlockTraceAsked
+    from bufferlab.units import GIB, UnitError, parse_bytes
+
+    if BLOCK_TRACE not in probes:
+        if buffer is not None:
+            raise SpecError("there is no trace to have a buffer", "--trace-buffer", "add --probe block-trace")
+        return None
+    if buffer is None:
+        return BlockTraceAsked()
+    try:
+        size_bytes = parse_bytes(buffer)
+    except UnitError as error:
+        raise SpecError(error.what, f"--trace-buffer {buffer}", error.hint) from error
+    if not 4096 <= size_bytes <= GIB:
+        raise SpecError("a trace's buffer has 4 KiB to 1 GiB", f"--trace-buffer {buffer}", "write a size such as 32MiB")
+    return BlockTraceAsked(size_bytes)
 
 
 def _measure(experiment: Experiment, out: Path, resume: Path | None, options: SweepOptions) -> SweepOutcome:

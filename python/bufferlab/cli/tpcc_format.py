@@ -15,36 +15,41 @@ if TYPE_CHECKING:
     from bufferlab.report.tpcc_mysql import LimitUnit
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+TEXT = "text"
 TPCC_MYSQL = "tpcc-mysql"
 
 
-def tpcc_options(command: _Command) -> _Command:
-    """--format and --tpcc-limits."""
-    command = click.option(
-        "--tpcc-limits",
-        "limit_unit",
-        type=click.Choice(["s", "ms"]),
-        default="s",
-        help="5/5/5/80/20 in s, as TPC-C means them, or in ms, as tpcc-mysql compares them.  [default: s]",
-    )(command)
-    return click.option(
-        "--format",
-        "form",
-        type=click.Choice(["text", TPCC_MYSQL]),
-        default="text",
-        help="tpcc-mysql: print each run of TPC-C as that program does, second by second.  [default: text]",
-    )(command)
+def tpcc_options(*others: str) -> Callable[[_Command], _Command]:
+    """--format and --tpcc-limits; `others` are forms that the command has besides."""
+
+    def options(command: _Command) -> _Command:
+        command = click.option(
+            "--tpcc-limits",
+            "limit_unit",
+            type=click.Choice(["s", "ms"]),
+            default="s",
+            help="5/5/5/80/20 in s, as TPC-C means them, or in ms, as tpcc-mysql compares them.  [default: s]",
+        )(command)
+        told = "tpcc-mysql: print each run of TPC-C as that program does, second by second."
+        told += " blkparse: print the block traces as that program does." if others else ""
+        return click.option(
+            "--format",
+            "form",
+            type=click.Choice([TEXT, TPCC_MYSQL, *others]),
+            default=TEXT,
+            help=f"{told}  [default: text]",
+        )(command)
+
+    return options
 
 
 def require_printable(form: str, as_json: bool, workload: str | None = None) -> None:
     """Refuse before anything is measured what this format cannot say."""
-    if form != TPCC_MYSQL:
+    if form == TEXT:
         return
     if as_json:
-        raise SpecError(
-            "--format tpcc-mysql and --json exclude each other", f"--format {form}", "leave one of them out"
-        )
-    if workload not in (None, "tpcc"):
+        raise SpecError(f"--format {form} and --json exclude each other", f"--format {form}", "leave one of them out")
+    if form == TPCC_MYSQL and workload not in (None, "tpcc"):
         raise SpecError(f"the workload {workload} has no New-Orders", f"--format {form}", "use an experiment on tpcc")
 
 

@@ -80,6 +80,30 @@ class Native(Protocol):
         """The host, for host.json."""
         ...
 
+    def block_trace_check(self, path: str) -> str:
+        """Whether the device that holds a path can be traced; a NativeError with the reason when not."""
+        ...
+
+    def block_trace_arm(self, job_json: str) -> None:
+        """Prepare the block trace of the run that follows."""
+        ...
+
+    def block_trace_edge(self, edge: str) -> bool:
+        """Begin or end recording ("start", "end"), for what is measured without a run of the core."""
+        ...
+
+    def block_trace_finish(self) -> str:
+        """End it and say how it went; "null" when none was prepared."""
+        ...
+
+    def block_trace_decode(self, spool: str, out: str) -> str:
+        """Decode a spool into a file of records."""
+        ...
+
+    def block_trace_clean(self) -> str:
+        """Remove tracefs instances of ours that died with their process; their names."""
+        ...
+
 
 def native() -> Native:
     """The core, or EnvironmentLackingError when this installation has none."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, RunFailed
+from bufferlab.execute.block_trace import BlockTraceAsked, keep
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import Dataset, database_name
 from bufferlab.execute.integrity import check_run, fatal
@@ -60,6 +61,8 @@ class Setting:
     owner: Owner | None = None
     """The user a server runs as, to whom copies then belong."""
     allow_online_changes: bool = False
+    block_trace: BlockTraceAsked | None = None
+    """Whether block requests are traced."""
 
 
 @dataclass
@@ -74,6 +77,8 @@ class _Gathered:
     status_texts: list[Event] = field(default_factory=list)
     beside: dict[str, str] = field(default_factory=dict)
     """Further text files of the run folder, by name."""
+    tables: dict[str, Path] = field(default_factory=dict)
+    """Further Parquet files of it, where they lie now."""
 
 
 def execute_run(
@@ -88,21 +93,24 @@ def execute_run(
     home = setting.scratch / run_id
     gathered = _Gathered(_identity(setting, planned, point, run_id))
     try:
-        home.mkdir()
-        open_way(home, setting.owner)
-        _do(setting, planned, point, dataset(), home, gathered, on_stage)
-    except Interrupted:
-        _end(gathered, "interrupted", f"interrupted by {setting.stop.name}")
-    except BufferlabError as error:
-        _end(gathered, "failed", " ".join(part for part in (error.what, error.where and f"({error.where})") if part))
-    except OSError as error:
-        what = "no space left for the run's copy of the database" if is_full(error) else str(error)
-        _end(gathered, "failed", f"{what} ({home.parent})")
+        try:
+            home.mkdir()
+            open_way(home, setting.owner)
+            _do(setting, planned, point, dataset(), home, gathered, on_stage)
+        except Interrupted:
+            _end(gathered, "interrupted", f"interrupted by {setting.stop.name}")
+        except BufferlabError as error:
+            parts = (error.what, error.where and f"({error.where})")
+            _end(gathered, "failed", " ".join(part for part in parts if part))
+        except OSError as error:
+            what = "no space left for the run's copy of the database" if is_full(error) else str(error)
+            _end(gathered, "failed", f"{what} ({home.parent})")
+        finally:
+            _keep_texts(home, gathered)
+        gathered.run["ended_at"] = _now()
+        return _publish(setting.folder, gathered)
     finally:
-        _keep_texts(home, gathered)
         shutil.rmtree(home, ignore_errors=True)
-    gathered.run["ended_at"] = _now()
-    return _publish(setting.folder, gathered)
 
 
 def _do(
@@ -118,16 +126,20 @@ def _do(
     gathered.run |= {"data_key": dataset.data_key}
     _restore(setting, dataset, database, on_stage)
     log_file = home / "worker.log"
+    allow = setting.allow_online_changes
+    job = run_job(setting.experiment, point, planned.seed, database, allow_online_changes=allow)
     outcome = supervise(
         "run",
         setting.experiment.engine,
-        run_job(setting.experiment, point, planned.seed, database, allow_online_changes=setting.allow_online_changes),
+        {**job, **(setting.block_trace.job(home) if setting.block_trace else {})},
         log_file=log_file,
         stop=setting.stop,
         silent_seconds=setting.experiment.limits.worker_silent,
         on_event=lambda event: _hear(event, gathered, on_stage),
     )
     gathered.log = outcome.log
+    if setting.block_trace:
+        _keep_trace(setting.block_trace, outcome.result, home, gathered, on_stage)
     gathered.run["database"] = {
         # Of a directory the data: the server's own tables and logs beside them are not what a pool is a share of.
         "bytes_loaded": dataset.size_bytes if setting.engine.data_kind == "file" else dataset.allocated_bytes,
@@ -145,6 +157,16 @@ def _do(
     _check(setting, point, outcome.result, database, log_file, gathered, on_stage)
 
 
+def _keep_trace(
+    asked: BlockTraceAsked, result: dict[str, Any] | None, home: Path, gathered: _Gathered, on_stage: OnStage
+) -> None:
+    """The trace of block requests, or why there is none: that is no reason to lose the run."""
+    on_stage("decoding the block trace", 0.0)
+    gathered.run["block_trace"], table = keep(asked, result, home)
+    if table is not None:
+        gathered.tables[table.name] = table
+
+
 def _keep_texts(home: Path, gathered: _Gathered) -> None:
     """What a server said of itself; of a run that did not end well also the end of its log."""
     if gathered.status_texts:
@@ -155,7 +177,9 @@ def _keep_texts(home: Path, gathered: _Gathered) -> None:
 
 def _publish(folder: SweepFolder, gathered: _Gathered) -> RunRecord:
     try:
-        return folder.publish_run(gathered.run, gathered.samples, gathered.latency, gathered.log, gathered.beside)
+        return folder.publish_run(
+            gathered.run, gathered.samples, gathered.latency, gathered.log, gathered.beside, gathered.tables
+        )
     except Exception as error:
         # The Parquet writer has error classes of its own and keeps the system's number in the text.
         system = (

@@ -17,8 +17,9 @@ from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, RunFailed, SpecError
-from bufferlab.execute import host, noise, resume, storage
-from bufferlab.execute.datasets import Dataset, Datasets
+from bufferlab.execute import block_trace, host, noise, resume, storage
+from bufferlab.execute.block_trace import BlockTraceAsked
+from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.integrity import warnings
 from bufferlab.execute.one_run import Setting, describe, execute_run
@@ -54,6 +55,7 @@ class SweepOptions:
     share_device: bool = False
     allow_online_changes: bool = False
     """Settings of a server that bufferlab did not start may be changed while it runs; they are put back."""
+    block_trace: BlockTraceAsked | None = None
 
 
 @dataclass
@@ -102,6 +104,8 @@ def run_sweep(
     data_dir = storage.data_directory(options.data_dir, out, owner)
     cache = storage.cache_root(owner)
     _require_host(experiment, out, data_dir, cache)
+    if options.block_trace:
+        _require_trace(experiment, data_dir)
     with StopRequest() as stop, ExitStack() as stack:
         stack.enter_context(device_lock(data_dir, share=options.share_device))
         if folder:
@@ -183,6 +187,13 @@ def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path
     if refused:
         first, *more = sorted(refused, key=lambda problem: problem.what)
         raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
+
+
+def _require_trace(experiment: Experiment, data_dir: Path) -> None:
+    """Every point's device can be traced; a trace that cannot be had is known before hours of runs."""
+    database = str(data_dir / database_name(engines.declaration(experiment.engine)))
+    for knobs in {tuple(point.native_knobs.items()) for point in make(experiment, estimated_facts(experiment)).points}:
+        block_trace.require(experiment.engine, {"database": database, "knobs": dict(knobs)})
 
 
 def _known_rates(experiment: Experiment, cache: Path) -> KnownRates:
@@ -282,6 +293,7 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
         rates=sweep.rates,
         owner=servers_owner(experiment.engine),
         allow_online_changes=sweep.options.allow_online_changes,
+        block_trace=sweep.options.block_trace,
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError
+from bufferlab.execute.block_trace import run_traced
 from bufferlab.execute.checkers import check
 from bufferlab.execute.storage import is_full
 
@@ -62,7 +63,7 @@ def _do(job: dict[str, Any], send: Callable[[str], None], stopped: threading.Eve
         case "load":
             return engine.load(job["job"], send)
         case "run":
-            return engine.run(job["job"], send)
+            return run_traced(engine, job["job"], send)
         case "check":
             return check(job["engine"], job["job"], send, stopped)
         case "shape":

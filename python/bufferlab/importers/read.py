@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bufferlab.errors import DataFileError
+from bufferlab.importers.blkparse import BlkparseParser, BlockTraceText
 from bufferlab.importers.caption import Caption, read_caption
 from bufferlab.importers.innodb_status import StatusDump, StatusParser
 from bufferlab.importers.iostat import IostatParser, IostatReport
@@ -16,7 +17,10 @@ from bufferlab.importers.tables import Table, TableParser
 from bufferlab.importers.text import Line, file_lines
 from bufferlab.importers.tpcc_mysql import TpccLog, TpccParser
 
-_HINT = "give tpcc-mysql's output, SHOW ENGINE INNODB STATUS, `iostat -x`, or a table with columns such as TpmC and r/s"
+_HINT = (
+    "give tpcc-mysql's output, SHOW ENGINE INNODB STATUS, `iostat -x`, blkparse's output, or a table with columns such "
+    "as TpmC and r/s"
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,12 @@ class FileEvidence:
     tables: list[Table] = field(default_factory=list)
     results: list[ResultTable] = field(default_factory=list)
     stated: Stated = field(default_factory=Stated)
+    traces: list[BlockTraceText] = field(default_factory=list)
 
     @property
     def recognised(self) -> bool:
         """Whether anything in it can be judged."""
-        return bool(self.logs or self.dumps or self.reports or self.results or self.stated.anything)
+        return bool(self.logs or self.dumps or self.reports or self.results or self.stated.anything or self.traces)
 
 
 def read_file(path: Path) -> FileEvidence:
@@ -55,12 +60,15 @@ def read_file(path: Path) -> FileEvidence:
 def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     """Everything recognised in these lines."""
     tpcc, status, iostat = TpccParser(file), StatusParser(file), IostatParser(file)
-    tables, stated = TableParser(file), StatedParser(file)
+    tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
     caption: Caption | None = None
     for line in lines:
         text, number = line.text, line.number
         label = caption.label if caption else ""
         stated.take(number, text)
+        if blkparse.take(number, text, label):
+            tables.close()
+            continue
         if tpcc.take(number, text, label) or status.take(number, text, caption) or iostat.take(number, text, caption):
             tables.close()
             continue
@@ -72,7 +80,9 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
         tables.take(number, text, label)
     tables.close()
     results = [made for table in tables.tables if (made := results_of(table)) is not None]
-    return FileEvidence(file, tpcc.logs, status.dumps, iostat.reports, tables.tables, results, stated.stated)
+    return FileEvidence(
+        file, tpcc.logs, status.dumps, iostat.reports, tables.tables, results, stated.stated, blkparse.traces
+    )
 
 
 class _Seen:

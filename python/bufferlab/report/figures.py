@@ -19,8 +19,10 @@ from bufferlab.report.model import (
     INTERVAL_REACH,
     Dot,
     Figure,
+    HistogramPlot,
     PanelsPlot,
     PointsPlot,
+    ScatterPlot,
     Series,
     StackedPlot,
     TimePlot,
@@ -35,13 +37,13 @@ if TYPE_CHECKING:
 INK, FAINT = "#1b1f24", "#d5d9de"
 SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_FONT_SIZE = 11.5
+FONT_SIZE = 11.5
 #: CSS pixels that a point of a figure's width gets at least.
 _NARROWEST = 0.76
 
 _STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
-    "font.size": _FONT_SIZE,
+    "font.size": FONT_SIZE,
     "svg.fonttype": "none",
     # A label may hold a dollar sign, and must be shown as it is.
     "text.parse_math": False,
@@ -81,7 +83,7 @@ def draw(figure: Figure) -> str:
     return _on_white(text.getvalue())
 
 
-def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot) -> Canvas:
+def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot | HistogramPlot) -> Canvas:
     match plot:
         case PointsPlot():
             return _draw_points(plot)
@@ -91,6 +93,10 @@ def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot) -> Canvas:
             return _draw_stacked(plot)
         case TimePlot():
             return _draw_times(plot)
+        case ScatterPlot() | HistogramPlot():
+            from bufferlab.report.clouds import draw_histograms, draw_scatter
+
+            return draw_scatter(plot) if isinstance(plot, ScatterPlot) else draw_histograms(plot)
 
 
 def for_page(svg: str, figure: Figure) -> str:
@@ -125,7 +131,7 @@ def _on_white(svg: str) -> str:
     return svg[:place] + "\n " + _GROUND + svg[place:]
 
 
-def _canvas(width_in: float, height_in: float) -> Canvas:
+def canvas(width_in: float, height_in: float) -> Canvas:
     """A sheet to draw on, without pyplot and its global state."""
     from matplotlib.figure import Figure as Canvas
 
@@ -133,10 +139,10 @@ def _canvas(width_in: float, height_in: float) -> Canvas:
 
 
 def _draw_points(plot: PointsPlot) -> Canvas:
-    figure = _canvas(8.4, 5.4 if plot.marks or len(plot.series) > 4 else 4.7 if len(plot.series) > 2 else 4.5)
+    figure = canvas(8.4, 5.4 if plot.marks or len(plot.series) > 4 else 4.7 if len(plot.series) > 2 else 4.5)
     axes = figure.subplots()
     _draw_on(axes, plot)
-    style: Any = {"fontsize": _FONT_SIZE - 1.5, "labelspacing": 0.3}
+    style: Any = {"fontsize": FONT_SIZE - 1.5, "labelspacing": 0.3}
     if plot.marks or len(plot.series) > 2:
         # Above the axes, where no line goes through it.
         figure.legend(loc="outside upper left", ncols=2 if any(len(s.label) > 16 for s in plot.series) else 4, **style)
@@ -148,13 +154,13 @@ def _draw_points(plot: PointsPlot) -> Canvas:
 def _draw_panels(plot: PanelsPlot) -> Canvas:
     """Two panels beside each other; every panel has its own vertical axis."""
     rows = (len(plot.panels) + 1) // 2
-    figure = _canvas(8.4, 3.1 * rows + 0.4)
+    figure = canvas(8.4, 3.1 * rows + 0.4)
     grid = figure.subplots(rows, 2, squeeze=False)
     for place, panel in enumerate(plot.panels):
         axes = grid[place // 2][place % 2]
         _draw_on(axes, panel)
         # The metric stands above its panel, where a long name does not collide with the numbers.
-        axes.set_title(panel.y_label, fontsize=_FONT_SIZE, loc="left")
+        axes.set_title(panel.y_label, fontsize=FONT_SIZE, loc="left")
         axes.set_ylabel("")
         if place + 2 < len(plot.panels):
             axes.set_xlabel("")
@@ -162,19 +168,24 @@ def _draw_panels(plot: PanelsPlot) -> Canvas:
         grid[place // 2][place % 2].set_visible(False)
     if plot.panels and len(plot.panels[0].series) > 1:
         handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=2, fontsize=_FONT_SIZE - 1.5)
+        figure.legend(handles, labels, loc="outside upper left", ncols=2, fontsize=FONT_SIZE - 1.5)
     return figure
 
 
 def _draw_stacked(plot: StackedPlot) -> Canvas:
-    figure = _canvas(8.4, 4.7)
+    figure = canvas(8.4, 4.7)
     axes = figure.subplots()
     places = range(len(plot.bars))
     below = [0.0] * len(plot.bars)
     for part, name in enumerate(plot.parts):
         heights = [100 * shares[part] for shares in plot.shares]
         # Hatching tells the parts apart where colours do not.
-        style: Any = {"color": _colour(part), "edgecolor": INK, "hatch": ("", "///", "...")[part % 3], "linewidth": 0.6}
+        style: Any = {
+            "color": colour_of(part),
+            "edgecolor": INK,
+            "hatch": ("", "///", "...")[part % 3],
+            "linewidth": 0.6,
+        }
         axes.bar(places, heights, 0.62, bottom=below, label=name, **style)
         below = [low + height for low, height in zip(below, heights, strict=True)]
     axes.set_xticks(list(places), labels=list(plot.bars))
@@ -182,7 +193,7 @@ def _draw_stacked(plot: StackedPlot) -> Canvas:
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     axes.grid(visible=False, axis="x")
-    figure.legend(loc="outside upper left", ncols=len(plot.parts), fontsize=_FONT_SIZE - 1.5)
+    figure.legend(loc="outside upper left", ncols=len(plot.parts), fontsize=FONT_SIZE - 1.5)
     return figure
 
 
@@ -203,12 +214,13 @@ def _draw_on(axes: Axes, plot: PointsPlot) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def _colour(place: int) -> str:
+def colour_of(place: int) -> str:
+    """The colour of a series by its place; the seventh has the first's."""
     return SERIES_COLOURS[place % len(SERIES_COLOURS)]
 
 
 def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width: float) -> None:
-    colour, marker = _colour(place), _MARKERS[place % len(_MARKERS)]
+    colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
     xs = [dot.x for dot in series.dots]
     # Colours and markers come again after six series; the line then tells them apart.
     line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined else ""
@@ -236,7 +248,7 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
         axes.plot(
             curve.xs,
             curve.ys,
-            color=_colour(curve.series),
+            color=colour_of(curve.series),
             linewidth=1.3,
             alpha=0.9,
             zorder=1,
@@ -244,7 +256,7 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
         )
     for mark in plot.marks:
         line: Any = {"linestyle": (0, (4, 3)) if mark.dashed else (0, (1, 2)), "linewidth": 1.4, "zorder": 0}
-        axes.axvline(mark.x, color=_colour(mark.series), label=mark.label or None, **line)
+        axes.axvline(mark.x, color=colour_of(mark.series), label=mark.label or None, **line)
     axes.set_xlim(limits[0])
     axes.set_ylim(limits[1])
 
@@ -300,13 +312,13 @@ def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
 
     decades = LogLocator(base=4) if plot.x_in_bytes else LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12)
     axes.xaxis.set_major_locator(decades if plot.x_is_log else MaxNLocator(6))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_bytes(x) if plot.x_in_bytes else _tick(x)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_bytes(x) if plot.x_in_bytes else tick(x)))
 
 
 def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     if not plot.y_is_log and not plot.y_from_zero:
         return
     if not plot.y_is_log:
@@ -322,13 +334,14 @@ def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
     axes.set_ylim(low / 1.1, high * 1.3)
 
 
-def _tick(value: float) -> str:
+def tick(value: float) -> str:
+    """A number at an axis."""
     return f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:g}"
 
 
 def _draw_times(plot: TimePlot) -> Canvas:
     rows, columns = len(plot.row_labels), len(plot.columns)
-    figure = _canvas(max(5.0, 2.3 * columns), 2.1 * rows + 0.8)
+    figure = canvas(max(5.0, 2.3 * columns), 2.1 * rows + 0.8)
     grid = figure.subplots(rows, columns, sharey="row", squeeze=False)
     for row in range(rows):
         for column in range(columns):
@@ -343,9 +356,9 @@ def _draw_times(plot: TimePlot) -> Canvas:
             starts = [trace.window_start_s for trace in plot.traces[row][column] if trace.window_start_s is not None]
             if starts:
                 axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)
-            axes.yaxis.set_major_formatter(lambda value, _: _tick(value))
+            axes.yaxis.set_major_formatter(lambda value, _: tick(value))
             if row == 0:
-                axes.set_title(plot.columns[column], fontsize=_FONT_SIZE)
+                axes.set_title(plot.columns[column], fontsize=FONT_SIZE)
             if row == rows - 1:
                 axes.set_xlabel("Time (s)")
         values = [value for traces in plot.traces[row] for trace in traces for value in trace.values if value]

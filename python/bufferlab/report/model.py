@@ -160,6 +160,42 @@ class StackedPlot:
 
 
 @dataclass(frozen=True)
+class Cloud:
+    """Dots without runs or intervals, such as requests."""
+
+    label: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ScatterPlot:
+    """Clouds of dots on the same axes."""
+
+    x_label: str
+    y_label: str
+    clouds: tuple[Cloud, ...]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A histogram: bucket `i` reaches from edge `i` to edge `i + 1`."""
+
+    label: str
+    edges: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class HistogramPlot:
+    """Histograms as shares, in one panel each, side by side."""
+
+    x_labels: tuple[str, ...]
+    panels: tuple[tuple[Steps, ...], ...]
+    x_in_bytes: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
 class Figure:
     """A picture, what it shows in words for those who cannot see it, and its data as a table."""
 
@@ -167,7 +203,7 @@ class Figure:
     title: str
     alt: str
     caption: str
-    plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot
+    plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot | HistogramPlot
     data: Table
 
 

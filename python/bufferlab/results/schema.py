@@ -34,6 +34,23 @@ LATENCY_COLUMNS: dict[str, str] = {
     "high_us": "f64",
     "count": "i64",
 }
+#: block-trace.parquet: one row per event, in the order of time. What an action does not have is null.
+BLOCK_TRACE_COLUMNS: dict[str, str] = {
+    "t_ns": "i64",
+    "cpu": "i32",
+    "action": "str",
+    "device": "str",
+    "sector": "i64",
+    "sectors": "i64",
+    "flags": "str",
+    "pid": "i32",
+    "comm": "str",
+    "error": "i32",
+    "requests": "i64",
+    "from_device": "str",
+    "from_sector": "i64",
+    "split_sector": "i64",
+}
 SUMMARY_COLUMNS: dict[str, str] = {
     "point_index": "i32",
     "point_label": "str",
@@ -156,6 +173,49 @@ class IntegrityRow(_Strict):
     detail: str
 
 
+class BlockTraceLost(_Strict):
+    """Events that were made and not kept, by where they were lost."""
+
+    overrun: int = Field(ge=0)
+    dropped_events: int = Field(ge=0)
+    commit_overrun: int = Field(ge=0)
+    pages_after_a_gap: int = Field(ge=0)
+
+
+class BlockTrace(_Strict):
+    """The trace of block requests over the measured window: whether it may be believed, and what it cost.
+
+    One that failed has no block-trace.parquet: a table with gaps would be taken for a whole one.
+    """
+
+    status: Literal["ok", "failed"]
+    reason: str | None = None
+    hint: str | None = None
+    device: str = ""
+    """major:minor of the disk that was asked for."""
+    devices: list[str] = []
+    """That, the disks below it where it hands bios down (md, device mapper), and their partitions."""
+    partitions: dict[str, str] = {}
+    """Of those each partition's disk: bios are queued on the one, requests are made on the other."""
+    names: dict[str, str] = {}
+    """The disks' names."""
+    window_start_ns: int | None = None
+    """CLOCK_MONOTONIC when recording began: the zero of t_ns."""
+    window_ns: int | None = Field(default=None, ge=0)
+    buffer_kib_per_cpu: int = Field(default=0, ge=0)
+    cpus: int = Field(default=0, ge=0)
+    events: int = Field(default=0, ge=0)
+    actions: dict[str, int] = {}
+    plugs_elsewhere: int = Field(default=0, ge=0)
+    """Plugs and unplugs of tasks that held back no request for these devices."""
+    pages: int = Field(default=0, ge=0)
+    spool_bytes: int = Field(default=0, ge=0)
+    reader_cpu_us: float = Field(default=0.0, ge=0)
+    """Processor time of the thread that moved the trace, the kernel's part included."""
+    reader_wakeups: int = Field(default=0, ge=0)
+    lost: BlockTraceLost | None = None
+
+
 class StoredFile(_Strict):
     """Size and hash of a file beside run.json, so that a damaged file is noticed and named."""
 
@@ -196,6 +256,8 @@ class Run(_Strict):
     database: Database | None = None
     consistency: Consistency | None = None
     integrity: list[IntegrityRow] = []
+    block_trace: BlockTrace | None = None
+    """None when none was asked for."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     reason: str | None = None
     started_at: str
@@ -210,6 +272,7 @@ def schema_hash() -> str:
         "run": Run.model_json_schema(),
         "samples": SAMPLE_COLUMNS,
         "latency": LATENCY_COLUMNS,
+        "block_trace": BLOCK_TRACE_COLUMNS,
         "summary": SUMMARY_COLUMNS,
     }
     return hashlib.sha256(canonical_json(_without_prose(described)).encode()).hexdigest()

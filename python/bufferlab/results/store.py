@@ -23,13 +23,21 @@ from pydantic import ValidationError
 from bufferlab.errors import DataFileError, InternalError
 from bufferlab.results import metrics
 from bufferlab.results.keys import canonical_json
-from bufferlab.results.schema import FORMAT_VERSION, LATENCY_COLUMNS, SAMPLE_COLUMNS, SUMMARY_COLUMNS, Run
+from bufferlab.results.schema import (
+    BLOCK_TRACE_COLUMNS,
+    FORMAT_VERSION,
+    LATENCY_COLUMNS,
+    SAMPLE_COLUMNS,
+    SUMMARY_COLUMNS,
+    Run,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
 FORMAT = "bufferlab-sweep"
 TEMPORARY = ".tmp-"
+BLOCK_TRACE_FILE = "block-trace.parquet"
 _RESUME_HINT = "delete that run's folder and repeat the run command with --resume, or use another copy of the folder"
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
@@ -100,6 +108,12 @@ class RunRecord:
     def latency(self) -> pl.DataFrame:
         """latency.parquet: the histogram buckets of every transaction type."""
         return _read_parquet(self.folder / "latency.parquet", LATENCY_COLUMNS)
+
+    def block_trace(self) -> pl.DataFrame | None:
+        """block-trace.parquet: one row per event of the block layer; None when there is no good trace."""
+        if (self.run.get("block_trace") or {}).get("status") != "ok":
+            return None
+        return _read_parquet(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS)
 
     def log(self) -> str:
         """The worker's log, as text."""
@@ -184,12 +198,13 @@ class SweepFolder:
         latency: Sequence[Mapping[str, Any]],
         log: str,
         beside: Mapping[str, str] = MappingProxyType({}),
+        tables: Mapping[str, Path] = MappingProxyType({}),
     ) -> RunRecord:
         """Write one run whole: it is there afterwards, also after a power cut, or it is not there at all.
 
         `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`), `beside` further text
-        files by name (a server's configuration). A run that failed or was interrupted is published too, with what it
-        has. Rows that break the rules are our bug.
+        files by name (a server's configuration), `tables` Parquet files made elsewhere (a block trace). A run that
+        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug.
         """
         _check_samples(samples)
         run_id = str(run["run_id"])
@@ -201,6 +216,8 @@ class SweepFolder:
         _write_parquet(temporary / "latency.parquet", latency, LATENCY_COLUMNS)
         for name, text in {"worker.log": log, **beside}.items():
             _write(temporary / name, text.encode())
+        for name, path in tables.items():
+            _copy(path, temporary / name)
         files = {path.name: _fingerprint(path) for path in sorted(temporary.iterdir())}
         try:
             document = Run.model_validate({**run, "format_version": FORMAT_VERSION, "files": files})
@@ -344,8 +361,16 @@ def _sealed(document: dict[str, Any]) -> bytes:
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    data = path.read_bytes()
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return {"bytes": file.tell(), "sha256": digest.hexdigest()}
+
+
+def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as old, target.open("wb") as new:
+        shutil.copyfileobj(old, new, 1 << 20)
+        new.flush()
+        os.fsync(new.fileno())
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -395,6 +420,23 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mappi
     frame.write_parquet(path, metadata={"format_version": str(FORMAT_VERSION)}, compression="zstd")
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
+    """block-trace.parquet from frames that follow one another; memory holds one of them."""
+    import polars as pl
+
+    columns = _polars_schema(BLOCK_TRACE_COLUMNS)
+    written: list[Path] = []
+    for number, part in enumerate(parts):
+        if dict(part.schema) != columns:
+            raise InternalError("a block trace does not have the columns of the stored format", str(path))
+        written.append(path.with_name(f"{path.name}.{number}"))
+        part.write_parquet(written[-1], compression="zstd")
+    whole = pl.scan_parquet(written) if written else pl.LazyFrame(schema=columns)
+    whole.sink_parquet(path, metadata={"format_version": str(FORMAT_VERSION)}, compression="zstd", maintain_order=True)
+    for part_path in written:
+        part_path.unlink()
 
 
 def _read_parquet(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:

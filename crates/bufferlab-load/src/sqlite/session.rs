@@ -13,6 +13,7 @@ use bufferlab_workload::client::{ClientError, Workload};
 use super::client::SqliteClient;
 use super::engine::Engine;
 use super::job::Limit;
+use crate::block_trace;
 use crate::driver;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
@@ -169,11 +170,17 @@ impl<'a> Session<'a> {
 
     /// All probes and the engine at one moment, while nothing runs.
     fn edge<W: Workload>(&mut self, driver: &mut Driver<W>, edge: Edge) {
+        if edge == Edge::End {
+            block_trace::at_edge(edge, &self.phase);
+        }
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(256);
         self.sample(driver, &mut values);
         self.probes.sample(&mut values);
         self.sink.send(Event::Sample { t_s, phase: self.phase.clone(), edge: Some(edge), values });
+        if edge == Edge::Start {
+            block_trace::at_edge(edge, &self.phase);
+        }
     }
 
     fn sample<W: Workload>(&mut self, driver: &mut Driver<W>, out: &mut Vec<Reading>) {

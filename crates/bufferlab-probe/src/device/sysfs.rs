@@ -49,6 +49,22 @@ impl Sysfs {
         device.with_stack(stack::below(self, &disk))
     }
 
+    /// Numbers of the partitions of the whole disk with these numbers.
+    pub(super) fn partitions(&self, major: u32, minor: u32) -> Vec<String> {
+        let Some(entries) = self.directory(major, minor).and_then(|disk| fs::read_dir(disk).ok()) else {
+            return Vec::new();
+        };
+        let parts = entries.flatten().map(|entry| entry.path()).filter(|path| path.join("partition").exists());
+        let mut numbers: Vec<String> = parts.filter_map(|path| text(&path.join("dev"))).collect();
+        numbers.sort();
+        numbers
+    }
+
+    /// Whether the device with these numbers has hardware queues: blk-mq has a directory `mq` for them.
+    pub(super) fn has_requests(&self, major: u32, minor: u32) -> bool {
+        self.directory(major, minor).is_some_and(|disk| disk.join("mq").is_dir())
+    }
+
     /// All devices of the btrfs file system that the device with these numbers belongs to; empty when it is none.
     pub(super) fn btrfs_members(&self, major: u32, minor: u32) -> Vec<String> {
         let wanted = format!("{major}:{minor}");
@@ -144,6 +160,20 @@ pub(super) mod tests {
         assert_eq!(device.scheduler.as_deref(), Some("none"));
         assert_eq!(device.read_ahead_bytes, Some(131_072));
         assert_eq!(device.reason, None);
+    }
+
+    #[test]
+    fn the_partitions_of_a_disk_are_known_by_their_numbers() {
+        let (_root, sysfs) = tree(&[
+            ("8:0", "pci/sda", &[("mq/0/nr_tags", "64\n")]),
+            ("8:1", "pci/sda/sda1", &[("partition", "1\n")]),
+            ("8:2", "pci/sda/sda2", &[("partition", "2\n")]),
+        ]);
+        assert_eq!(sysfs.partitions(8, 0), ["8:1", "8:2"]);
+        assert!(sysfs.partitions(8, 1).is_empty());
+        assert!(sysfs.partitions(9, 9).is_empty());
+        assert!(sysfs.has_requests(8, 0));
+        assert!(!sysfs.has_requests(8, 1));
     }
 
     #[test]

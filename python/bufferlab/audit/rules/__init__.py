@@ -9,13 +9,16 @@ from bufferlab.audit.rules import (
     gets_per_new_order,
     idle_rates,
     minute_by_second,
+    off_page_reads,
     payment_quoted,
     pool_asked,
+    queued_only,
     response_limits,
     rounded_sizes,
     shares_of_what,
     single_runs,
     spot_samples,
+    thousands_of_kib,
     tpmc_grid,
 )
 
@@ -33,4 +36,7 @@ RULES: tuple[Rule, ...] = (
     gets_per_new_order.RULE,
     tpmc_grid.RULE,
     single_runs.RULE,
+    thousands_of_kib.RULE,
+    off_page_reads.RULE,
+    queued_only.RULE,
 )

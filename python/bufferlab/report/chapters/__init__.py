@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from bufferlab.report.analysis import Analysis
 from bufferlab.report.chapters.best import best
+from bufferlab.report.chapters.block_trace import block_trace
 from bufferlab.report.chapters.cost_of_pages import cost_of_pages
 from bufferlab.report.chapters.innodb import innodb
 from bufferlab.report.chapters.knee import knee
@@ -30,6 +31,7 @@ CHAPTERS: tuple[Chapter, ...] = (
     cost_of_pages,
     victim_path,
     innodb,
+    block_trace,
     time_series,
     noise_floor,
 )

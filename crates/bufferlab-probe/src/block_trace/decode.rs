@@ -1,0 +1,219 @@
+//! From the spool to one file of events in the order of time. Memory is bounded: a page of each processor.
+//!
+//! Plugs and unplugs say no device. They are given that of the requests their task holds back, because a plug holds back a
+//! task's own; those of tasks that hold none back here belong to other devices and are only counted.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::TraceError;
+use super::event::{Event, Kind, NEEDED, TRACEPOINTS};
+use super::format::{Format, PageLayout};
+use super::page;
+use super::spool::{FORMAT, HEADER_PAGE, cpus, pages_of};
+
+/// What a spool held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Decoded {
+    /// Events in the pages.
+    pub events_read: u64,
+    /// Events written, each of `RECORD_BYTES`.
+    pub events: u64,
+    /// Those by their letter.
+    pub actions: BTreeMap<char, u64>,
+    /// Plugs and unplugs of tasks that had no request on these devices: left out.
+    pub plugs_elsewhere: u64,
+    /// Pages that say that something before them was lost.
+    pub pages_after_a_gap: u64,
+}
+
+/// Decodes the spool in a directory into a file of records (see [`Event::record`]).
+///
+/// # Errors
+/// A spool that is not whole, or a file that cannot be written.
+pub fn decode(directory: &Path, out: &Path) -> Result<Decoded, TraceError> {
+    let unwritten = |error: io::Error| TraceError::io("the trace cannot be written", out, &error);
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(out).map_err(unwritten)?);
+    let decoded = events(directory, &mut |event| file.write_all(&event.record()).map_err(unwritten))?;
+    file.flush().map_err(unwritten)?;
+    Ok(decoded)
+}
+
+/// Hands every event of a spool to `take`, in the order of time.
+pub(super) fn events(
+    directory: &Path,
+    take: &mut dyn FnMut(&Event) -> Result<(), TraceError>,
+) -> Result<Decoded, TraceError> {
+    let reader = PageReader::open(directory)?;
+    let unreadable = |error: io::Error| TraceError::io("the spool cannot be read", directory, &error);
+    let mut streams = Vec::new();
+    for cpu in cpus(directory).map_err(unreadable)? {
+        let file = File::open(pages_of(directory, cpu)).map_err(unreadable)?;
+        streams.push(Stream {
+            cpu: cpu as u16,
+            file: BufReader::with_capacity(1 << 18, file),
+            waiting: VecDeque::new(),
+        });
+    }
+    let mut decoded = Decoded::default();
+    let mut holders = Holders::default();
+    loop {
+        let mut next: Option<(u64, usize)> = None;
+        for (place, stream) in streams.iter_mut().enumerate() {
+            if stream.waiting.is_empty() {
+                stream.fill(&reader, directory, &mut decoded)?;
+            }
+            let first = stream.waiting.front().map(|event| (event.t_ns, place));
+            next = match (next, first) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        let Some((_, place)) = next else { break };
+        let Some(mut event) = streams[place].waiting.pop_front() else { break };
+        if !holders.place(&mut event) {
+            decoded.plugs_elsewhere += 1;
+            continue;
+        }
+        decoded.events += 1;
+        *decoded.actions.entry(char::from(event.action)).or_default() += 1;
+        take(&event)?;
+    }
+    Ok(decoded)
+}
+
+/// What each task holds back.
+#[derive(Default)]
+struct Holders(HashMap<i32, Held>);
+
+/// Requests of one task that are allocated and, as far as is known, neither unplugged nor issued.
+struct Held {
+    device: u32,
+    requests: u64,
+    last_sector: Option<u64>,
+}
+
+impl Holders {
+    /// Gives a plug or unplug its device; false when it belongs to none of ours.
+    fn place(&mut self, event: &mut Event) -> bool {
+        match event.action {
+            b'G' => {
+                let held = self.0.entry(event.pid).or_insert(Held { device: 0, requests: 0, last_sector: None });
+                // One that fills a list empties it first: then the unplug of the others comes between it and its plug.
+                *held = Held { device: event.device, requests: held.requests + 1, last_sector: Some(event.sector) };
+            }
+            // Issued without having been held back.
+            b'D' if self.0.get(&event.pid).is_some_and(|held| held.last_sector == Some(event.sector)) => {
+                self.release(event.pid, 1);
+            }
+            b'P' | b'U' => {
+                let Some(held) = self.0.get(&event.pid) else { return false };
+                event.device = held.device;
+                if event.action == b'U' {
+                    self.release(event.pid, u64::from(event.requests));
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn release(&mut self, pid: i32, requests: u64) {
+        if let Some(held) = self.0.get_mut(&pid) {
+            held.requests = held.requests.saturating_sub(requests);
+            held.last_sector = None;
+            if held.requests == 0 {
+                self.0.remove(&pid);
+            }
+        }
+    }
+}
+
+/// How pages of this spool are read.
+struct PageReader {
+    layout: PageLayout,
+    kinds: HashMap<u64, Kind>,
+}
+
+impl PageReader {
+    fn open(directory: &Path) -> Result<Self, TraceError> {
+        let text = |name: &str| fs::read_to_string(directory.join(name));
+        let foreign = |what: String, name: &str| {
+            TraceError::new(what, directory.join(name).display().to_string(), "trace again: this spool is not whole")
+        };
+        let header = text(HEADER_PAGE).map_err(|error| foreign(error.to_string(), HEADER_PAGE))?;
+        let layout = PageLayout::parse(&header)
+            .ok_or_else(|| foreign("this is no layout of a trace's pages".to_owned(), HEADER_PAGE))?;
+        let mut kinds = HashMap::new();
+        for (name, _) in TRACEPOINTS {
+            let file = format!("{name}.{FORMAT}");
+            match text(&file) {
+                Ok(text) => {
+                    let format = Format::parse(&text).filter(|format| format.name == name);
+                    let kind = format.as_ref().and_then(Kind::of);
+                    let kind = kind.ok_or_else(|| foreign("this is no format of an event".to_owned(), &file))?;
+                    kinds.insert(kind.id, kind);
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound && !NEEDED.contains(&name) => {}
+                Err(error) => return Err(foreign(error.to_string(), &file)),
+            }
+        }
+        Ok(Self { layout, kinds })
+    }
+
+    /// The kind an event's bytes are of.
+    fn kind(&self, data: &[u8]) -> Option<&Kind> {
+        // Where the number stands is the same in all formats.
+        let id = self.kinds.values().next()?.id_in(data)?;
+        self.kinds.get(&id)
+    }
+}
+
+/// One processor's events.
+struct Stream {
+    cpu: u16,
+    file: BufReader<File>,
+    waiting: VecDeque<Event>,
+}
+
+impl Stream {
+    /// Reads pages until one has events, or the file ends.
+    fn fill(&mut self, reader: &PageReader, directory: &Path, decoded: &mut Decoded) -> Result<(), TraceError> {
+        let place = pages_of(directory, u32::from(self.cpu));
+        let mut page = vec![0; reader.layout.page_bytes];
+        while self.waiting.is_empty() {
+            match self.file.read_exact(&mut page) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(TraceError::io("the spool cannot be read", &place, &error)),
+            }
+            let damaged = |why: &str| {
+                let hint = "trace again; please report it when it happens again";
+                TraceError::new(format!("a page of the trace is damaged: {why}"), place.display().to_string(), hint)
+            };
+            let facts = page::facts(&reader.layout, &page).map_err(|error| damaged(error.0))?;
+            decoded.pages_after_a_gap += u64::from(facts.missed);
+            let (waiting, cpu, mut unread) = (&mut self.waiting, self.cpu, 0);
+            page::walk(&reader.layout, &page, |t_ns, data| {
+                decoded.events_read += 1;
+                match reader.kind(data).and_then(|kind| kind.read(t_ns, cpu, data)) {
+                    Some(event) => waiting.push_back(event),
+                    None => unread += 1,
+                }
+            })
+            .map_err(|error| damaged(error.0))?;
+            if unread > 0 {
+                return Err(damaged(&format!("{unread} events are of no kind that was recorded")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,36 @@
+"""`--format blkparse` of `report`: the traces of a sweep's runs as blkparse would have printed them."""
+
+from __future__ import annotations
+
+import sys
+
+from bufferlab.cli.output import say
+from bufferlab.errors import RunFailed
+from bufferlab.results.store import SweepFolder
+
+BLKPARSE = "blkparse"
+
+
+def print_traces(folder: SweepFolder) -> None:
+    """Every good trace on standard output; what was left out, and how to read the rest, on standard error."""
+    from bufferlab.report.blkparse import render
+
+    printed = 0
+    for record in folder.runs():
+        told = record.run.get("block_trace")
+        trace = record.block_trace()
+        if trace is None or told is None:
+            reason = "it was not traced" if told is None else f"its trace failed: {told['reason']}"
+            say(f"left out: run {record.run_id}: {reason}")
+            continue
+        say(f"run {record.run_id}: {record.run['point']['label']}, block {record.run['block'] + 1}")
+        sys.stdout.writelines(f"{line}\n" for line in render(trace, told["partitions"], told["names"]))
+        sys.stdout.flush()
+        printed += 1
+    if not printed:
+        raise RunFailed(
+            "no run of this sweep has a block trace",
+            str(folder.path),
+            "measure with: bufferlab run ... --probe block-trace",
+        )
+    say("KiB are of 1,024 bytes; the kernel's tracepoints do not tell a timer's unplugs from the others")

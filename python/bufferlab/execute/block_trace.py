@@ -1,0 +1,158 @@
+"""`--probe block-trace` around a run: refused early where it cannot be, armed in the worker, kept with the run.
+
+A trace that lost events fails and has no table; its run stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import Behaviour
+from bufferlab.engines.native import native
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
+from bufferlab.units import MIB, format_bytes
+
+if TYPE_CHECKING:
+    from bufferlab.engines.behaviour import OnEvent
+
+DEFAULT_BUFFER_BYTES = 8 * MIB
+"""Of each processor: a tenth of a second at 400,000 requests per second and processor."""
+_SPOOL = "block-trace"
+
+
+@dataclass(frozen=True)
+class BlockTraceAsked:
+    """That a trace is wanted, and how much of it the kernel may hold."""
+
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES
+
+    def job(self, home: Path) -> dict[str, Any]:
+        """What the worker is told beside the engine's own job."""
+        return {"block_trace": {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": max(1, self.buffer_bytes // 1024)}}
+
+
+def require(engine: str, job: Mapping[str, Any]) -> None:
+    """Refuse before anything starts what cannot be traced; `job` is a run's as far as it is known (database, knobs)."""
+    declaration, behaviour = engines.declaration(engine), engines.behaviour(engine)
+    if declaration.clock != "wall":
+        raise SpecError(
+            f"the engine {engine} makes no block requests", "--probe block-trace", "leave it out, or use a real engine"
+        )
+    check(_traced_path(behaviour, job))
+
+
+def check(path: Path) -> str:
+    """The device of a path that can be traced; EnvironmentLackingError with the reason where it cannot."""
+    try:
+        return str(json.loads(native().block_trace_check(str(path)))["device"])
+    except BufferlabError:
+        raise
+    except Exception as error:  # The core's own class of errors is made where it is loaded.
+        if len(error.args) != 4:
+            raise
+        _, what, where, hint = error.args
+        raise EnvironmentLackingError(f"block requests cannot be traced: {what}", where, hint) from error
+
+
+def clean() -> list[str]:
+    """Remove what killed processes left in tracefs; the names of the instances."""
+    with suppress(EnvironmentLackingError):
+        names: list[str] = json.loads(native().block_trace_clean())
+        return names
+    return []
+
+
+def run_traced(behaviour: Behaviour, job: Mapping[str, Any], send: OnEvent) -> dict[str, Any]:
+    """In the worker: the engine's run, with a trace armed before it and ended after it, if one is asked for."""
+    own = {name: value for name, value in job.items() if name != "block_trace"}
+    asked = job.get("block_trace")
+    if asked is None:
+        return behaviour.run(own, send)
+    native().block_trace_arm(json.dumps({"path": str(_traced_path(behaviour, own)), **asked}))
+    told = None
+    try:
+        result = behaviour.run(own, send)
+    finally:
+        told = json.loads(native().block_trace_finish())
+    return {**result, "block_trace": told}
+
+
+def _traced_path(behaviour: Behaviour, job: Mapping[str, Any]) -> Path:
+    """Whose device is traced: what the engine names, or the database."""
+    if "://" in str(job.get("knobs", {}).get("server", "")):
+        raise SpecError(
+            "the device of a server that runs already is not known here",
+            "--probe block-trace",
+            "leave it out, or let bufferlab start the server",
+        )
+    named: Callable[[Mapping[str, Any]], Path] | None = getattr(behaviour, "traced_path", None)
+    return named(job) if named else Path(job["database"])
+
+
+def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[dict[str, Any], Path | None]:
+    """(run.json's `block_trace`, the Parquet file if the trace is good) of a run that is over."""
+    told = (result or {}).get("block_trace")
+    if told is None:
+        clean()  # The worker died: what it had in tracefs goes now, not at the next start.
+        return _failed({}, "the run ended before the trace did", "repeat the run"), None
+    stored = _stored(told)
+    problem = _problem(asked, told)
+    if problem:
+        return _failed(stored, *problem), None
+    out, records = home / BLOCK_TRACE_FILE, home / f"{_SPOOL}.records"
+    try:
+        decoded = json.loads(native().block_trace_decode(told["spool"], str(records)))
+    except Exception as error:
+        what, hint = (error.args[1], error.args[3]) if len(error.args) == 4 else (str(error), None)
+        return _failed(stored, str(what), hint), None
+    stored |= {name: decoded[name] for name in ("events", "actions", "plugs_elsewhere")}
+    if decoded["events_read"] != told["events_read"]:
+        reason = f"the kernel handed over {told['events_read']:,} events, and {decoded['events_read']:,} were found"
+        return _failed(stored, reason, "please report this with the kernel's version"), None
+    from bufferlab.execute.block_trace_table import frames
+
+    write_block_trace(out, frames(records, told["window_start_ns"]))
+    records.unlink()
+    return {**stored, "status": "ok"}, out
+
+
+def _stored(told: Mapping[str, Any]) -> dict[str, Any]:
+    start, end = told["window_start_ns"], told["window_end_ns"]
+    same = ("device", "devices", "buffer_kib_per_cpu", "cpus", "pages", "spool_bytes", "reader_wakeups", "lost")
+    return {
+        **{name: told[name] for name in same},
+        "partitions": dict(told["partitions"]),
+        "names": dict(told["names"]),
+        "window_start_ns": start,
+        "window_ns": end - start if start is not None and end is not None else None,
+        "reader_cpu_us": told["reader_cpu_ns"] / 1000,
+    }
+
+
+def _failed(stored: dict[str, Any], reason: str, hint: str | None) -> dict[str, Any]:
+    return {**stored, "status": "failed", "reason": reason, "hint": hint}
+
+
+def _problem(asked: BlockTraceAsked, told: Mapping[str, Any]) -> tuple[str, str | None] | None:
+    """(why the trace cannot be believed, what to try); None when nothing is known against it."""
+    if told["problem"]:
+        return str(told["problem"]), "look at the spool's disk, and at the kernel log (dmesg)"
+    if told["window_start_ns"] is None:
+        return "the measured window was not reached", None
+    lost = {name.replace("_", " "): count for name, count in told["lost"].items() if count}
+    if not lost:
+        return None
+    counted = ", ".join(f"{name} {count:,}" for name, count in lost.items())
+    larger = format_bytes(4 * asked.buffer_bytes).replace(" ", "")
+    return (
+        f"the kernel's buffer of {format_bytes(asked.buffer_bytes)} per processor was too small, events were lost:"
+        f" {counted}",
+        f"repeat with a larger buffer: --trace-buffer {larger}",
+    )

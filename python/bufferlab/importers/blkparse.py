@@ -1,0 +1,234 @@
+"""blkparse(1)'s text: a line for each event of the block layer, and the counters at the end. Memory is bounded.
+
+Counters are printed short: `1,172K` is anything from 1,172,000 to 1,172,999, and `7,882MiB` from 7,882,000 to 7,882,999
+*KiB*, since blkparse divides by 1,000 when it goes from K to M (`size_cnv` in blkparse.c). So every number is a range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from bufferlab.importers.text import Place
+
+MAX_TRACES = 1_000
+MAX_DEVICES = 64
+SECTOR_BYTES = 512
+PAGE_SECTORS = 8
+
+_EVENT = re.compile(
+    r"^\s*(\d{1,4}),(\d{1,7})\s+(\d{1,5})\s+(\d{1,15})\s+(\d{1,10})\.(\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
+)
+_EXTENT = re.compile(r"^(\d{1,20}) \+ (\d{1,10})(?:\s|$)")
+_REMAP = re.compile(r"<- \(\s*(\d{1,4}),\s*(\d{1,7})\) (\d{1,20})")
+_SPLIT = re.compile(r"^(\d{1,20}) / (\d{1,20})")
+_HELD = re.compile(r"\] (\d{1,9})\s*$")
+_SECTION = re.compile(r"^(?:CPU(\d{1,5})|(Total)) \(([^()]{1,64})\):\s*$")
+_EVENTS = re.compile(r"^Events \(([^()]{1,64})\): ([\d,.']{1,24}) entries")
+_SKIPS = re.compile(r"^Skips: ([\d,.']{1,24}) forward \(([\d,.']{1,24})")
+_NUMBER = r"\d{1,3}(?:[,.']\d{3})+|\d{1,20}"
+_COUNTER = re.compile(
+    rf"(Reads? [A-Z][a-z]+|Writes? [A-Z][a-z]+|Read depth|Write depth|IO unplugs|Timer unplugs):\s+({_NUMBER})([KMGP]?)"
+    rf"(?:,\s+({_NUMBER})([KMGP])iB)?"
+)
+_OPERATIONS = re.compile(
+    rf"\b(?:operations?|ops)\s*[:=]\s*({_NUMBER})\b|\b({_NUMBER})\s+(?:operations|ops|random reads)\b", re.I
+)
+_IO_SIZE = re.compile(r"\bi/?o[ _-]?size\s*[:=]?\s*(\d{1,9})\s*(KiB|KB|K|MiB|MB|M|B|bytes)?\b", re.I)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "P": 4}
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number of which only the leading digits were printed."""
+
+    low: int
+    high: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether all digits were printed."""
+        return self.low == self.high
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __str__(self) -> str:
+        return f"{self.low:,}" if self.exact else f"{self.low:,} to {self.high:,}"
+
+
+@dataclass
+class Seen:
+    """What the lines of one device say, counted."""
+
+    events: Counter[str] = field(default_factory=Counter)
+    """Letter and direction, such as "Q read" -> events."""
+    sectors: Counter[str] = field(default_factory=Counter)
+    """The same -> sectors."""
+    off_page: int = 0
+    """Reads queued whose first sector is none of a page's."""
+    pages: int = 0
+    """Pages that the reads queued touch."""
+    remapped_from: Counter[str] = field(default_factory=Counter)
+    unplugged_requests: int = 0
+    first_s: float | None = None
+    last_s: float = 0.0
+
+    def count(self, action: str) -> int:
+        """Events of an action, both directions."""
+        return self.events[f"{action} read"] + self.events[f"{action} write"]
+
+
+@dataclass
+class BlockTraceText:
+    """What one blkparse run printed: events as counted from its lines, and its own counters by device."""
+
+    place: Place
+    seen: dict[str, Seen] = field(default_factory=dict)
+    """major,minor -> what its lines say."""
+    summaries: dict[str, dict[str, Range]] = field(default_factory=dict)
+    """Device's name -> counter as printed, such as "Reads Queued", or "Reads Queued KiB" -> its range."""
+    events: dict[str, Range] = field(default_factory=dict)
+    skipped: int = 0
+    operations: int | None = None
+    """Stated beside it: what the program did."""
+    io_bytes: int | None = None
+    """Stated beside it: of each operation."""
+    shortened: str = ""
+    """The first size that was printed in MiB or more."""
+
+
+class BlkparseParser:
+    """Takes lines, one after another; `traces` are those found so far."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.traces: list[BlockTraceText] = []
+        self._open: BlockTraceText | None = None
+        self._summed = False
+        """Counters have been printed: another event begins another trace."""
+        self._section: tuple[str, bool] | None = None
+        self._operations: int | None = None
+        self._io_bytes: int | None = None
+        self._label = ""
+
+    def take(self, number: int, text: str, label: str) -> bool:
+        """Whether this line is blkparse's."""
+        if label != self._label:
+            # Under another caption stands another trace.
+            self._label, self._open, self._section = label, None, None
+        found = _EVENT.match(text)
+        if found:
+            if self._summed:
+                self._open = None
+            self._event(self._trace(number), found)
+            self._section = None
+            return True
+        if (self._open is not None or _SECTION.match(text)) and self._counters(number, text):
+            return True
+        self._state(text)
+        return False
+
+    def _trace(self, number: int) -> BlockTraceText:
+        if self._open is None:
+            self._open, self._summed = BlockTraceText(Place(self.file, number, self._label)), False
+            self._open.operations, self._open.io_bytes = self._operations, self._io_bytes
+            if len(self.traces) < MAX_TRACES:
+                self.traces.append(self._open)
+        return self._open
+
+    def _state(self, text: str) -> None:
+        """What people write above: how many operations there were, and how large."""
+        if len(text) > 400:
+            return
+        if found := _OPERATIONS.search(text):
+            self._operations = _whole(found[1] or found[2])
+        if found := _IO_SIZE.search(text):
+            unit = (found[2] or "B").upper()[0]
+            self._io_bytes = int(found[1]) << {"B": 0, "K": 10, "M": 20}[unit]
+        if self._open is not None and not self._summed:
+            self._open.operations = self._open.operations or self._operations
+            self._open.io_bytes = self._open.io_bytes or self._io_bytes
+
+    def _event(self, trace: BlockTraceText, found: re.Match[str]) -> None:
+        major, minor, _cpu, _sequence, seconds, nanoseconds, _pid, action, flags, rest = found.groups()
+        device = f"{int(major)},{int(minor)}"
+        if device not in trace.seen and len(trace.seen) >= MAX_DEVICES:
+            return
+        seen = trace.seen.setdefault(device, Seen())
+        time_s = int(seconds) + int(nanoseconds) / 1e9
+        seen.first_s = time_s if seen.first_s is None else min(seen.first_s, time_s)
+        seen.last_s = max(seen.last_s, time_s)
+        # A plug has no direction; blkparse writes N.
+        way = "read" if "R" in flags else "write" if set(flags) & set("WDF") else "none"
+        seen.events[f"{action} {way}"] += 1
+        rest = rest or ""
+        if extent := _EXTENT.match(rest):
+            sector, sectors = int(extent[1]), int(extent[2])
+            seen.sectors[f"{action} {way}"] += sectors
+            if action == "Q" and way == "read" and sectors:
+                seen.off_page += sector % PAGE_SECTORS != 0
+                seen.pages += (sector + sectors - 1) // PAGE_SECTORS - sector // PAGE_SECTORS + 1
+        if action == "A" and (remap := _REMAP.search(rest)):
+            source = f"{int(remap[1])},{int(remap[2])}"
+            if source in seen.remapped_from or len(seen.remapped_from) < MAX_DEVICES:
+                seen.remapped_from[source] += 1
+        if action in ("U", "UT") and (held := _HELD.search(rest)):
+            seen.unplugged_requests += int(held[1])
+
+    def _counters(self, number: int, text: str) -> bool:
+        if found := _SECTION.match(text):
+            trace = self._trace(number)
+            self._summed = True
+            device, is_total = found[3], found[2] is not None
+            if device not in trace.summaries and len(trace.summaries) >= MAX_DEVICES:
+                self._section = None
+                return True
+            if is_total:
+                trace.summaries[device] = {}  # In place of the processors' own, which it adds up.
+            trace.summaries.setdefault(device, {})
+            self._section = (device, is_total)
+            return True
+        trace = self._trace(number)
+        if found := _EVENTS.match(text):
+            if len(trace.events) < MAX_DEVICES:
+                whole = _whole(found[2])
+                trace.events[found[1]] = Range(whole, whole)
+            return True
+        if found := _SKIPS.match(text):
+            trace.skipped += _whole(found[2])
+            return True
+        if text.startswith("Throughput (R/W):"):
+            return True
+        return self._section is not None and self._row(trace, self._section[0], text)
+
+    def _row(self, trace: BlockTraceText, device: str, text: str) -> bool:
+        taken = False
+        for name, number, suffix, size, unit in _COUNTER.findall(text):
+            taken = True
+            self._add(trace, device, name, _range(number, suffix, 0))
+            if size:
+                self._add(trace, device, f"{name} KiB", _range(size, unit, 1))
+                if unit != "K" and not trace.shortened:
+                    trace.shortened = f"{size}{unit}iB"
+        return taken
+
+    def _add(self, trace: BlockTraceText, device: str, name: str, value: Range) -> None:
+        counters = trace.summaries[device]
+        if name.endswith("depth"):
+            counters[name] = max(counters.get(name, value), value, key=lambda one: one.high)
+        else:
+            counters[name] = counters[name] + value if name in counters else value
+
+
+def _whole(text: str) -> int:
+    digits = re.sub(r"\D", "", text)
+    return int(digits) if digits else 0
+
+
+def _range(number: str, suffix: str, printed_in: int) -> Range:
+    """What a shortened number may have been; `printed_in` is the power that a whole number has (KiB: K)."""
+    factor = 1000 ** max(0, _POWERS[suffix] - printed_in)
+    low = _whole(number) * factor
+    return Range(low, low + factor - 1)

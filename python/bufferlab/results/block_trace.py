@@ -1,0 +1,250 @@
+"""What a trace of block requests says: counts as blkparse has them, and times from queue and issue to completion.
+
+Takes rows of block-trace.parquet and returns values. Letters are blktrace's: Q queued, X split, A remapped, G got a
+request, M/F merged behind/before another, I inserted, D issued to the driver, R requeued, C completed, P/U
+plugged/unplugged.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SECTOR_BYTES = 512
+
+
+class Span(NamedTuple):
+    """Sectors [first, end) of one disk, going one way, at one time; `row` is the event's place in the trace."""
+
+    row: int
+    t_ns: int
+    action: str
+    place: tuple[str, str]
+    first: int
+    end: int
+
+
+class _Piece(NamedTuple):
+    """What is still open of a span. Sorted by where it begins, then by age."""
+
+    first: int
+    age: int
+    end: int
+    row: int
+
+
+@dataclass
+class _Open:
+    """Open spans of one place."""
+
+    pieces: list[_Piece] = field(default_factory=list)
+    longest: int = 0
+
+    def add(self, piece: _Piece) -> None:
+        insort(self.pieces, piece)
+        self.longest = max(self.longest, piece.end - piece.first)
+
+    def at(self, sector: int) -> int | None:
+        """The piece that a completion of this sector is of: the oldest that begins there, else the oldest around it."""
+        place = bisect_left(self.pieces, (sector,))
+        if place < len(self.pieces) and self.pieces[place].first == sector:
+            return place
+        best = None
+        for earlier in range(bisect_left(self.pieces, (sector - self.longest,)), place):
+            piece = self.pieces[earlier]
+            if piece.end > sector and (best is None or piece.age < self.pieces[best].age):
+                best = earlier
+        return best
+
+    def next_from(self, sector: int, end: int) -> int:
+        """Where the next piece begins behind a sector, or the end."""
+        place = bisect_right(self.pieces, (sector, float("inf")))
+        return min(end, self.pieces[place].first) if place < len(self.pieces) else end
+
+
+@dataclass
+class Matched:
+    """Which spans were completed, and when; what has no counterpart is counted."""
+
+    latency_ns: dict[int, int] = field(default_factory=dict)
+    """Row of the opening event -> time until its last sector was completed."""
+    unfinished: int = 0
+    """Opened, and not completed before the trace ended."""
+    cancelled: int = 0
+    unopened: int = 0
+    """Completions with sectors that nothing had opened: begun before the trace, or seen on another device alone."""
+
+
+def match(spans: Iterable[Span], opens: str, cancels: str = "") -> Matched:
+    """Match what `opens` with the completions (C) of the same sectors, piece by piece.
+
+    Of a split there are several completions, of a merge several openings. Every completed sector closes an open one.
+    """
+    matched, ages = Matched(), count()
+    places: dict[tuple[str, str], _Open] = {}
+    left: dict[int, tuple[int, int]] = {}
+    """Row -> (sectors to go, time of opening)."""
+    for span in spans:
+        if span.first >= span.end:
+            continue
+        opened = places.setdefault(span.place, _Open())
+        if span.action == opens:
+            left[span.row] = (span.end - span.first, span.t_ns)
+            opened.add(_Piece(span.first, next(ages), span.end, span.row))
+        elif span.action == "C":
+            _close(span, opened, left, matched)
+        elif cancels and span.action == cancels:
+            _cancel(span, opened, left, matched)
+    matched.unfinished = len(left)
+    return matched
+
+
+def _close(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched: Matched) -> None:
+    at, unopened = span.first, False
+    while at < span.end:
+        place = opened.at(at)
+        if place is None:
+            at, unopened = opened.next_from(at, span.end), True
+            continue
+        piece = opened.pieces.pop(place)
+        end = min(piece.end, span.end)
+        if piece.first < at:
+            opened.add(piece._replace(end=at))
+        if end < piece.end:
+            opened.add(piece._replace(first=end))
+        sectors, t_ns = left[piece.row]
+        if sectors > end - at:
+            left[piece.row] = (sectors - (end - at), t_ns)
+        else:
+            del left[piece.row]
+            matched.latency_ns[piece.row] = span.t_ns - t_ns
+        at = end
+    matched.unopened += unopened
+
+
+def _cancel(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched: Matched) -> None:
+    """A request that goes back to the queue is issued again later: its first issue does not count."""
+    place = opened.at(span.first)
+    if place is None:
+        return
+    row = opened.pieces[place].row
+    opened.pieces = [piece for piece in opened.pieces if piece.row != row]
+    del left[row]
+    matched.cancelled += 1
+
+
+def is_write(flags: str | None) -> bool:
+    """Whether RWBS names a write; discards and flushes go the same way.
+
+    >>> is_write("WFS"), is_write("RA"), is_write("D"), is_write("FF")
+    (True, False, True, True)
+    """
+    return "R" not in (flags or "W")
+
+
+def spans(trace: pl.DataFrame, partitions: Mapping[str, str], actions: str) -> list[Span]:
+    """The events of these actions with data, each on its whole disk."""
+    rows = trace.with_row_index("row").filter(trace["action"].is_in(list(actions)) & (trace["sectors"] > 0))
+    columns = ("row", "t_ns", "action", "device", "flags", "sector", "sectors")
+    found = []
+    for row, t_ns, action, device, flags, sector, sectors in zip(*(rows[name] for name in columns), strict=True):
+        way = "discard" if "D" in (flags or "") else "write" if is_write(flags) else "read"
+        found.append(Span(row, t_ns, action, (partitions.get(device, device), way), sector, sector + sectors))
+    return found
+
+
+@dataclass
+class Way:
+    """One direction's counters."""
+
+    queued: int = 0
+    queued_sectors: int = 0
+    issued: int = 0
+    issued_sectors: int = 0
+    requeued: int = 0
+    completed: int = 0
+    completed_sectors: int = 0
+    merges: int = 0
+    merged_sectors: int = 0
+    depth_max: int = 0
+
+
+@dataclass
+class Counters:
+    """What blkparse sums up at the end, exactly: in events and sectors."""
+
+    device: str
+    read: Way = field(default_factory=Way)
+    write: Way = field(default_factory=Way)
+    splits: int = 0
+    remaps: int = 0
+    inserts: int = 0
+    unplugs: int = 0
+    unplugged_requests: int = 0
+    events: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+
+_FIELDS = {
+    "Q": ("queued", "queued_sectors"),
+    "D": ("issued", "issued_sectors"),
+    "C": ("completed", "completed_sectors"),
+    "M": ("merges", "merged_sectors"),
+    "F": ("merges", "merged_sectors"),
+    "R": ("requeued", None),
+}
+
+
+def counters(trace: pl.DataFrame, partitions: Mapping[str, str]) -> list[Counters]:
+    """The counters of every whole disk of a trace, in the order of their numbers."""
+    import polars as pl
+
+    disk = pl.col("device").replace(dict(partitions)).alias("disk")
+    known = trace.with_columns(disk).filter(pl.col("disk").is_not_null())
+    found: dict[str, Counters] = {}
+    grouped = known.group_by("disk", "action", "flags").agg(
+        pl.len().alias("n"), pl.col("sectors").sum(), pl.col("requests").sum()
+    )
+    for device, action, flags, n, sectors, requests in grouped.iter_rows():
+        one = found.setdefault(device, Counters(device))
+        one.events += n
+        way = one.write if is_write(flags) else one.read
+        if action in _FIELDS:
+            events, size = _FIELDS[action]
+            setattr(way, events, getattr(way, events) + n)
+            if size:
+                setattr(way, size, getattr(way, size) + (sectors or 0))
+        elif action == "U":
+            one.unplugs, one.unplugged_requests = one.unplugs + n, one.unplugged_requests + (requests or 0)
+        elif action in "XAI":
+            name = {"X": "splits", "A": "remaps", "I": "inserts"}[action]
+            setattr(one, name, getattr(one, name) + n)
+    for device, first, last in (
+        known.group_by("disk").agg(pl.col("t_ns").min().alias("first"), pl.col("t_ns").max().alias("last")).iter_rows()
+    ):
+        found[device].first_ns, found[device].last_ns = first, last
+        for direction in ("read", "write"):
+            getattr(found[device], direction).depth_max = _depth(known, device, direction)
+    return sorted(found.values(), key=lambda one: [int(part) for part in one.device.split(":")])
+
+
+def _depth(known: pl.DataFrame, device: str, direction: str) -> int:
+    """The most requests that the driver had at once: issued, and neither completed nor requeued."""
+    import polars as pl
+
+    writes = {flags: is_write(flags) for flags in known["flags"].unique().to_list()}
+    mine = [flags for flags, writing in writes.items() if writing == (direction == "write") and flags is not None]
+    step = pl.col("action").replace_strict({"D": 1, "C": -1, "R": -1}, default=0, return_dtype=pl.Int64)
+    steps = known.filter((pl.col("disk") == device) & pl.col("flags").is_in(mine)).select(step.alias("step"))["step"]
+    depth = highest = 0
+    for change in steps.filter(steps != 0):
+        depth = max(0, depth + change)  # What was issued before the trace began is completed in it.
+        highest = max(highest, depth)
+    return highest
