@@ -43,12 +43,13 @@ def test_a_published_run_comes_back_as_it_was_written(sweep: SweepFolder) -> Non
 def test_a_run_of_before_open_loop_and_phases_is_read_as_closed_and_without_them(sweep: SweepFolder) -> None:
     file = sweep.runs()[0].folder / "run.json"
     document = json.loads(file.read_text())
-    del document["seal"], document["load"], document["phases"], document["database"]["shape"]
+    del document["seal"], document["load"], document["phases"], document["database"]["shape"], document["block_trace"]
     file.write_text(json.dumps({**document, "seal": store._seal(document)}))
     old = next(record.run for record in sweep.runs() if record.folder == file.parent)
     assert old["load"]["mode"] == "closed"
     assert old["phases"] == []
     assert old["database"]["shape"] is None
+    assert old["block_trace"] is None
 
 
 def test_the_load_the_phases_and_the_shape_of_a_run_come_back(sweep: SweepFolder) -> None:

@@ -1,7 +1,7 @@
 """`bufferlab doctor`: what this host can measure, thing by thing, and for what it cannot, why and what to do.
 
-Looks and tries; changes nothing but a probe file it removes, and what killed runs left: settings of servers, instances in
-tracefs.
+Looks and tries; changes nothing but a probe file it removes, and what killed runs left: settings of servers, and
+instances in tracefs.
 """
 
 from __future__ import annotations
