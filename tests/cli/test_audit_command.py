@@ -14,7 +14,7 @@ def test_an_audit_ends_well_also_with_findings(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "buffer-size.txt")
     assert ended.code == 0
     assert ended.err == ""
-    assert ended.out.startswith("5 findings by 5 of 13 rules in 1 file (2 tables).")
+    assert ended.out.startswith("5 findings by 5 of 16 rules in 1 file (2 tables).")
     assert "reads per New-Order 31.25 9.74 6.62 3.00 3.18" in ended.out
     assert "…" not in ended.out, "a cell was cut"
 
@@ -33,7 +33,7 @@ def test_the_object_has_every_finding_and_table(bench: Bench) -> None:
 def test_a_clean_file_says_so(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "clean.txt")
     assert ended.code == 0
-    assert ended.out.startswith("Nothing found by 13 rules in 1 file (8 interval lines,")
+    assert ended.out.startswith("Nothing found by 16 rules in 1 file (8 interval lines,")
 
 
 def test_pages_are_written_on_request(bench: Bench, tmp_path: Path) -> None:
@@ -102,3 +102,13 @@ def test_what_the_format_cannot_say_is_refused_at_once(bench: Bench, arguments: 
     assert ended.code == 2
     assert "--format tpcc-mysql" in ended.err
     assert not bench.root.exists()
+
+
+def test_a_block_trace_is_audited_with_requests_per_operation(bench: Bench) -> None:
+    document = bench.bufferlab("audit", FIXTURES / "block-trace.txt", "--json").json
+    rules = {finding["rule"] for finding in document["findings"]}
+    assert rules == {"thousands-of-kib", "off-page-reads", "queued-only"}
+    (table,) = document["corrected"]
+    assert table["rows"][1]["Requests per operation"] == "2.861"
+    ended = bench.bufferlab("audit", FIXTURES / "block-trace.txt")
+    assert "(3 block traces)" in ended.out
