@@ -49,6 +49,10 @@ def test_an_engine_declares_itself_under_its_registered_name(name: str) -> None:
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_names_the_knobs_of_its_pages_and_frames(name: str) -> None:
     declaration = engines.declaration(name)
+    if not declaration.frame_knob:
+        assert not declaration.page_knob, "without a pool there are no pages to be its frames"
+        assert declaration.data_bytes, "then its own settings say how much data there is"
+        return
     page, frames = declaration.knob(declaration.page_knob), declaration.knob(declaration.frame_knob)
     assert page is not None
     assert page.kind is KnobKind.SIZE
@@ -88,7 +92,8 @@ def test_a_data_recipe_depends_on_page_size_scale_and_seed(name: str) -> None:
     _found(name)
     declaration, behaviour = engines.declaration(name), engines.behaviour(name)
     knobs = declaration.native(declaration.defaults(), 1 << 30)
-    page = declaration.by_name()[declaration.page_knob].native_name
+    decides = declaration.page_knob or "file_size"
+    page = declaration.by_name()[decides].native_name
     workload = {"name": "tpcc", "warehouses": 1, "load_seed": 1, "version": 1}
     recipes = [
         behaviour.data_recipe(knobs, workload),
@@ -142,6 +147,18 @@ def test_no_two_owners_have_a_setting_of_the_same_name(engine: str, workload: st
         for names in ([knob.name for knob in together], [knob.native_name for knob in together]):
             assert sorted(set(names)) == sorted(names)
         assert not {knob.name for knob in together} & {"name", "connections", "version", "seed"}, "names jobs use"
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_and_the_workloads_made_for_it_name_each_other(name: str) -> None:
+    declaration = engines.declaration(name)
+    for workload in declaration.workloads:
+        assert name in workloads.declaration(workload).engines
+    for workload in workloads.names():
+        for engine in workloads.declaration(workload).engines:
+            assert engine in ENGINES
+    if declaration.changes_host:
+        assert callable(getattr(engines.behaviour(name), "restore_host", None))
 
 
 @pytest.mark.parametrize("name", workloads.names())
@@ -208,6 +225,11 @@ def test_a_built_in_experiment_is_valid_and_can_be_planned_in_every_size(name: s
 def test_a_built_in_experiment_can_be_planned_on_every_server_in_every_size(
     name: str, engine: str, profile: str | None
 ) -> None:
+    only = workloads.declaration(spec.load(name).workload.name).engines
+    if only and engine not in only:
+        with pytest.raises(SpecError, match="cannot run on"):
+            spec.load(name, Overrides(engine=engine))
+        return
     experiment = spec.load(name, Overrides(profile=profile, engine=engine))  # type: ignore[arg-type]
     assert len(make(experiment, estimated_facts(experiment)).points) > 1
     assert experiment.workload.connections == engines.declaration(engine).default_connections

@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::merge::Merged;
 use crate::pacing::{Clock, Monotonic, wake_on_time};
 use crate::quota::Quota;
+use crate::watch::Telling;
 
 /// Drivers that have been told to stop get this long to end their transaction before their statements are interrupted.
 const UNSTICK_AFTER: Duration = Duration::from_secs(2);
@@ -56,29 +57,10 @@ impl Board {
         }
     }
 
-    /// Steps of all drivers: transactions ended, and arrivals dropped.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        self.steps.iter().map(Counter::get).sum()
-    }
-
     /// Transactions ended by all drivers.
     #[must_use]
     pub fn transactions(&self) -> u64 {
         self.transactions.iter().map(Counter::get).sum()
-    }
-
-    /// Rows of all drivers, asked now; whoever has not answered by `deadline` stands with what it last told.
-    pub fn sample(&self, deadline: Instant, out: &mut Vec<Reading>) {
-        let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut told = lock(&self.told);
-        while told.answered.iter().flatten().any(|&answer| answer < question) {
-            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
-                break;
-            };
-            told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        told.merged.sample(out);
     }
 
     fn tell<C: Client, W: Workload, K: Clock>(
@@ -92,6 +74,24 @@ impl Board {
         told.answered[index] = question;
         drop(told);
         self.changed.notify_all();
+    }
+}
+
+impl Telling for Board {
+    fn steps(&self) -> u64 {
+        self.steps.iter().map(Counter::get).sum()
+    }
+
+    fn sample(&self, deadline: Instant, out: &mut Vec<Reading>) {
+        let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut told = lock(&self.told);
+        while told.answered.iter().flatten().any(|&answer| answer < question) {
+            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+                break;
+            };
+            told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        told.merged.sample(out);
     }
 }
 

@@ -14,6 +14,8 @@ pub enum GateEnd {
     FlatMisses,
     /// The limit of transactions or time was reached first: the measurement may not be steady.
     Cap,
+    /// There is no pool to be warmed: a fixed stretch was run.
+    Fixed,
 }
 
 impl GateEnd {
@@ -24,6 +26,7 @@ impl GateEnd {
             GateEnd::PoolTurnover => "pool_turnover",
             GateEnd::FlatMisses => "flat_misses",
             GateEnd::Cap => "cap",
+            GateEnd::Fixed => "fixed",
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod mysql;
 pub mod pacing;
 pub mod postgres;
 pub mod quota;
+pub mod random_read;
 pub mod recorder;
 pub mod sampler;
 pub mod server;

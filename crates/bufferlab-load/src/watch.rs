@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use bufferlab_probe::Reading;
 
 use crate::block_trace;
-use crate::drivers::Board;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
 use crate::sampler::HostProbes;
@@ -24,6 +23,15 @@ pub trait EngineCounters: Send {
     fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure>;
 }
 
+/// Drivers that run together, and tell what they do when asked.
+pub trait Telling: Send + Sync {
+    /// Steps of all of them so far: transactions ended, and arrivals dropped.
+    fn steps(&self) -> u64;
+
+    /// Rows of all of them, asked now; whoever has not answered by `deadline` stands with what it last told.
+    fn sample(&self, deadline: Instant, out: &mut Vec<Reading>);
+}
+
 /// The part of the run that is going on.
 #[derive(Clone, Default)]
 struct Stage {
@@ -31,7 +39,7 @@ struct Stage {
     /// Of how many steps at most, and how many the drivers had taken before it.
     total: u64,
     first: u64,
-    board: Option<Arc<Board>>,
+    board: Option<Arc<dyn Telling>>,
 }
 
 /// The drivers' board, the engine's counters and the host's probes, with where samples go.
@@ -69,7 +77,7 @@ impl<'a> Watch<'a> {
     }
 
     /// A part of the run begins, of `total` steps at most, taken by the drivers of `board`.
-    pub fn enter(&self, phase: Phase, board: Option<Arc<Board>>, total: u64) {
+    pub fn enter(&self, phase: Phase, board: Option<Arc<dyn Telling>>, total: u64) {
         // A sample that is under way belongs to the part before.
         let _turn = lock(&self.engine);
         let first = board.as_ref().map_or(0, |board| board.steps());

@@ -10,12 +10,14 @@ mod mysql_run;
 mod outcome;
 mod postgres_load;
 mod postgres_run;
+mod random_read;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bufferlab_load::event::Event;
 use bufferlab_load::failure::Failure;
+use bufferlab_load::sqlite::loader::LoadProgress;
 use bufferlab_load::sqlite::{direct_io, loader, run, shape};
 use bufferlab_probe::{device, host};
 use pyo3::prelude::*;
@@ -64,6 +66,40 @@ fn run_postgres(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult
     let sink = |event: Event| deliver(&on_event, &event);
     let finished = py.detach(|| guarded(|| bufferlab_load::postgres::run::run(&job, &sink, &CANCELLED)))?;
     json_text(&outcome::RunOutcome::from(finished))
+}
+
+/// One run of random reads. See `random_read::RandomReadJob` for the job and `outcome::RunOutcome` for the answer.
+#[pyfunction]
+fn run_random_read(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let job = random_read::RandomReadJob::parse(job_json)?.typed()?;
+    CANCELLED.store(false, Ordering::Relaxed);
+    let sink = |event: Event| deliver(&on_event, &event);
+    let finished = py.detach(|| guarded(|| bufferlab_load::random_read::run::run(&job, &sink, &CANCELLED)))?;
+    json_text(&outcome::RunOutcome::from(finished))
+}
+
+/// Makes a file to read. See `random_read::FillJob` and `random_read::FillOutcome`.
+#[pyfunction]
+fn fill_random_file(py: Python<'_>, job_json: &str, on_event: Py<PyAny>) -> PyResult<String> {
+    let job = random_read::FillJob::parse(job_json)?;
+    CANCELLED.store(false, Ordering::Relaxed);
+    let total = job.bytes;
+    let mut progress = outcome::LoadProgressEvents::new(|event| deliver(&on_event, event));
+    let mut told = |done: u64| progress.report(LoadProgress { rows: done.min(total), total });
+    let fill = || bufferlab_load::random_read::fill::fill(&job.path, job.bytes, job.seed, &CANCELLED, &mut told);
+    json_text(&random_read::FillOutcome::from(py.detach(|| guarded(fill))?))
+}
+
+/// Raised when the bytes that `fill_random_file` makes of a seed change.
+#[pyfunction]
+fn random_file_version() -> u32 {
+    bufferlab_load::random_read::fill::VERSION
+}
+
+/// Whether this process may use `io_uring`, as JSON.
+#[pyfunction]
+fn check_io_uring() -> PyResult<String> {
+    json_text(&random_read::IoUringOutcome::of_this_process())
 }
 
 /// Loads a new SQLite database. See `jobs::LoadJob` and `outcome::LoadOutcome`.
@@ -179,6 +215,10 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NativeError", module.py().get_type::<NativeError>())?;
     module.add_function(wrap_pyfunction!(run_sqlite, module)?)?;
     module.add_function(wrap_pyfunction!(run_mysql, module)?)?;
+    module.add_function(wrap_pyfunction!(run_random_read, module)?)?;
+    module.add_function(wrap_pyfunction!(fill_random_file, module)?)?;
+    module.add_function(wrap_pyfunction!(random_file_version, module)?)?;
+    module.add_function(wrap_pyfunction!(check_io_uring, module)?)?;
     module.add_function(wrap_pyfunction!(load_sqlite, module)?)?;
     module.add_function(wrap_pyfunction!(load_mysql, module)?)?;
     module.add_function(wrap_pyfunction!(mysql_load_recipe, module)?)?;

@@ -1,7 +1,7 @@
 """`bufferlab doctor`: what this host can measure, thing by thing, and for what it cannot, why and what to do.
 
-Looks and tries; changes nothing but a probe file it removes, and what killed runs left: settings of servers, and
-instances in tracefs.
+Looks and tries; changes nothing but a probe file it removes, and what killed runs left: settings of servers and of the
+host, and instances in tracefs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError
 from bufferlab.execute import block_trace, storage
 from bufferlab.execute.device_lock import lock_directory
+from bufferlab.execute.host_settings import restore_host
 from bufferlab.units import format_bytes
 
 _ENOUGH_BYTES = 2 << 30
@@ -57,7 +58,14 @@ class Finding:
 def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
     """What this host can measure, and why not. Exit code 3 when the default experiment cannot run."""
     directory = storage.data_directory(data_dir, Path.cwd())
-    findings = [*_host(), *_directories(directory), *_device(directory), *_engines(directory), *_probes(directory)]
+    findings = [
+        *_host(),
+        *_left_changed(),
+        *_directories(directory),
+        *_device(directory),
+        *_engines(directory),
+        *_probes(directory),
+    ]
     lacking = [finding for finding in findings if finding.needed and not finding.ok]
     if as_json:
         print_json(
@@ -119,13 +127,15 @@ def _engines(directory: Path) -> Iterable[Finding]:
         declaration, behaviour = engines.declaration(name), engines.behaviour(name)
         subject = f"engine {name}"
         # The default experiment is embedded; a server is for those who ask for one.
-        needed = not declaration.needs_unprivileged_user
+        needed = not declaration.needs_unprivileged_user and not declaration.workloads
         found = _try(subject, "found", partial(_version_of, behaviour), needed=needed)
         yield found
         if found.ok and directory.is_dir():
             knobs = declaration.native(declaration.defaults(), 1 << 30)
             for check in _checks(behaviour, directory, knobs):
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed)
+            for check in getattr(behaviour, "abilities", lambda directory: [])(directory):
+                yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed=False)
         yield from _put_back(subject, behaviour)
 
 
@@ -137,6 +147,12 @@ def _put_back(subject: str, behaviour: Behaviour) -> Iterable[Finding]:
             yield Finding(subject, "settings", False, f"changed and not put back on {url}: {done}", "try again", False)
         elif done:
             yield Finding(subject, "settings", True, f"put back on {url}: {', '.join(done)}", None, False)
+
+
+def _left_changed() -> Iterable[Finding]:
+    """Settings of the host that a killed run left changed: put back now."""
+    for said in restore_host():
+        yield Finding("host", "restored", True, said)
 
 
 def _checks(behaviour: Behaviour, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:

@@ -7,7 +7,7 @@ start or drive anything: that is each engine's behaviour.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -40,9 +40,9 @@ class EngineDeclaration:
     needs_disk: bool
     """A database in memory (tmpfs) would measure nothing."""
     frame_knob: str
-    """The knob whose bytes are the frames of the pool."""
+    """The knob whose bytes are the frames of the pool; "": it has no pool."""
     page_knob: str
-    """The knob whose bytes are a page: shares of the database are rounded down to whole frames of it."""
+    """The knob whose bytes are a page: shares of the database are rounded down to whole frames of it; "": no pages."""
     min_frames: int
     file_format: Literal["sqlite", "own"]
     """How a second client reads the closed database to check it: as SQLite, or only the engine itself can."""
@@ -70,6 +70,14 @@ class EngineDeclaration:
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
     """Names that begin so are variables of the engine's own, given to it as they are written; "": there are none."""
+    data_is_read_only: bool = False
+    """No run writes to the data: they are used in place, not copied."""
+    data_bytes: Callable[[Mapping[str, int | str]], int] | None = None
+    """Bytes of the data from the native knobs that decide them, where the engine says so and not the workload."""
+    workloads: tuple[str, ...] = ()
+    """The only workloads it can be driven by; empty: any that does not need another engine."""
+    changes_host: bool = False
+    """Its runs may change settings of the host; its behaviour then has `restore_host`."""
     hidden: bool = False
     """For tests: `bufferlab list` shows it with --all only."""
     notes: tuple[str, ...] = field(default=())

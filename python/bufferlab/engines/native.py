@@ -64,6 +64,22 @@ class Native(Protocol):
         """One run on a running PostgreSQL server."""
         ...
 
+    def run_random_read(self, job_json: str, on_event: Callable[[str], None]) -> str:
+        """One run of random reads of a file or block device."""
+        ...
+
+    def fill_random_file(self, job_json: str, on_event: Callable[[str], None]) -> str:
+        """A new file of random bytes from a seed."""
+        ...
+
+    def random_file_version(self) -> int:
+        """Raised when the bytes of a seed change."""
+        ...
+
+    def check_io_uring(self) -> str:
+        """Whether this process may use io_uring."""
+        ...
+
     def check_script(self, source: str, text: str, variables_json: str) -> str:
         """What a script holds, without an engine; a NativeError that names its line when it is wrong."""
         ...

@@ -16,6 +16,7 @@ ENGINES: dict[str, str] = {
     "sqlite": "bufferlab.engines.sqlite",
     "mysql": "bufferlab.engines.mysql",
     "mariadb": "bufferlab.engines.mariadb",
+    "file": "bufferlab.engines.file",
     "fake": "bufferlab.engines.fake",
     "fake_server": "bufferlab.engines.fake_server",
 }

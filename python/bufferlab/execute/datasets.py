@@ -56,6 +56,7 @@ class Dataset:
     size_bytes: int
     allocated_bytes: int
     sha256: str
+    """Empty for data of the user's own, which nobody here has made."""
     shape: dict[str, Any] | None
     """Its trees, as run.json's `database.shape` has them; None where the engine tells none."""
 
@@ -91,13 +92,16 @@ class Datasets:
 
     def has(self, setting: DataSetting) -> bool:
         """Is it in the cache already? (Not verified.)"""
-        return (self._root / self.key(setting) / _MANIFEST).is_file()
+        return self._outside(setting) is not None or (self._root / self.key(setting) / _MANIFEST).is_file()
 
     def get(self, setting: DataSetting, estimate_bytes: int) -> Dataset:
         """The database of this setting, from the cache or loaded now.
 
         RunFailed when the load fails, EnvironmentLackingError when there is no room for it.
         """
+        outside = self._outside(setting)
+        if outside is not None:
+            return outside
         key = self.key(setting)
         known = self._verified.get(key)
         if known is not None and _unchanged(known):
@@ -108,6 +112,15 @@ class Datasets:
             dataset = self._verify(key) or self._load(key, setting, estimate_bytes)
         self._verified[key] = dataset
         return dataset
+
+    def _outside(self, setting: DataSetting) -> Dataset | None:
+        """Data of the user's own, which are used where they are and only read."""
+        in_place = getattr(self._behaviour, "data_in_place", None)
+        found: tuple[Path, int] | None = in_place(dict(setting.knobs)) if in_place else None
+        if found is None:
+            return None
+        path, size_bytes = found
+        return Dataset(self.key(setting), path, size_bytes, size_bytes, "", None)
 
     def _recipe(self, setting: DataSetting) -> dict[str, Any]:
         workload = {**load_workload(self._workload, setting), "version": load_version(self._workload)}
@@ -135,7 +148,8 @@ class Datasets:
         except DataFileError as error:
             wrong = error.what
         if wrong is None:
-            lacks_shape = dataset.shape is None and self._declaration.data_kind == "file"
+            has_trees = self._declaration.data_kind == "file" and not self._declaration.data_is_read_only
+            lacks_shape = dataset.shape is None and has_trees
             return self._add_shape(dataset, manifest) if lacks_shape else dataset
         self._progress.warn(
             Problem(
@@ -192,9 +206,10 @@ class Datasets:
             shutil.rmtree(temporary, ignore_errors=True)
         self.loads += 1
         self._rates.observe("load_bytes_per_s", dataset.size_bytes, seconds)
+        rows = f" ({loaded['rows']:,} rows)" if "rows" in loaded else ""
         self._progress.say(
-            f"loaded {format_bytes(dataset.size_bytes)} in {format_duration(seconds)}"
-            f" ({loaded.get('rows', 0):,} rows); kept in {dataset.database.parent}"
+            f"loaded {format_bytes(dataset.size_bytes)} in {format_duration(seconds)}{rows}"
+            f"; kept in {dataset.database.parent}"
         )
         return dataset
 

@@ -28,7 +28,9 @@ def check_run(setting: Setting, point: Point, result: Mapping[str, Any], dataset
     """The rows of run.json's `integrity`."""
     experiment = setting.experiment
     return [
-        _started(result["start"]) if "start" in result else _same_start(dataset, setting.method),
+        _started(result["start"])
+        if "start" in result
+        else _same_start(dataset, setting.method, in_place=setting.engine.data_is_read_only),
         _settings_applied(
             {name: value for name, value in point.native_knobs.items() if name not in result.get("as_found", ())},
             result["actual"],
@@ -57,8 +59,10 @@ def _row(name: str, passed: bool, detail: str) -> Row:
     return {"name": name, "status": "passed" if passed else "failed", "detail": detail}
 
 
-def _same_start(dataset: Dataset, method: Method) -> Row:
-    detail = f"a {method} of {dataset.size_bytes:,} bytes, SHA-256 {dataset.sha256[:16]} verified before the sweep"
+def _same_start(dataset: Dataset, method: Method, *, in_place: bool) -> Row:
+    known = f"SHA-256 {dataset.sha256[:16]} verified before the sweep" if dataset.sha256 else "its contents its owner's"
+    how = "used in place and only read:" if in_place else f"a {method} of"
+    detail = f"{how} {dataset.size_bytes:,} bytes, {known}"
     return _row("same_start", True, detail)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupte
 from bufferlab.execute.block_trace import BlockTraceAsked, keep
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import Dataset, database_name
+from bufferlab.execute.host_settings import restore_host
 from bufferlab.execute.integrity import check_run, fatal
 from bufferlab.execute.jobs import check_job, run_job, run_workload
 from bufferlab.execute.rates import KnownRates
@@ -107,6 +109,8 @@ def execute_run(
             _end(gathered, "failed", f"{what} ({home.parent})")
         finally:
             _keep_texts(home, gathered)
+            for said in restore_host():  # What a worker that was killed could not put back itself.
+                gathered.log += f"{said}\n"
         gathered.run["ended_at"] = _now()
         return _publish(setting.folder, gathered)
     finally:
@@ -122,12 +126,13 @@ def _do(
     gathered: _Gathered,
     on_stage: OnStage,
 ) -> None:
-    database = home / database_name(setting.engine)
+    database = dataset.database if setting.engine.data_is_read_only else home / database_name(setting.engine)
     gathered.run |= {"data_key": dataset.data_key}
-    _restore(setting, dataset, database, on_stage)
+    if not setting.engine.data_is_read_only:
+        _restore(setting, dataset, database, on_stage)
     log_file = home / "worker.log"
     allow = setting.allow_online_changes
-    job = run_job(setting.experiment, point, planned.seed, database, allow_online_changes=allow)
+    job = run_job(setting.experiment, point, gathered.run["seed"], database, allow_online_changes=allow)
     outcome = supervise(
         "run",
         setting.experiment.engine,
@@ -214,13 +219,21 @@ def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) 
         "repetition": planned.repetition,
         "block": planned.block,
         "order": planned.order,
-        "seed": planned.seed,
+        "seed": _seed(setting, planned),
         "host": setting.host_id,
         "versions": setting.versions,
         "status": "failed",
         "reason": "the run did not end",
         "started_at": _now(),
     }
+
+
+def _seed(setting: Setting, planned: PlannedRun) -> int:
+    """The block's own, so that its points are paired; but runs that read in place have a fresh one each.
+
+    Places that an earlier run has read may lie in a cache below this host (a hypervisor's), where nobody can drop them.
+    """
+    return secrets.randbits(53) if setting.engine.data_is_read_only else planned.seed
 
 
 def _restore(setting: Setting, dataset: Dataset, database: Path, on_stage: OnStage) -> None:

@@ -197,7 +197,10 @@ def _crash(code: int, log: str) -> Problem:
         last_line = log.strip().rsplit("\n", 1)[-1]
         return Problem(f"the worker ended with code {code} and no result", None, last_line or "see worker.log")
     name = signal.Signals(-code).name
-    hint = "the kernel may have run out of memory: see dmesg" if code == -signal.SIGKILL else "see worker.log"
+    hint = {
+        -signal.SIGKILL: "the kernel may have run out of memory: see dmesg",
+        -signal.SIGBUS: "a file read through a mapping became shorter, or its device failed to read it: see dmesg",
+    }.get(code, "see worker.log")
     return Problem(f"the worker was ended by {name}", None, hint)
 
 

@@ -21,6 +21,7 @@ from bufferlab.execute import block_trace, host, noise, resume, storage
 from bufferlab.execute.block_trace import BlockTraceAsked
 from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
+from bufferlab.execute.host_settings import restore_host
 from bufferlab.execute.integrity import warnings
 from bufferlab.execute.one_run import Setting, describe, execute_run
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
@@ -103,11 +104,13 @@ def run_sweep(
     owner = servers_owner(experiment.engine)
     data_dir = storage.data_directory(options.data_dir, out, owner)
     cache = storage.cache_root(owner)
+    for said in restore_host():
+        progress.warn(Problem(said, None, "a run that was killed had left it so"))
     _require_host(experiment, out, data_dir, cache)
     if options.block_trace:
         _require_trace(experiment, data_dir)
     with StopRequest() as stop, ExitStack() as stack:
-        stack.enter_context(device_lock(data_dir, share=options.share_device))
+        stack.enter_context(device_lock(_measured_place(experiment, data_dir, cache), share=options.share_device))
         if folder:
             stack.enter_context(storage.folder_lock(folder.path))
             folder.clean_temporaries()
@@ -163,6 +166,14 @@ def _require_versions(experiment: Experiment, plan: Plan) -> None:
         raise SpecError.of(problems)
 
 
+def _measured_place(experiment: Experiment, data_dir: Path, cache: Path) -> Path:
+    """Where the data are that runs use: their copies, or what they read in place."""
+    if not engines.declaration(experiment.engine).data_is_read_only:
+        return data_dir
+    path = experiment.knobs.get("path", "")
+    return Path(path) if path.startswith("/") else cache
+
+
 def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path) -> None:
     """Everything that can be refused before any work: engine, its versions, directories, file system, direct I/O."""
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
@@ -173,15 +184,17 @@ def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path
     storage.require_directory(out, "the results", "--out")
     storage.require_directory(data_dir, "the data", "--data-dir or $BUFFERLAB_DATA")
     storage.require_directory(cache, "loaded databases", "$BUFFERLAB_CACHE")
+    place = cache if declaration.data_is_read_only else data_dir
     if declaration.needs_disk:
-        storage.require_disk(data_dir, "--data-dir or $BUFFERLAB_DATA")
+        flag = "$BUFFERLAB_CACHE" if declaration.data_is_read_only else "--data-dir or $BUFFERLAB_DATA"
+        storage.require_disk(place, flag)
     owner = servers_owner(experiment.engine)
     require_reachable(data_dir, owner, "the data", "--data-dir or $BUFFERLAB_DATA")
     require_reachable(cache, owner, "loaded databases", "$BUFFERLAB_CACHE")
     refused = {
         Problem(check.detail, f"{experiment.engine}: {check.name}", check.hint)
         for point in plan.points
-        for check in behaviour.check_directory(data_dir, point.native_knobs)
+        for check in behaviour.check_directory(place, point.native_knobs)
         if not check.ok
     }
     if refused:

@@ -69,11 +69,11 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
             size / rates.warm_up_bytes_per_s,
         )
         grown_bytes = int((measuring + warming) * rates.transactions_per_s * workload.grows_bytes_per_transaction)
-        copied_bytes = size + engine.base_bytes
+        copied_bytes = 0 if engine.data_is_read_only else size + engine.base_bytes
         restore_seconds += repetitions * (copied_bytes / rates.restore_bytes_per_s + engine.start_seconds)
         warm_up_seconds += repetitions * warming
         measure_seconds += repetitions * measuring
-        checked_bytes += repetitions * (size + grown_bytes)
+        checked_bytes += 0 if engine.data_is_read_only else repetitions * (size + grown_bytes)
         largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)

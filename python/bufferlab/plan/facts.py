@@ -45,9 +45,11 @@ Facts = Callable[[DataSetting], DataFacts]
 def estimated_facts(experiment: Experiment) -> Facts:
     """Facts as they are expected before anything was loaded."""
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
-    page_name = engine.by_name()[engine.page_knob].native_name
+    page_name = engine.by_name()[engine.page_knob].native_name if engine.page_knob else ""
 
     def estimate(setting: DataSetting) -> DataFacts:
+        if engine.data_bytes:
+            return DataFacts(engine.data_bytes(dict(setting.knobs)))
         parameters, page_size_bytes = dict(setting.parameters), int(dict(setting.knobs)[page_name])
         size_bytes = int(workload.estimate_bytes(parameters, page_size_bytes) * engine.size_factor)
         shape = workload.estimate_shape(parameters, page_size_bytes) if workload.estimate_shape else None
@@ -76,7 +78,11 @@ def data_setting(
 ) -> DataSetting:
     """The database a point runs on."""
     return DataSetting(
-        tuple((knob.native_name, native_knobs[knob.native_name]) for knob in engine.knobs if knob.decides_file),
+        tuple(
+            (knob.native_name, native_knobs[knob.native_name])
+            for knob in engine.knobs
+            if knob.decides_file and knob.native_name in native_knobs
+        ),
         tuple(
             (knob.native_name, parameters[knob.native_name])
             for knob in workload.parameters
@@ -88,7 +94,7 @@ def data_setting(
 def reference_setting(experiment: Experiment, engine: EngineDeclaration, own: DataSetting) -> DataSetting:
     """The database of which a share at this point is a share: the point's own, or that at the reference page size."""
     page_size = experiment.reference.page_size
-    if page_size == OWN:
+    if page_size == OWN or not engine.page_knob:
         return own
     page_name = engine.by_name()[engine.page_knob].native_name
     knobs = tuple((name, page_size if name == page_name else value) for name, value in own.knobs)

@@ -203,6 +203,8 @@ def _native_parameters(
 
 def _native_knobs(engine: EngineDeclaration, asked: Mapping[str, str], database_bytes: int) -> dict[str, int | str]:
     native = engine.native(asked, database_bytes)
+    if not engine.frame_knob:
+        return native
     page, frames = (engine.by_name()[name] for name in (engine.page_knob, engine.frame_knob))
     page_bytes, pool_bytes = int(native[page.native_name]), int(native[frames.native_name])
     if frames.share(asked[frames.name]) is not None:

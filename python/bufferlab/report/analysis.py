@@ -192,6 +192,8 @@ class Analysis:
 
     def claim_blocked(self, metric: str) -> str | None:
         """Why nothing may be claimed about this metric, whatever its interval; None when claims are allowed."""
+        if any(run.is_file for run in self.runs):
+            return None  # What is only read has no checkpoints that a long window would even out.
         window_s = self._shortest_s(metric)
         if needs_long_window(metric) and window_s is not None and window_s < LONG_WINDOW_SECONDS:
             shown = f"{window_s:.0f}" if window_s >= 1 else f"{window_s:.1g}"

@@ -213,6 +213,8 @@ def _uneven(analysis: Analysis, metric: str) -> str | None:
 
 def _long_window(analysis: Analysis) -> str | None:
     window_s = analysis.shortest_window_s
+    if any(run.is_file for run in analysis.runs):
+        return None
     if window_s is None or window_s >= LONG_WINDOW_SECONDS:
         return None
     return (

@@ -9,6 +9,8 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.answer import answer, banners, limits
 from bufferlab.report.chapters import CHAPTERS
+from bufferlab.report.chapters.factors import answer as answer_of_factors
+from bufferlab.report.chapters.random_reads import of_random_reads
 from bufferlab.report.chapters.scan_depth import DEPTH
 from bufferlab.report.detail_tables import (
     check_table,
@@ -35,7 +37,7 @@ from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results import metrics
 from bufferlab.results.store import SweepFolder
 
-_WORKLOAD_WORDS = {"tpcc": "TPC-C-derived", "hot_rows": "hot rows"}
+_WORKLOAD_WORDS = {"tpcc": "TPC-C-derived", "hot_rows": "hot rows", "random_read": "random reads"}
 
 
 def build(sweep: SweepFolder) -> Report:
@@ -82,6 +84,8 @@ def _first(analysis: Analysis) -> _First:
     blocks = answering.blocks if answering else ()
     figure = next((block for block in blocks if isinstance(block, Figure)), None)
     table = next((block for block in blocks if isinstance(block, Table) and block.brief), None)
+    if answering and table and not figure:
+        return _First(own, chapters, lead=table.id)
     if answering is None or figure is None or table is None:
         return _First(own, chapters, step_table(analysis) if one_group else spans_table(analysis))
     rest = replace(answering, blocks=tuple(block for block in answering.blocks if block is not figure))
@@ -93,6 +97,8 @@ def _answering(analysis: Analysis) -> str:
     """Id of the chapter whose sentences answer in place of the headline metric's; empty when none does."""
     if not instead(analysis):
         return ""
+    if answer_of_factors(analysis):
+        return "factors"
     return {"rate": "response", DEPTH: "scan-depth"}.get(analysis.axis or "", "knee")
 
 
@@ -107,11 +113,12 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             "numbers",
             "The numbers",
             "",
-            main_table(analysis),
+            # Pages, pools and commits are a database's; a bare file has a chapter of its own.
+            None if of_random_reads(analysis) else main_table(analysis),
             _all_steps(analysis),
             sizes(analysis),
             per_transaction(analysis),
-            per_second(analysis),
+            None if of_random_reads(analysis) else per_second(analysis),
         ),
         *first.chapters,
         section(

@@ -12,6 +12,7 @@ from typing import Literal
 from bufferlab.engines import registry as engines
 from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, Group, PointRuns, is_size
+from bufferlab.report.chapters.factors import answer as answer_of_factors
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
 from bufferlab.report.chapters.scan_depth import answer as answer_of_scan_depth
@@ -34,9 +35,9 @@ _MANY_TIMES = 3.0
 
 
 def instead(analysis: Analysis) -> str:
-    """What answers in place of the headline's change: knees, the rate up to which arrivals are served, trends."""
+    """What answers in place of the headline's change: knees, the rate that is served, trends, effects of factors."""
     found = [_knee(one) for one in found_knees(analysis)] or [_saturation(one) for one in saturation(analysis)]
-    return " ".join(found or answer_of_scan_depth(analysis))
+    return " ".join(found or answer_of_scan_depth(analysis) or answer_of_factors(analysis))
 
 
 def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:

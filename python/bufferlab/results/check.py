@@ -89,6 +89,11 @@ class MeasuredRun:
         return self.run["engine"] in INNODB_ENGINES
 
     @property
+    def is_file(self) -> bool:
+        """Whether the engine is a file or device without a database."""
+        return bool(self.run["engine"] == "file")
+
+    @property
     def connections(self) -> int:
         """How many connections ran transactions at the same time."""
         return int(self.run["workload"].get("connections") or 1)

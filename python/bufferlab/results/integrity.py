@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import exp, log
 from typing import Any
 
-from bufferlab.results import integrity_innodb, metrics
+from bufferlab.results import integrity_innodb, integrity_random_read, metrics
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
 from bufferlab.results.quantity import Figure
 from bufferlab.results.steady import MIN_MISSES
@@ -40,6 +40,7 @@ def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:
     if not runs:
         return []
     of_engine = integrity_innodb.CHECKS if all(run.is_innodb for run in runs) else _OF_SQLITE
+    of_engine = integrity_random_read.CHECKS if all(run.is_file for run in runs) else of_engine
     return [check(runs) for check in (*_BEFORE, *of_engine, *_AFTER)]
 
 
@@ -233,7 +234,7 @@ def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "warm_up_gates", "Every warm-up ended in a steady state, none at its cap"
     gates = [(run.run["warm_up"] or {}).get("gate", "not recorded") for run in runs]
     ended = ", ".join(f"{gates.count(gate)} by {gate.replace('_', ' ')}" for gate in dict.fromkeys(gates))
-    steady = all(gate in ("pool_turnover", "flat_misses") for gate in gates)
+    steady = all(gate in ("pool_turnover", "flat_misses", "fixed") for gate in gates)
     return outcome(name, title, steady, f"{len(runs)} runs: {ended}")
 
 

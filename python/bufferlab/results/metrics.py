@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from bufferlab.results import metrics_innodb as innodb
+from bufferlab.results import metrics_random_read as random_read
 
 Kind = Literal["counter", "gauge", "ratio", "latency"]
 Better = Literal["lower", "higher", "neither"]
@@ -193,6 +194,8 @@ _RAW_LIST = [
     *_raw("engine", innodb.STATUS_SOURCE, "gauge", innodb.STATUS_GAUGES),
     *_raw("engine", innodb.METRICS_SOURCE, "counter", innodb.stored_rows(innodb.METRICS_COUNTERS)),
     *_raw("engine", innodb.METRICS_SOURCE, "gauge", innodb.stored_rows(innodb.METRICS_GAUGES)),
+    *_raw("engine", random_read.SOURCE, "counter", random_read.COUNTERS),
+    *_raw("engine", random_read.CACHE_SOURCE, "gauge", random_read.GAUGES),
     *_raw("workload", "the driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
     *_raw("workload", "the driver's histograms", "latency", _WORKLOAD_LATENCIES),
     *_raw("workload", "the driver's arrival clock", "gauge", _ARRIVAL_LAG),
@@ -312,6 +315,7 @@ _DERIVED_LIST = [
     *_derived(_DEVICE_REST),
     *_derived(_CPU_SHARES),
     *_derived(innodb.derived()),
+    *_derived(random_read.derived()),
 ]
 
 #: What probes and engines emit, by name.

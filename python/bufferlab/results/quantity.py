@@ -19,6 +19,7 @@ _SCALED = {
     "us": ("s", 1e-6),
     "ms": ("s", 1e-3),
     "KiB": ("byte", 1024.0),
+    "MB": ("byte", 1e6),
 }
 _PLURALS = frozenset(
     (

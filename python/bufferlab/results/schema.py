@@ -82,9 +82,9 @@ class Point(_Strict):
 
 
 class WarmUp(_Strict):
-    """How the warm-up gate ended: by a full turnover, by flat misses, or at its cap."""
+    """How the warm-up gate ended: by a full turnover, by flat misses, at its cap; or a fixed stretch without a pool."""
 
-    gate: Literal["pool_turnover", "flat_misses", "cap"]
+    gate: Literal["pool_turnover", "flat_misses", "cap", "fixed"]
     seconds: float = Field(ge=0)
     transactions: int = Field(ge=0)
     detail: Any = None

@@ -29,6 +29,8 @@ class Reading:
 Edge = dict[str, dict[str, Reading]]
 #: Gauge -> (time in s, number) of every sample of a window, in time's order.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
+#: Counters whose course is kept too: rates that a figure judges from one sample to the next.
+COUNTED_COURSE = ("logical_reads", "device_reads")
 #: The phase of the samples that bound the main window.
 MEASURE = "measure"
 
@@ -42,6 +44,8 @@ class Window:
     seconds: float | None
     course: Course = field(default_factory=dict)
     """Gauges without a subject, sample by sample; a window cut out between two samples has its edges only."""
+    counts: Course = field(default_factory=dict)
+    """The same of the counters of COUNTED_COURSE, summed over their subjects."""
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
@@ -49,7 +53,7 @@ class Window:
         start, start_s = _edge(samples, phase, "start")
         end, end_s = _edge(samples, phase, "end")
         seconds = end_s - start_s if start_s is not None and end_s is not None else None
-        return cls(start, end, seconds, _course(samples, phase))
+        return cls(start, end, seconds, _course(samples, phase), _counts(samples, phase))
 
     def subjects(self, metric: str) -> list[str]:
         """The devices, cores or transaction types that a metric was sampled for."""
@@ -127,6 +131,17 @@ def _course(samples: pl.DataFrame, phase: str) -> Course:
     found: dict[str, list[tuple[float, float]]] = {}
     for metric, t_s, value in rows.iter_rows():
         found.setdefault(metric, []).append((t_s, value))
+    return {metric: tuple(points) for metric, points in found.items()}
+
+
+def _counts(samples: pl.DataFrame, phase: str) -> Course:
+    import polars as pl
+
+    wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(COUNTED_COURSE) & pl.col("count").is_not_null()
+    rows = samples.filter(wanted).group_by("metric", "t_s").agg(pl.col("count").sum()).sort("t_s")
+    found: dict[str, list[tuple[float, float]]] = {}
+    for metric, t_s, count in rows.iter_rows():
+        found.setdefault(metric, []).append((t_s, float(count)))
     return {metric: tuple(points) for metric, points in found.items()}
 
 

@@ -66,6 +66,7 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Pa
         if workload:
             problems += judge_connections(merged, engine)
             problems += _without_server(merged, engine, workload)
+            problems += _not_together(merged, engine, workload)
         _keep(merged, judged, workload, problems)
     merged.document.setdefault("profile", overrides.profile or "default")
     if overrides.profile:
@@ -89,6 +90,18 @@ def _without_server(merged: Merged, engine: EngineDeclaration, workload: Workloa
     servers = [name for name in engines.names() if engines.declaration(name).is_server]
     what = f"workload {workload.name} needs a server, and {engine.name} runs inside bufferlab"
     return [Problem(what, merged.where(("workload", "name")), f"choose --engine {' or '.join(servers)}")]
+
+
+def _not_together(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration) -> list[Problem]:
+    """An engine without a database runs no SQL, and what reads a bare file has no place in a database."""
+    where = merged.where(("workload", "name"))
+    if engine.workloads and workload.name not in engine.workloads:
+        what = f"engine {engine.name} cannot be driven by workload {workload.name}"
+        return [Problem(what, where, f"its workloads: {', '.join(engine.workloads)}; or choose another --engine")]
+    if workload.engines and engine.name not in workload.engines:
+        what = f"workload {workload.name} cannot run on engine {engine.name}"
+        return [Problem(what, where, f"choose --engine {' or '.join(workload.engines)}")]
+    return []
 
 
 def _keep(merged: Merged, judged: Judged, workload: WorkloadDeclaration | None, problems: list[Problem]) -> None:

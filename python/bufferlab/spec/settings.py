@@ -215,6 +215,8 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
 def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
     """A pool in bytes must hold the engine's minimum of frames at every page size it meets."""
     page_knob, frame_knob = engine.page_knob, engine.frame_knob
+    if not frame_knob:
+        return
     pages = judged.sweep.get(page_knob) or (judged.knobs[page_knob],)
     pools = judged.sweep.get(frame_knob) or (judged.knobs[frame_knob],)
     largest_page_bytes = max(parse_bytes(page) for page in pages)

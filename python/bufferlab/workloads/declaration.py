@@ -64,6 +64,8 @@ class WorkloadDeclaration:
     """What parameters cannot be together, if anything."""
     needs_server: bool = False
     """It is a process of its own, which only an engine that is a server can be driven by."""
+    engines: tuple[str, ...] = ()
+    """The only engines it can be run on; empty: any."""
     data_parameter: str = ""
     """The parameter that names the workload whose data this one works on; that one's data parameters are added."""
 

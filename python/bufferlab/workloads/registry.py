@@ -12,6 +12,7 @@ WORKLOADS: dict[str, str] = {
     "tpcc": "bufferlab.workloads.tpcc",
     "hot_rows": "bufferlab.workloads.hot_rows",
     "script": "bufferlab.workloads.script",
+    "random_read": "bufferlab.workloads.random_read",
     "program": "bufferlab.workloads.program",
 }
 

@@ -99,7 +99,7 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
 }
 
 /// Bytes this process has caused to be fetched from storage (`read_bytes` of `/proc/self/io`).
-fn storage_read_bytes() -> io::Result<u64> {
+pub(crate) fn storage_read_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/io")?;
     text.lines()
         .find_map(|line| line.strip_prefix("read_bytes: ")?.trim().parse().ok())

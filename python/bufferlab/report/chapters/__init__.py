@@ -11,10 +11,12 @@ from bufferlab.report.analysis import Analysis
 from bufferlab.report.chapters.best import best
 from bufferlab.report.chapters.block_trace import block_trace
 from bufferlab.report.chapters.cost_of_pages import cost_of_pages
+from bufferlab.report.chapters.factors import factors
 from bufferlab.report.chapters.innodb import innodb
 from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
+from bufferlab.report.chapters.random_reads import random_reads
 from bufferlab.report.chapters.scan_depth import scan_depth
 from bufferlab.report.chapters.time_series import time_series
 from bufferlab.report.chapters.victim_path import victim_path
@@ -29,6 +31,8 @@ CHAPTERS: tuple[Chapter, ...] = (
     latency_rate,
     best,
     cost_of_pages,
+    factors,
+    random_reads,
     victim_path,
     innodb,
     block_trace,

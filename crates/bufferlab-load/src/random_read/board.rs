@@ -1,0 +1,150 @@
+//! Where readers tell what they have done: once a second when asked, and when they stop.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bufferlab_probe::Reading;
+
+use crate::counter::Counter;
+use crate::merge::{Counts, Merged};
+use crate::recorder::Latency;
+use crate::watch::Telling;
+
+/// The type of transaction that a read is.
+pub(super) const READ: &str = "read";
+const PROBE: &str = "engine";
+
+/// What all readers of a run share beside their reads.
+pub(super) struct Board {
+    asked: AtomicU64,
+    /// Reads of each reader, up to date.
+    reads: Vec<Counter>,
+    told: Mutex<Told>,
+    changed: Condvar,
+    io_size_bytes: u64,
+    no_subject: Arc<str>,
+    /// Processor time of the readers' threads.
+    cpu_ns: Arc<AtomicU64>,
+}
+
+struct Told {
+    merged: Merged,
+    reads: Vec<u64>,
+    pages: Vec<u64>,
+    /// Latencies of the window, all readers together.
+    window: Latency,
+    nothing: Latency,
+    /// For each reader the last question it has answered; none while it stands still.
+    answered: Vec<Option<u64>>,
+}
+
+/// What a reader hands over: totals since the run's start, and latencies since it last did.
+pub(super) struct HandOver<'a> {
+    pub reads: u64,
+    pub pages: u64,
+    pub latency: &'a mut Latency,
+    pub cpu_ns: u64,
+}
+
+impl Board {
+    pub fn new(readers: usize, io_size_bytes: u64, cpu_ns: Arc<AtomicU64>) -> Self {
+        let told = Told {
+            merged: Merged::new(&[Arc::from(READ)], readers, false),
+            reads: vec![0; readers],
+            pages: vec![0; readers],
+            window: Latency::default(),
+            nothing: Latency::default(),
+            answered: vec![None; readers],
+        };
+        Board {
+            asked: AtomicU64::new(0),
+            reads: std::iter::repeat_with(Counter::default).take(readers).collect(),
+            told: Mutex::new(told),
+            changed: Condvar::new(),
+            io_size_bytes,
+            no_subject: Arc::from(""),
+            cpu_ns,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the last question; one relaxed load, asked after every round of completions.
+    #[inline]
+    pub fn question(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// The reader's count of reads, up to date.
+    #[inline]
+    pub fn count(&self, reader: usize, reads: u64) {
+        self.reads[reader].set(reads);
+    }
+
+    /// What a reader counted so far, for its next part of the run.
+    pub fn counted(&self, reader: usize) -> (u64, u64) {
+        let told = self.lock();
+        (told.reads[reader], told.pages[reader])
+    }
+
+    /// All readers begin.
+    pub fn begin(&self) {
+        let question = self.question();
+        self.lock().answered.fill(Some(question));
+    }
+
+    /// The measured window begins: latencies of the warm-up are forgotten.
+    pub fn begin_window(&self) {
+        let mut told = self.lock();
+        told.merged.begin_window();
+        told.window.clear();
+    }
+
+    /// Takes a reader's hand-over; without a question it stands still from now on.
+    pub fn tell(&self, reader: usize, question: Option<u64>, given: &mut HandOver<'_>) {
+        self.cpu_ns.fetch_add(given.cpu_ns, Ordering::Relaxed);
+        self.count(reader, given.reads);
+        let mut told = self.lock();
+        let Told { merged, window, nothing, reads, pages, answered } = &mut *told;
+        let counts = Counts { committed: given.reads, ..Counts::default() };
+        merged.take(reader, 0, counts, given.latency, nothing);
+        if given.latency.count() > 0 {
+            window.merge(given.latency);
+            given.latency.clear();
+        }
+        (reads[reader], pages[reader]) = (given.reads, given.pages);
+        answered[reader] = question;
+        drop(told);
+        self.changed.notify_all();
+    }
+
+    /// Latencies of the window so far.
+    pub fn window(&self) -> Latency {
+        self.lock().window.clone()
+    }
+}
+
+impl Telling for Board {
+    fn steps(&self) -> u64 {
+        self.reads.iter().map(Counter::get).sum()
+    }
+
+    fn sample(&self, deadline: Instant, out: &mut Vec<Reading>) {
+        let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut told = self.lock();
+        while told.answered.iter().flatten().any(|&answer| answer < question) {
+            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+                break;
+            };
+            told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        told.merged.sample(out);
+        let (reads, pages): (u64, u64) = (told.reads.iter().sum(), told.pages.iter().sum());
+        let counts =
+            [("logical_reads", reads), ("logical_read_bytes", reads * self.io_size_bytes), ("pages_touched", pages)];
+        out.extend(counts.map(|(metric, count)| Reading::counter(PROBE, metric, &self.no_subject, count as i64)));
+    }
+}

@@ -1,0 +1,120 @@
+//! Memory for reads: page-aligned buffers made once, and mappings of a file.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+/// Memory of this process from mmap(2), given back when dropped.
+struct Mapped {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Mapped {
+    fn new(bytes: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address the kernel chooses touches no memory in use.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Mapped { start, bytes })
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours alone and nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+// SAFETY: the memory belongs to whoever owns the value; no thread keeps anything about it.
+unsafe impl Send for Mapped {}
+// SAFETY: shared references give out addresses only; whoever reads or writes there says why that is sound.
+unsafe impl Sync for Mapped {}
+
+/// Buffers of equal size, each aligned to a page: direct I/O needs that, and the kernel may keep them registered.
+pub(super) struct Buffers {
+    memory: Mapped,
+    each_bytes: usize,
+    count: usize,
+}
+
+impl Buffers {
+    /// `count` buffers for reads of `bytes`, present in memory from the start.
+    pub fn new(count: usize, bytes: u64) -> io::Result<Self> {
+        let each_bytes = (bytes as usize).next_multiple_of(super::pages::PAGE_BYTES as usize);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        let memory = Mapped::new(each_bytes * count, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
+        Ok(Buffers { memory, each_bytes, count })
+    }
+
+    /// Where a buffer begins.
+    pub fn at(&self, place: usize) -> *mut u8 {
+        assert!(place < self.count, "there is no buffer {place}");
+        self.memory.start.as_ptr().wrapping_add(place * self.each_bytes)
+    }
+
+    /// All of them, as the kernel takes them.
+    pub fn io_vectors(&self) -> Vec<libc::iovec> {
+        (0..self.count).map(|place| libc::iovec { iov_base: self.at(place).cast(), iov_len: self.each_bytes }).collect()
+    }
+}
+
+/// A file's bytes as memory, to be read only.
+///
+/// When the file becomes shorter meanwhile, or its device fails, touching it raises SIGBUS, which ends the process: sizes are
+/// checked before a mapping is read, and whoever waits for the process names the signal.
+pub(super) struct Mapping {
+    memory: Mapped,
+}
+
+impl Mapping {
+    /// The first `bytes` of a file, told to be read at random or not.
+    pub fn new(file: &File, bytes: u64, advise_random: bool) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+        let mapping = Mapping { memory: Mapped::new(bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd())? };
+        if advise_random {
+            // SAFETY: advice about a mapping that exists changes no byte of it.
+            let told = unsafe { libc::madvise(mapping.memory.start.as_ptr().cast(), bytes, libc::MADV_RANDOM) };
+            if told != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(mapping)
+    }
+
+    /// Copies a part of it to `to`, which must have room for it.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `bytes`, and nobody else uses that memory.
+    pub unsafe fn copy(&self, offset: u64, bytes: usize, to: *mut u8) {
+        let offset = offset as usize;
+        assert!(offset + bytes <= self.memory.bytes, "{bytes} bytes at {offset} are not mapped");
+        // SAFETY: the source lies inside the mapping; the caller vouches for the target.
+        unsafe { std::ptr::copy_nonoverlapping(self.memory.start.as_ptr().add(offset), to, bytes) };
+        std::hint::black_box(to);
+    }
+
+    /// How many of its pages are in the page cache now.
+    pub fn resident_pages(&self) -> io::Result<u64> {
+        const STEP_BYTES: usize = 1 << 30;
+        let mut seen = vec![0_u8; STEP_BYTES / super::pages::PAGE_BYTES as usize];
+        let mut resident = 0;
+        let mut at = 0;
+        while at < self.memory.bytes {
+            let bytes = STEP_BYTES.min(self.memory.bytes - at);
+            // SAFETY: the range is mapped, and `seen` has a byte for each of its pages.
+            let told = unsafe { libc::mincore(self.memory.start.as_ptr().add(at).cast(), bytes, seen.as_mut_ptr()) };
+            if told != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let pages = bytes.div_ceil(super::pages::PAGE_BYTES as usize);
+            resident += seen[..pages].iter().filter(|&&page| page & 1 == 1).count() as u64;
+            at += bytes;
+        }
+        Ok(resident)
+    }
+}

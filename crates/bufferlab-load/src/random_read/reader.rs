@@ -1,0 +1,141 @@
+//! One reader: takes offsets while the part of the run lasts, counts and times what was read, and answers the board.
+//!
+//! The loops that read are `uring` and `calls`; both ask here for the next offset and report here. Nothing is allocated for a
+//! read, and one look at the clock serves a whole round of completions.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bufferlab_probe::{DriverThread, clock};
+
+use super::board::{Board, HandOver};
+use super::offsets::Offsets;
+use super::pages::pages_of;
+use crate::quota::Quota;
+use crate::recorder::Latency;
+
+/// What the readers of one part of a run share.
+pub(super) struct Shared<'a> {
+    pub board: &'a Board,
+    pub path: &'a Path,
+    pub quota: Quota,
+    /// No read is begun after this moment of the monotonic clock.
+    pub deadline_ns: AtomicU64,
+    /// Set when one of them fails.
+    pub halt: AtomicBool,
+    /// Set from outside to stop everything.
+    pub cancelled: &'a AtomicBool,
+    pub io_size_bytes: u64,
+}
+
+/// A reader at work.
+pub(super) struct Reader<'a> {
+    shared: &'a Shared<'a>,
+    index: usize,
+    offsets: Offsets,
+    claimed: u64,
+    is_open: bool,
+    reads: u64,
+    pages: u64,
+    begun: u64,
+    latency: Latency,
+    answered: u64,
+    thread: DriverThread,
+    cpu_ns: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader on the calling thread.
+    pub fn new(shared: &'a Shared<'a>, index: usize, offsets: Offsets) -> Self {
+        let (reads, pages) = shared.board.counted(index);
+        let thread = DriverThread::current();
+        Reader {
+            shared,
+            index,
+            offsets,
+            claimed: 0,
+            is_open: true,
+            reads,
+            pages,
+            begun: 0,
+            latency: Latency::default(),
+            answered: shared.board.question(),
+            cpu_ns: thread.cpu_ns().unwrap_or(0),
+            thread,
+        }
+    }
+
+    /// The file's name, for messages.
+    pub fn path(&self) -> &'a Path {
+        self.shared.path
+    }
+
+    /// Bytes of a read.
+    pub fn io_size(&self) -> usize {
+        self.shared.io_size_bytes as usize
+    }
+
+    /// Where the next read goes; none when no more are to be begun.
+    #[inline]
+    pub fn take(&mut self) -> Option<u64> {
+        if !self.is_open {
+            return None;
+        }
+        if self.claimed == 0 {
+            self.claimed = self.shared.quota.claim();
+            if self.claimed == 0 {
+                self.is_open = false;
+                return None;
+            }
+        }
+        self.claimed -= 1;
+        self.begun += 1;
+        Some(self.offsets.draw())
+    }
+
+    /// A read has ended.
+    #[inline]
+    pub fn done(&mut self, offset: u64, ns: u64) {
+        self.reads += 1;
+        self.pages += pages_of(offset, self.shared.io_size_bytes);
+        self.latency.record(ns);
+    }
+
+    /// After a round of completions, at this moment: is it over, and has the sampler asked?
+    #[inline]
+    pub fn round(&mut self, now_ns: u64) {
+        let shared = self.shared;
+        if now_ns >= shared.deadline_ns.load(Ordering::Relaxed)
+            || shared.halt.load(Ordering::Relaxed)
+            || shared.cancelled.load(Ordering::Relaxed)
+        {
+            self.is_open = false;
+        }
+        let question = shared.board.question();
+        if question != self.answered {
+            self.answered = question;
+            self.tell(Some(question));
+        }
+        shared.board.count(self.index, self.reads);
+    }
+
+    fn tell(&mut self, question: Option<u64>) {
+        let now_ns = self.thread.cpu_ns().unwrap_or(self.cpu_ns);
+        let spent_ns = now_ns.saturating_sub(self.cpu_ns);
+        self.cpu_ns = now_ns;
+        let mut given = HandOver { reads: self.reads, pages: self.pages, latency: &mut self.latency, cpu_ns: spent_ns };
+        self.shared.board.tell(self.index, question, &mut given);
+    }
+
+    /// The reader stands still from now on; how many reads it began.
+    pub fn leave(mut self) -> u64 {
+        self.tell(None);
+        self.begun
+    }
+}
+
+/// The monotonic clock.
+#[inline]
+pub(super) fn now_ns() -> u64 {
+    clock::monotonic_ns()
+}

@@ -1,0 +1,257 @@
+//! One run: the target opened, reads to warm up, the page cache brought into its state, a window between standing edges.
+//!
+//! What the window's offsets must have cost is reckoned after its end edge and sent as more rows of the same edges: neither
+//! its time nor its processor time has that in it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, Reading, clock};
+
+use super::board::{Board, READ};
+use super::job::{Backend, Cache, IoMode, Run};
+use super::pages::first_touched;
+use super::stretch::{Readers, Stretched, Way, readers};
+use super::target::Target;
+use super::uring;
+use crate::event::{Edge, Event, Phase, Sink};
+use crate::failure::{Failure, FailureKind};
+use crate::findings::Findings;
+use crate::finished::{Actual, Finished, Part, TypeLatency};
+use crate::gate::GateEnd;
+use crate::sampler::HostProbes;
+use crate::watch::{EngineCounters, StopOnDrop, Watch};
+
+const PROBE: &str = "engine";
+const WARM_UP: u64 = 0;
+const WINDOW: u64 = 1;
+
+/// Executes a run.
+///
+/// # Errors
+/// Whatever opening and reading meet. Being cancelled is no error: see [`Finished::interrupted`].
+pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    job.reads.check()?;
+    let anchor = clock::Anchor::now();
+    let start_ns = anchor.monotonic_ns;
+    let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+    let target = Target::open(job)?;
+    let (way, fallback) = way(job)?;
+    let cpu_ns = Arc::new(AtomicU64::new(0));
+    let board = Arc::new(Board::new(readers(job, way), job.reads.io_size_bytes, Arc::clone(&cpu_ns)));
+    let edges = EdgeTimes { sink, times: Mutex::default() };
+    let watch = Watch::new(Box::new(Size(job.range_bytes)), probes(job, &cpu_ns), &edges, &seconds_now);
+    let with = Readers { job, target: &target, board: &board, way, cancelled };
+    let measured = std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&watch);
+        scope.spawn(|| watch.sample_until_stopped(job.sample_interval));
+        measure(&with, &board, &watch, &edges)
+    })?;
+    watch.enter(Phase::Closing, None, 0);
+    Ok(Finished {
+        interrupted: measured.interrupted,
+        actual: actual(job, &target, way, fallback, &measured),
+        gate: (!measured.interrupted).then_some(GateEnd::Fixed),
+        warm_up_misses: 0,
+        warm_up: measured.warm_up,
+        measured: measured.window,
+        phases: Vec::new(),
+        latencies: measured.latencies,
+        findings: Findings::None,
+        engine_version: kernel_release(),
+        clock: anchor,
+    })
+}
+
+/// Who reads, and why it is not `io_uring` where that was left open.
+fn way(job: &Run) -> Result<(Way, Option<String>), Failure> {
+    if job.io_mode == IoMode::Mmap {
+        return Ok((Way::Calls, Some("a mapping is read by threads".to_owned())));
+    }
+    match (job.backend, uring::is_available()) {
+        (Backend::Threads, _) => Ok((Way::Calls, None)),
+        (_, Ok(())) => Ok((Way::IoUring, None)),
+        (Backend::Auto, Err(error)) => Ok((Way::Calls, Some(format!("io_uring is refused here: {error}")))),
+        (Backend::IoUring, Err(error)) => {
+            let hint =
+                "use --set backend=threads, or allow it (sysctl kernel.io_uring_disabled, the container's profile)";
+            let what = format!("io_uring is refused here: {error}");
+            Err(Failure::new(FailureKind::Environment, what, "backend", hint))
+        }
+    }
+}
+
+fn probes(job: &Run, cpu_ns: &Arc<AtomicU64>) -> HostProbes {
+    let probes: Vec<Box<dyn Probe>> = vec![
+        Box::new(DeviceProbe::for_path(&job.path)),
+        Box::new(CpuProbe::new()),
+        Box::new(MemoryProbe::new()),
+        Box::new(ProcessProbe::new().with_drivers(Arc::clone(cpu_ns))),
+    ];
+    HostProbes::new(probes)
+}
+
+/// The only thing a file tells of itself.
+struct Size(u64);
+
+impl EngineCounters for Size {
+    fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
+        out.push(Reading::gauge(PROBE, "db_bytes", &Arc::from(""), self.0 as f64));
+        Ok(())
+    }
+}
+
+/// Passes events on and remembers when the edges were.
+struct EdgeTimes<'a> {
+    sink: &'a dyn Sink,
+    times: Mutex<[f64; 2]>,
+}
+
+impl EdgeTimes<'_> {
+    /// More rows of an edge that has been sampled.
+    fn add(&self, edge: Edge, values: Vec<Reading>) {
+        let times = *self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let t_s = times[usize::from(edge == Edge::End)];
+        self.sink.send(Event::Sample { t_s, phase: Phase::Measure, edge: Some(edge), values });
+    }
+}
+
+impl Sink for EdgeTimes<'_> {
+    fn send(&self, event: Event) {
+        if let Event::Sample { t_s, edge: Some(edge), .. } = &event {
+            self.times.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(*edge == Edge::End)] = *t_s;
+        }
+        self.sink.send(event);
+    }
+}
+
+#[derive(Default)]
+struct Measured {
+    interrupted: bool,
+    warm_up: Part,
+    window: Part,
+    latencies: Vec<TypeLatency>,
+    /// Pages in the page cache when the window began and when it had ended.
+    resident: [Option<u64>; 2],
+    buffers_registered: bool,
+}
+
+fn measure(
+    with: &Readers<'_>,
+    board: &Arc<Board>,
+    watch: &Watch<'_>,
+    edges: &EdgeTimes<'_>,
+) -> Result<Measured, Failure> {
+    let job = with.job;
+    let is_cancelled = || with.cancelled.load(std::sync::atomic::Ordering::Relaxed);
+    let mut measured = Measured::default();
+    watch.enter(Phase::WarmUp, Some(board.clone()), job.warm_up.transactions);
+    measured.warm_up = with.run(WARM_UP, job.warm_up, &mut || Ok(()))?.part;
+    measured.interrupted = is_cancelled();
+    if measured.interrupted {
+        return Ok(measured);
+    }
+    // Dropping or reading the whole file belongs to the warm-up: nothing of it may be seen in the window.
+    let begun = Instant::now();
+    measured.resident[0] = with.target.prepare(job.cache, job.io_mode)?;
+    measured.warm_up.seconds += begun.elapsed().as_secs_f64();
+    let window = with.run(WINDOW, job.measure, &mut || {
+        watch.enter(Phase::Measure, Some(board.clone()), job.measure.transactions);
+        board.begin_window();
+        watch.edge(Edge::Start, &mut || Ok(None))
+    })?;
+    watch.edge(Edge::End, &mut || Ok(None))?;
+    measured.interrupted = is_cancelled();
+    measured.resident[1] = with.target.resident_pages().unwrap_or(None);
+    for (edge, values) in [Edge::Start, Edge::End].into_iter().zip(must_have_cost(job, &window, measured.resident)) {
+        edges.add(edge, values);
+    }
+    measured.window = window.part;
+    measured.buffers_registered = window.buffers_registered;
+    let latency = board.window();
+    measured.latencies.push(TypeLatency {
+        transaction_type: READ.to_owned(),
+        time: "service",
+        buckets: latency.buckets(),
+        max_ns: latency.max_ns(),
+        mean_ns: latency.mean_ns(),
+    });
+    Ok(measured)
+}
+
+/// The rows of both edges that are reckoned from the window's offsets, and the page cache as it was seen.
+fn must_have_cost(job: &Run, window: &Stretched, resident: [Option<u64>; 2]) -> [Vec<Reading>; 2] {
+    let no_subject = Arc::from("");
+    let missing = |metric, reason: &str| Reading::missing(PROBE, metric, &no_subject, &Arc::from(reason));
+    let counters = |metric, total: u64| [0, total].map(|n| Reading::counter(PROBE, metric, &no_subject, n as i64));
+    let mut rows = [Vec::new(), Vec::new()];
+    let mut push = |pair: [Reading; 2]| {
+        for (rows, row) in rows.iter_mut().zip(pair) {
+            rows.push(row);
+        }
+    };
+    match (job.io_mode, job.cache) {
+        (IoMode::Direct, _) => {
+            let why = "direct reads leave the page cache alone";
+            push([missing("pages_first_touched", why), missing("pages_first_touched", why)]);
+            push(counters("requests_expected", window.part.transactions));
+        }
+        (_, cache) => {
+            let pages = match cache {
+                Cache::Warm => 0,
+                Cache::Cold => first_touched(&window.done, job.reads.io_size_bytes, job.range_bytes),
+            };
+            push(counters("pages_first_touched", pages));
+            if pages == 0 || job.read_ahead_kib == Some(0) {
+                push(counters("requests_expected", pages));
+            } else {
+                let why = "with read-ahead the kernel joins pages to requests, which is not reckoned here";
+                push([missing("requests_expected", why), missing("requests_expected", why)]);
+            }
+        }
+    }
+    push(resident.map(|pages| match pages {
+        Some(pages) => Reading::gauge(PROBE, "resident_pages", &no_subject, pages as f64),
+        None => missing("resident_pages", "mincore tells this user nothing of other people's files"),
+    }));
+    rows
+}
+
+fn actual(
+    job: &Run,
+    target: &Target,
+    way: Way,
+    fallback: Option<String>,
+    measured: &Measured,
+) -> Vec<(&'static str, Actual)> {
+    let text = |word: &str| Actual::Text(word.to_owned());
+    let mut actual = vec![
+        ("io_mode", text(job.io_mode.name())),
+        ("advice", text(if job.advise_random { "random" } else { "none" })),
+        ("cache", text(job.cache.name())),
+        ("backend", text(job.backend.name())),
+        ("file_size_bytes", Actual::Int(job.range_bytes as i64)),
+        (
+            "backend_run",
+            text(match way {
+                Way::IoUring => "io_uring",
+                Way::Calls => "threads",
+            }),
+        ),
+        ("buffers_registered", text(if measured.buffers_registered { "yes" } else { "no" })),
+    ];
+    if let Some(why) = fallback {
+        actual.push(("backend_reason", Actual::Text(why)));
+    }
+    if let Some(bytes) = target.direct_alignment_bytes {
+        actual.push(("direct_io_unit_bytes", Actual::Int(bytes as i64)));
+    }
+    actual
+}
+
+/// What reads is the kernel: its release is the engine's version.
+fn kernel_release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}

@@ -1,0 +1,248 @@
+//! A part of a run: readers made ready, then all let go at once, and waited for.
+//!
+//! Rings, buffers and mappings are made before the part begins and given back after it has ended: its time has reads in it
+//! and nothing else. While `before` is called the readers stand still.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::board::Board;
+use super::calls;
+use super::job::{IoMode, Run};
+use super::memory::{Buffers, Mapping};
+use super::offsets::Offsets;
+use super::reader::{Reader, Shared, now_ns};
+use super::target::{Target, no_memory};
+use super::uring::Ring;
+use crate::failure::{Failure, FailureKind};
+use crate::finished::Part;
+use crate::job::Limit;
+use crate::quota::Quota;
+
+/// Longer limits of time are as good as none.
+const LONGEST_S: f64 = 1e8;
+
+/// Who reads, as was decided for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    IoUring,
+    Calls,
+}
+
+/// How many readers a run has: with `io_uring` one thread keeps many reads in flight, else each has a thread of its own.
+pub(super) fn readers(job: &Run, way: Way) -> usize {
+    match way {
+        Way::IoUring => job.reads.threads,
+        Way::Calls => job.reads.in_flight(),
+    }
+}
+
+/// A part that is over.
+pub(super) struct Stretched {
+    pub part: Part,
+    /// Each reader's offsets as they were at its start, and how many of them were read.
+    pub done: Vec<(Offsets, u64)>,
+    /// Whether the kernel held on to the buffers of all readers.
+    pub buffers_registered: bool,
+}
+
+/// What the parts of a run have in common.
+pub(super) struct Readers<'a> {
+    pub job: &'a Run,
+    pub target: &'a Target,
+    pub board: &'a Board,
+    pub way: Way,
+    pub cancelled: &'a AtomicBool,
+}
+
+/// Holds the readers back until they are let go.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_open {
+            is_open = self.opened.wait(is_open).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Opens the gate also when whoever holds it fails, or readers would wait for ever.
+struct OpenOnDrop<'a>(&'a Gate);
+
+impl Drop for OpenOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+impl Readers<'_> {
+    /// Runs part number `part` until its limit. `before` is called when all readers are ready and none has read; what it
+    /// gives is the moment that counts as the beginning.
+    pub fn run(
+        &self,
+        part: u64,
+        limit: Limit,
+        before: &mut dyn FnMut() -> Result<(), Failure>,
+    ) -> Result<Stretched, Failure> {
+        self.target.check_unchanged()?;
+        let count = readers(self.job, self.way);
+        let offsets: Vec<Offsets> =
+            (0..count).map(|index| Offsets::new(&self.job.reads, self.job.range_bytes, part, index, count)).collect();
+        let mapping = match self.job.io_mode {
+            IoMode::Mmap => Some(self.target.map(self.job.advise_random)?),
+            _ => None,
+        };
+        let shared = Shared {
+            board: self.board,
+            path: &self.job.path,
+            quota: Quota::new(limit.transactions, count),
+            deadline_ns: AtomicU64::new(u64::MAX),
+            halt: AtomicBool::new(false),
+            cancelled: self.cancelled,
+            io_size_bytes: self.job.reads.io_size_bytes,
+        };
+        let gate = Gate::default();
+        let (sender, ready) = channel();
+        let (began, ended) = std::thread::scope(|scope| {
+            let threads: Vec<_> = offsets
+                .iter()
+                .enumerate()
+                .map(|(index, offsets)| {
+                    let (sender, shared, gate, mapping) = (sender.clone(), &shared, &gate, mapping.as_ref());
+                    scope.spawn(move || self.read(index, offsets.clone(), shared, mapping, gate, sender))
+                })
+                .collect();
+            drop(sender);
+            let opens = OpenOnDrop(&gate);
+            let began = wait_until_ready(&ready, count).and_then(|registered| {
+                before()?;
+                self.board.begin();
+                let begun_ns = now_ns();
+                let limit_ns = (limit.seconds.clamp(0.0, LONGEST_S) * 1e9) as u64;
+                shared.deadline_ns.store(begun_ns + limit_ns, Ordering::Relaxed);
+                Ok((begun_ns, registered))
+            });
+            if began.is_err() {
+                shared.halt.store(true, Ordering::Relaxed);
+            }
+            drop(opens);
+            let ended: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+            (began, ended)
+        });
+        let ended_ns = now_ns();
+        let mut begun_reads = Vec::with_capacity(count);
+        let mut failed = None;
+        for outcome in ended {
+            match outcome {
+                Ok(Ok(reads)) => begun_reads.push(reads),
+                Ok(Err(failure)) => failed = failed.or(Some(failure)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        let (begun_ns, buffers_registered) = began?;
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        self.target.check_unchanged()?;
+        let seconds = (ended_ns - begun_ns) as f64 / 1e9;
+        let part = Part { transactions: begun_reads.iter().sum(), seconds };
+        Ok(Stretched { part, done: offsets.into_iter().zip(begun_reads).collect(), buffers_registered })
+    }
+
+    /// A reader's thread; how many reads it made.
+    fn read(
+        &self,
+        index: usize,
+        offsets: Offsets,
+        shared: &Shared<'_>,
+        mapping: Option<&Mapping>,
+        gate: &Gate,
+        ready: Sender<Result<bool, Failure>>,
+    ) -> Result<u64, Failure> {
+        let leaving = HaltOnPanic(shared);
+        let made = self.make(shared.io_size_bytes as usize);
+        let (mut way, registered) = match made {
+            Ok(way) => way,
+            Err(failure) => {
+                // Whoever waits hears of it; there is nobody to tell when it has gone.
+                let _ = ready.send(Err(failure));
+                return Ok(0);
+            }
+        };
+        let _ = ready.send(Ok(registered));
+        drop(ready);
+        gate.wait();
+        let mut reader = Reader::new(shared, index, offsets);
+        let read = if shared.halt.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            match (&mut way, mapping) {
+                (Made::Ring(ring), _) => ring.read_all(&mut reader),
+                (Made::Buffers(buffers), None) => calls::with_pread(&mut reader, self.target.file.as_raw_fd(), buffers),
+                (Made::Buffers(buffers), Some(mapping)) => {
+                    calls::with_mapping(&mut reader, mapping, buffers);
+                    Ok(())
+                }
+            }
+        };
+        if read.is_err() {
+            shared.halt.store(true, Ordering::Relaxed);
+        }
+        let begun = reader.leave();
+        drop(leaving);
+        read.map(|()| begun)
+    }
+
+    fn make(&self, bytes: usize) -> Result<(Made, bool), Failure> {
+        match self.way {
+            Way::Calls => Buffers::new(1, bytes as u64).map(|buffers| (Made::Buffers(buffers), false)),
+            Way::IoUring => Ring::new(self.target.file.as_raw_fd(), self.job.reads.queue_depth, bytes).map(|ring| {
+                let registered = ring.buffers_registered;
+                (Made::Ring(Box::new(ring)), registered)
+            }),
+        }
+        .map_err(|error| no_memory(&error))
+    }
+}
+
+enum Made {
+    Ring(Box<Ring>),
+    Buffers(Buffers),
+}
+
+/// Ends the part for all when a reader's thread panics.
+struct HaltOnPanic<'a, 'b>(&'a Shared<'b>);
+
+impl Drop for HaltOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.halt.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// True when all readers' buffers are registered; the first failure when one cannot begin.
+fn wait_until_ready(ready: &Receiver<Result<bool, Failure>>, count: usize) -> Result<bool, Failure> {
+    let mut registered = true;
+    for _ in 0..count {
+        let told = ready.recv_timeout(Duration::from_secs(60)).map_err(|_| {
+            let hint = "ask for fewer threads, or fewer reads in flight";
+            Failure::new(FailureKind::Environment, "a reader's thread did not get ready", "threads", hint)
+        })?;
+        registered &= told?;
+    }
+    Ok(registered)
+}

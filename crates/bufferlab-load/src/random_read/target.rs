@@ -1,0 +1,404 @@
+//! The file or block device that is read: opened for reading alone, measured, and its pages in or out of the page cache.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::job::{Cache, IoMode, Run, SECTOR_BYTES};
+use super::memory::{Buffers, Mapping};
+use crate::failure::{Failure, FailureKind};
+use crate::sqlite::direct_io::storage_read_bytes;
+
+/// linux/fs.h: `_IO(0x12, 97)`, flush the buffer cache; `_IO(0x12, 104)`, the logical block.
+const BLKFLSBUF: libc::c_ulong = 0x1261;
+const BLKSSZGET: libc::c_ulong = 0x1268;
+/// Pages that a core still holds for itself are let go a moment later.
+const TRIES_TO_DROP: u32 = 8;
+
+/// What is read.
+pub(super) struct Target {
+    /// What reads go through; with O_DIRECT in direct mode.
+    pub file: File,
+    /// The same through the page cache: to drop pages, and to count those that are there.
+    plain: File,
+    path: PathBuf,
+    below: Vec<File>,
+    range_bytes: u64,
+    is_block: bool,
+    /// Whether mincore(2) tells this user the truth: it calls the pages of other people's files resident.
+    may_look: bool,
+    as_opened: (u64, i64, i64),
+    /// Unit of offsets and sizes of direct I/O here, where it is known.
+    pub direct_alignment_bytes: Option<u64>,
+}
+
+impl Target {
+    /// Opens it, and refuses what cannot be read as the job asks.
+    pub fn open(job: &Run) -> Result<Self, Failure> {
+        let path = &job.path;
+        let fail = |error: io::Error| unreadable(path, &error);
+        let plain = OpenOptions::new().read(true).open(path).map_err(fail)?;
+        let metadata = plain.metadata().map_err(fail)?;
+        let is_block = metadata.file_type().is_block_device();
+        if !is_block && !metadata.is_file() {
+            let hint = "name a file or a block device";
+            return Err(refused(path, "this is neither a file nor a block device".to_owned(), hint));
+        }
+        let size_bytes = size_of(&plain).map_err(fail)?;
+        if job.range_bytes > size_bytes {
+            return Err(too_short(path, size_bytes, job.range_bytes));
+        }
+        if job.range_bytes < job.reads.io_size_bytes {
+            let what = format!("{} bytes do not hold one read of {}", job.range_bytes, job.reads.io_size_bytes);
+            return Err(refused(path, what, "choose a larger file_size, or a smaller io_size"));
+        }
+        let direct = job.io_mode == IoMode::Direct;
+        let file = if direct { open_direct(path)? } else { plain.try_clone().map_err(fail)? };
+        let below: Result<Vec<File>, Failure> =
+            job.below.iter().map(|path| File::open(path).map_err(|error| unreadable(path, &error))).collect();
+        let direct_alignment_bytes = if direct { direct_alignment(&file, is_block) } else { None };
+        let target = Target {
+            file,
+            may_look: may_look(path, &metadata),
+            plain,
+            path: path.clone(),
+            below: below?,
+            range_bytes: job.range_bytes,
+            is_block,
+            as_opened: identity(&metadata),
+            direct_alignment_bytes,
+        };
+        if direct {
+            target.check_direct(job)?;
+        }
+        target.advise(job.advise_random).map_err(fail)?;
+        Ok(target)
+    }
+
+    /// Direct I/O that is possible with these sizes, and that really goes past the page cache.
+    fn check_direct(&self, job: &Run) -> Result<(), Failure> {
+        let unit = self.direct_alignment_bytes.unwrap_or(SECTOR_BYTES);
+        for (name, bytes) in [("io_size", job.reads.io_size_bytes), ("alignment", job.reads.alignment_bytes)] {
+            if !bytes.is_multiple_of(unit) {
+                let what = format!("{name} = {bytes} bytes: direct I/O here needs multiples of {unit} bytes");
+                return Err(refused(&self.path, what, "choose larger ones, or --set io_mode=buffered"));
+            }
+        }
+        let buffers = Buffers::new(1, job.reads.io_size_bytes).map_err(|error| no_memory(&error))?;
+        for attempt in ["cold", "warm"] {
+            // Where the kernel does not tell, the flag is believed.
+            let Ok(before) = storage_read_bytes() else { return Ok(()) };
+            // SAFETY: the buffer is ours alone and at least this large.
+            let memory = unsafe { std::slice::from_raw_parts_mut(buffers.at(0), job.reads.io_size_bytes as usize) };
+            let read =
+                self.file.read_at(memory, 0).map_err(|error| read_failed(&self.path, 0, memory.len(), &error))?;
+            let fetched = storage_read_bytes().map_or(0, |after| after - before);
+            if fetched < read as u64 {
+                let what = format!(
+                    "direct I/O is accepted here but not honoured: a {attempt} read of {read} bytes fetched {fetched} \
+                     from storage"
+                );
+                let hint = "choose a file on a local disk, or measure with --set io_mode=buffered";
+                return Err(Failure::new(FailureKind::Environment, what, self.path.display().to_string(), hint));
+            }
+        }
+        Ok(())
+    }
+
+    fn advise(&self, random: bool) -> io::Result<()> {
+        if random {
+            // The advice belongs to what was opened, not to the file: each has its own.
+            for file in [&self.file, &self.plain] {
+                fadvise(file, libc::POSIX_FADV_RANDOM)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A mapping of the range.
+    pub fn map(&self, advise_random: bool) -> Result<Mapping, Failure> {
+        Mapping::new(&self.plain, self.range_bytes, advise_random).map_err(|error| {
+            let what = format!("{} bytes cannot be mapped: {error}", self.range_bytes);
+            Failure::new(FailureKind::Environment, what, self.path.display().to_string(), "use --set io_mode=buffered")
+        })
+    }
+
+    /// Brings the page cache into the state asked for; pages of the range that are in it then, where that can be known.
+    pub fn prepare(&self, cache: Cache, io_mode: IoMode) -> Result<Option<u64>, Failure> {
+        let fail = |error: io::Error| unreadable(&self.path, &error);
+        match cache {
+            Cache::Warm => {
+                self.read_once().map_err(fail)?;
+                self.resident_pages().map_err(fail)
+            }
+            Cache::Cold => {
+                let left = self.drop_pages().map_err(fail)?;
+                match left {
+                    Some(pages) if pages > 0 && io_mode != IoMode::Direct => Err(self.still_cached(pages)),
+                    _ => Ok(left),
+                }
+            }
+        }
+    }
+
+    fn still_cached(&self, pages: u64) -> Failure {
+        let what = format!("{pages} pages stay in the page cache although they were given up (cache = cold)");
+        let hint = match self.is_block {
+            true => "a file system on the device holds them, or root alone may drop them: unmount it, or run as root",
+            false => "another program has the file mapped, or writes it: stop it, or use --set cache=warm",
+        };
+        Failure::new(FailureKind::Environment, what, self.path.display().to_string(), hint)
+    }
+
+    fn drop_pages(&self) -> io::Result<Option<u64>> {
+        let mut left = None;
+        for attempt in 0..TRIES_TO_DROP {
+            // Dirty pages are kept whatever is advised; those of the layer above first.
+            for file in std::iter::once(&self.plain).chain(&self.below) {
+                file.sync_data()?;
+                fadvise(file, libc::POSIX_FADV_DONTNEED)?;
+            }
+            if self.is_block && attempt > 0 {
+                // SAFETY: the call takes no argument; without the right to it nothing happens.
+                unsafe { libc::ioctl(self.plain.as_raw_fd(), BLKFLSBUF, 0) };
+            }
+            left = self.resident_pages()?;
+            if left.is_none_or(|pages| pages == 0) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20 << attempt.min(4)));
+        }
+        Ok(left)
+    }
+
+    fn read_once(&self) -> io::Result<()> {
+        let mut memory = vec![0_u8; 1 << 20];
+        let mut reader = &self.plain;
+        reader.seek(SeekFrom::Start(0))?;
+        let mut left = self.range_bytes;
+        while left > 0 {
+            let want = left.min(memory.len() as u64) as usize;
+            let read = reader.read(&mut memory[..want])?;
+            if read == 0 {
+                break;
+            }
+            left -= read as u64;
+        }
+        Ok(())
+    }
+
+    /// Pages of the range that are in the page cache; none where this user is not told.
+    pub fn resident_pages(&self) -> io::Result<Option<u64>> {
+        if !self.may_look {
+            return Ok(None);
+        }
+        Mapping::new(&self.plain, self.range_bytes, false)?.resident_pages().map(Some)
+    }
+
+    /// That nobody shortened or changed it since it was opened. Reading a mapping of a shorter file would end the process.
+    pub fn check_unchanged(&self) -> Result<(), Failure> {
+        let size_bytes = size_of(&self.plain).map_err(|error| unreadable(&self.path, &error))?;
+        if size_bytes < self.range_bytes {
+            return Err(too_short(&self.path, size_bytes, self.range_bytes));
+        }
+        let metadata = self.plain.metadata().map_err(|error| unreadable(&self.path, &error))?;
+        if !self.is_block && identity(&metadata) != self.as_opened {
+            let what = "the file was changed by someone else while it was read";
+            let hint = "use a file that nobody writes, then repeat the run";
+            return Err(Failure::new(FailureKind::Data, what, self.path.display().to_string(), hint));
+        }
+        Ok(())
+    }
+}
+
+fn identity(metadata: &Metadata) -> (u64, i64, i64) {
+    (metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+}
+
+fn size_of(file: &File) -> io::Result<u64> {
+    let mut file = file;
+    file.seek(SeekFrom::End(0))
+}
+
+fn fadvise(file: &File, advice: i32) -> io::Result<()> {
+    // SAFETY: advice about an open file changes no memory.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+fn may_look(path: &Path, metadata: &Metadata) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    // SAFETY: the call has no conditions.
+    let user = unsafe { libc::geteuid() };
+    let Ok(name) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the path is a valid C string.
+    let may_write = unsafe { libc::access(name.as_ptr(), libc::W_OK) } == 0;
+    user == 0 || metadata.uid() == user || may_write
+}
+
+fn open_direct(path: &Path) -> Result<File, Failure> {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => {
+            let hint = "choose a file on a local disk, or measure with --set io_mode=buffered";
+            let what = "its file system has no direct I/O (O_DIRECT is refused)";
+            Failure::new(FailureKind::Environment, what, path.display().to_string(), hint)
+        }
+        _ => unreadable(path, &error),
+    })
+}
+
+/// Unit of direct I/O: of a block device its logical block, of a file what statx tells (Linux 6.1 and later).
+fn direct_alignment(file: &File, is_block: bool) -> Option<u64> {
+    if is_block {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the call writes one int.
+        let told = unsafe { libc::ioctl(file.as_raw_fd(), BLKSSZGET, &raw mut bytes) };
+        return (told == 0).then(|| u64::try_from(bytes).ok()).flatten().filter(|&bytes| bytes > 0);
+    }
+    let mut answer = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: statx fills the zeroed structure; an empty path with AT_EMPTY_PATH means the open file.
+    let told = unsafe {
+        libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, answer.as_mut_ptr())
+    };
+    // SAFETY: all zeros is a valid value too.
+    let answer = unsafe { answer.assume_init() };
+    let known = told == 0 && answer.stx_mask & libc::STATX_DIOALIGN != 0 && answer.stx_dio_offset_align > 0;
+    known.then_some(u64::from(answer.stx_dio_offset_align))
+}
+
+fn refused(path: &Path, what: String, hint: &str) -> Failure {
+    Failure::new(FailureKind::Usage, what, path.display().to_string(), hint)
+}
+
+fn too_short(path: &Path, size_bytes: u64, range_bytes: u64) -> Failure {
+    let what = format!("it has {size_bytes} bytes, and {range_bytes} are to be read: it is shorter than it was");
+    let hint = "make the file again, or ask for a smaller file_size";
+    Failure::new(FailureKind::Data, what, path.display().to_string(), hint)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let mut failure = Failure::from_io("it cannot be read", path, error);
+    if let Some(libc::EACCES | libc::EPERM) = error.raw_os_error() {
+        "a block device needs root or the group disk; of a file, the right to read it".clone_into(&mut failure.hint);
+    }
+    failure
+}
+
+/// What is wrong when there is no memory for reads.
+pub(super) fn no_memory(error: &io::Error) -> Failure {
+    let what = format!("there is no memory for the buffers: {error}");
+    Failure::new(FailureKind::Environment, what, "io_size, queue_depth, threads", "ask for fewer or smaller reads")
+}
+
+/// A read that failed, with its place.
+pub(super) fn read_failed(path: &Path, offset: u64, bytes: usize, error: &io::Error) -> Failure {
+    let place = format!("{}, offset {offset}", path.display());
+    let what = format!("a read of {bytes} bytes at offset {offset} failed: {error}");
+    match error.raw_os_error() {
+        Some(libc::EINVAL) => {
+            let hint =
+                "direct I/O needs sizes and offsets in multiples of the device's block: choose a larger alignment";
+            Failure::new(FailureKind::Usage, what, place, hint)
+        }
+        _ => Failure::new(FailureKind::Io, what, place, crate::failure::DEVICE_ERROR_HINT),
+    }
+}
+
+/// A read that ended before it should.
+pub(super) fn read_short(path: &Path, offset: u64, bytes: usize, read: usize) -> Failure {
+    let what = format!("a read of {bytes} bytes at offset {offset} gave {read}: the file ends before");
+    let place = format!("{}, offset {offset}", path.display());
+    Failure::new(FailureKind::Data, what, place, "the file became shorter while it was read: make it again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::{Backend, Order, Reads};
+    use super::*;
+    use crate::job::Limit;
+
+    fn job(path: &Path, range_bytes: u64) -> Run {
+        let limit = Limit { transactions: 1, seconds: 1.0 };
+        Run {
+            path: path.to_path_buf(),
+            range_bytes,
+            below: Vec::new(),
+            io_mode: IoMode::Buffered,
+            advise_random: false,
+            cache: Cache::Cold,
+            backend: Backend::Auto,
+            read_ahead_kib: None,
+            reads: Reads {
+                io_size_bytes: 4096,
+                alignment_bytes: 4096,
+                order: Order::Random,
+                queue_depth: 1,
+                threads: 1,
+                seed: 1,
+            },
+            warm_up: limit,
+            measure: limit,
+            sample_interval: Duration::from_secs(1),
+        }
+    }
+
+    fn file(directory: &Path, bytes: usize) -> PathBuf {
+        let path = directory.join("file");
+        std::fs::write(&path, vec![1_u8; bytes]).expect("a file");
+        path
+    }
+
+    /// The checkout is on a disk; a temporary directory may be in memory, whose pages nobody drops.
+    fn on_disk() -> tempfile::TempDir {
+        tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory")
+    }
+
+    #[test]
+    fn pages_are_dropped_and_brought_back_and_mincore_says_so() {
+        let directory = on_disk();
+        let path = file(directory.path(), 64 * 4096);
+        let target = Target::open(&job(&path, 64 * 4096)).expect("it opens");
+        assert_eq!(target.prepare(Cache::Cold, IoMode::Buffered).expect("dropped"), Some(0));
+        assert_eq!(target.prepare(Cache::Warm, IoMode::Buffered).expect("read"), Some(64));
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_or_becomes_so_is_named_with_its_size() {
+        let directory = on_disk();
+        let path = file(directory.path(), 8192);
+        let Err(failure) = Target::open(&job(&path, 1 << 20)) else { panic!("a short file was opened") };
+        assert!(failure.what.contains("8192") && failure.kind == FailureKind::Data, "{failure:?}");
+        let target = Target::open(&job(&path, 8192)).expect("it opens");
+        target.check_unchanged().expect("nobody changed it");
+        std::fs::write(&path, [0; 100]).expect("shortened");
+        let failure = target.check_unchanged().expect_err("it is shorter");
+        assert!(failure.what.contains("100 bytes"), "{failure:?}");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let Err(failure) = Target::open(&job(Path::new("/"), 8192)) else { panic!("a directory was opened") };
+        assert_eq!(failure.kind, FailureKind::Usage);
+        let Err(failure) = Target::open(&job(Path::new("/nonexistent/file"), 8192)) else { panic!("opened") };
+        assert_eq!(failure.kind, FailureKind::Environment);
+    }
+
+    #[test]
+    fn direct_reads_smaller_than_a_block_are_refused_before_any() {
+        let directory = on_disk();
+        let path = file(directory.path(), 64 * 4096);
+        let mut job = job(&path, 64 * 4096);
+        job.io_mode = IoMode::Direct;
+        let Ok(target) = Target::open(&job) else { return eprintln!("not run: no direct I/O here") };
+        let unit = target.direct_alignment_bytes.expect("this kernel tells");
+        job.reads.io_size_bytes = 4096 + unit / 2;
+        let Err(failure) = Target::open(&job) else { panic!("half a block was accepted") };
+        assert!(failure.what.contains(&format!("multiples of {unit}")), "{failure:?}");
+    }
+}

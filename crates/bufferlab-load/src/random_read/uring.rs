@@ -1,0 +1,162 @@
+//! Many reads in flight on one thread through `io_uring`: one system call for each round of completions.
+//!
+//! Buffers and the file are registered once where the kernel and the limit of locked memory allow, so that it need not look
+//! them up for every read. Flags that later kernels brought are left out where they are refused.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use super::memory::Buffers;
+use super::reader::{Reader, now_ns};
+use super::target::{read_failed, read_short};
+use crate::failure::{Failure, FailureKind};
+
+/// Whether this process may use `io_uring`.
+///
+/// # Errors
+/// The kernel's refusal: not built in (`ENOSYS`), forbidden (`EPERM`), no memory to lock (`ENOMEM`).
+pub fn is_available() -> io::Result<()> {
+    build(2).map(drop)
+}
+
+fn build(entries: u32) -> io::Result<IoUring> {
+    let mut newest = IoUring::builder();
+    // Completions are handled by this thread when it asks, not by an interrupt of whatever it does (Linux 6.1).
+    newest.setup_clamp().setup_single_issuer().setup_defer_taskrun();
+    match newest.build(entries) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::builder().build(entries),
+        built => built,
+    }
+}
+
+/// A ring with its buffers, of the thread that made it.
+pub(super) struct Ring {
+    ring: IoUring,
+    file: RawFd,
+    bytes: u32,
+    buffers: Buffers,
+    /// Offsets and starts of the reads in flight, by buffer.
+    flights: Vec<(u64, u64)>,
+    /// Whether the kernel holds on to the buffers.
+    pub buffers_registered: bool,
+    file_registered: bool,
+}
+
+impl Ring {
+    /// A ring for `depth` reads in flight.
+    pub fn new(file: RawFd, depth: usize, bytes: usize) -> io::Result<Self> {
+        let ring = build(u32::try_from(depth).map_err(io::Error::other)?)?;
+        let buffers = Buffers::new(depth, bytes as u64)?;
+        // SAFETY: the buffers live as long as the ring, which is dropped before them (order of the fields).
+        let buffers_registered = unsafe { ring.submitter().register_buffers(&buffers.io_vectors()) }.is_ok();
+        let file_registered = ring.submitter().register_files(&[file]).is_ok();
+        let bytes = u32::try_from(bytes).map_err(io::Error::other)?;
+        Ok(Ring { ring, file, bytes, buffers, flights: vec![(0, 0); depth], buffers_registered, file_registered })
+    }
+
+    fn entry(&self, place: usize, offset: u64) -> squeue::Entry {
+        let (memory, bytes) = (self.buffers.at(place), self.bytes);
+        let read = |fd| match self.buffers_registered {
+            true => match fd {
+                Handle::Registered(fd) => {
+                    opcode::ReadFixed::new(fd, memory, bytes, place as u16).offset(offset).build()
+                }
+                Handle::Plain(fd) => opcode::ReadFixed::new(fd, memory, bytes, place as u16).offset(offset).build(),
+            },
+            false => match fd {
+                Handle::Registered(fd) => opcode::Read::new(fd, memory, bytes).offset(offset).build(),
+                Handle::Plain(fd) => opcode::Read::new(fd, memory, bytes).offset(offset).build(),
+            },
+        };
+        let handle = match self.file_registered {
+            true => Handle::Registered(types::Fixed(0)),
+            false => Handle::Plain(types::Fd(self.file)),
+        };
+        read(handle).user_data(place as u64)
+    }
+
+    /// Makes a read ready to be submitted.
+    fn push(&mut self, place: usize, offset: u64, now_ns: u64) -> Result<(), Failure> {
+        self.flights[place] = (offset, now_ns);
+        let entry = self.entry(place, offset);
+        // SAFETY: the buffer is this ring's own, no other read in flight uses it, and it outlives the read: `read_all` waits
+        // for every read before it returns.
+        unsafe { self.ring.submission().push(&entry) }.map_err(|_| broken("the submission queue is full"))
+    }
+
+    /// Reads until there is nothing more to read and nothing in flight.
+    pub fn read_all(&mut self, reader: &mut Reader<'_>) -> Result<(), Failure> {
+        let mut in_flight = 0;
+        let mut outcome = Ok(());
+        let start_ns = now_ns();
+        for place in 0..self.flights.len() {
+            let Some(offset) = reader.take() else { break };
+            self.push(place, offset, start_ns)?;
+            in_flight += 1;
+        }
+        // The completions of one round, copied out so that the ring can take new reads meanwhile.
+        let mut ended: Vec<(usize, i32)> = Vec::with_capacity(self.flights.len());
+        while in_flight > 0 {
+            if let Err(error) = self.ring.submit_and_wait(1) {
+                if error.kind() == io::ErrorKind::Interrupted {
+                    continue;
+                }
+                // Reads may still be under way into the buffers, which must then never be given back.
+                std::mem::forget(std::mem::replace(&mut self.buffers, Buffers::new(1, 1).map_err(|_| lost(&error))?));
+                return Err(lost(&error));
+            }
+            let now_ns = now_ns();
+            ended.extend(self.ring.completion().map(|done| (done.user_data() as usize, done.result())));
+            for (place, result) in ended.drain(..) {
+                let (offset, begun_ns) = self.flights[place];
+                in_flight -= 1;
+                match self.judged(reader, offset, result) {
+                    Ok(true) => reader.done(offset, now_ns - begun_ns),
+                    Ok(false) => {
+                        self.push(place, offset, begun_ns)?;
+                        in_flight += 1;
+                        continue;
+                    }
+                    Err(failure) if outcome.is_ok() => outcome = Err(failure),
+                    Err(_) => {}
+                }
+                if outcome.is_ok()
+                    && let Some(next) = reader.take()
+                {
+                    self.push(place, next, now_ns)?;
+                    in_flight += 1;
+                }
+            }
+            reader.round(now_ns);
+        }
+        outcome
+    }
+
+    /// True when the read is whole, false when it is to be asked for again.
+    fn judged(&self, reader: &Reader<'_>, offset: u64, result: i32) -> Result<bool, Failure> {
+        let bytes = self.bytes as usize;
+        match usize::try_from(result) {
+            Ok(read) if read == bytes => Ok(true),
+            Ok(read) => Err(read_short(reader.path(), offset, bytes, read)),
+            Err(_) if [-libc::EAGAIN, -libc::EINTR].contains(&result) => Ok(false),
+            Err(_) => Err(read_failed(reader.path(), offset, bytes, &io::Error::from_raw_os_error(-result))),
+        }
+    }
+}
+
+/// The file, as the kernel knows it.
+enum Handle {
+    Registered(types::Fixed),
+    Plain(types::Fd),
+}
+
+fn broken(what: &str) -> Failure {
+    Failure::new(FailureKind::Internal, what, "io_uring", "please report this with the run's worker.log")
+}
+
+fn lost(error: &io::Error) -> Failure {
+    let what = format!("io_uring refused to wait for reads: {error}");
+    Failure::new(FailureKind::Io, what, "io_uring", "use --set backend=threads")
+}

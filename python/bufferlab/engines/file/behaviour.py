@@ -1,0 +1,227 @@
+"""Drives random reads through the native core: the file made or found, the host's settings changed and put back.
+
+Holds no loop. What is read is never written: the core opens it for reading alone, loop devices are read only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.file import host_settings, loop_device, places
+from bufferlab.engines.file.declaration import AS_IS, OWN, OWN_BYTES
+from bufferlab.engines.native import native
+from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.units import format_bytes
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What the core is to read, and what is known of it."""
+
+    path: Path
+    range_bytes: int
+    below: tuple[Path, ...]
+    read_ahead_kib: int | None
+    read_ahead: str
+    """As asked, once it has been read back."""
+    notes: tuple[str, ...] = ()
+
+
+class FileBehaviour:
+    """A file or block device, and the kernel's ways to read it."""
+
+    def find(self) -> Found:
+        """What reads is the kernel: its release is the version."""
+        return Found(os.uname().release, native().core_version(), "this kernel")
+
+    def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
+        """Everything a point asks of this user and host; a file of ours would lie in this directory."""
+        checks = [_readable(knobs)]
+        if not checks[0].ok:
+            return checks
+        path = directory if knobs["path"] == OWN else Path(str(knobs["path"]))
+        if knobs["device"] != AS_IS:
+            checks.append(_loop(knobs))
+        elif knobs["path"] == OWN and knobs["io_mode"] == "direct":
+            checks.append(_direct(directory))
+        if knobs["read_ahead"] != AS_IS and knobs["device"] == AS_IS:
+            checks.append(_settable(path, f"read_ahead = {knobs['read_ahead']}"))
+        if knobs["backend"] == "io_uring":
+            checks.append(_io_uring(needed=True))
+        return checks
+
+    def abilities(self, directory: Path) -> list[HostCheck]:
+        """For `bufferlab doctor`: what points may ask for beyond the defaults."""
+        reason = loop_device.why_not()
+        return [
+            _io_uring(needed=False),
+            _settable(directory, "setting read_ahead"),
+            HostCheck("loop devices", reason is None, reason or "can be made", "run as root" if reason else None),
+        ]
+
+    def restore_host(self) -> list[str]:
+        """Put back what a run that was killed has left changed; a sentence for each setting."""
+        return host_settings.restore()
+
+    def data_in_place(self, knobs: NativeKnobs) -> tuple[Path, int] | None:
+        """A path of the user's own and the bytes of it that are read; None where a file is made."""
+        if knobs["path"] == OWN:
+            return None
+        path = Path(str(knobs["path"]))
+        return path, places.range_bytes(path, _asked_bytes(knobs))
+
+    def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
+        """Size, seed and the generator's version of a file of ours; path and size of another."""
+        own = {"engine": "file", "workload": dict(workload)}
+        outside = self.data_in_place(knobs)
+        if outside:
+            return {**own, "path": str(outside[0]), "bytes": outside[1]}
+        size_bytes = _asked_bytes(knobs) or OWN_BYTES
+        return {**own, "generator": native().random_file_version(), "bytes": size_bytes}
+
+    def allocated_bytes(self, database: Path) -> int:
+        """All of it."""
+        return places.size_bytes(database)
+
+    def shape(self, database: Path) -> dict[str, Any] | None:
+        """A file has no trees."""
+        return None
+
+    def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Make a file of random bytes, which nothing below can make smaller."""
+        asked = {
+            "path": job["database"],
+            "bytes": _asked_bytes(job["knobs"]) or OWN_BYTES,
+            "seed": int(job["workload"].get("load_seed", 0)),
+        }
+        return cast("dict[str, Any]", json.loads(native().fill_random_file(json.dumps(asked), on_event)))
+
+    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """No conditions: what is only read cannot have been broken, and the run itself saw that it did not change."""
+        return {"seconds": 0.0, "conditions": []}
+
+    def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """One run through the core, between a change of the host's settings and its undoing."""
+        knobs = job["knobs"]
+        if job.get("phases"):
+            raise EngineFailure("usage", "a file has no phases: scripts need a database", "phases", "leave them out")
+        with _ready(Path(job["database"]), knobs) as ready:
+            core_job = {
+                "path": str(ready.path),
+                "range_bytes": ready.range_bytes,
+                "below": [str(path) for path in ready.below],
+                "knobs": {name: knobs[name] for name in ("io_mode", "advice", "cache", "backend")},
+                "read_ahead_kib": ready.read_ahead_kib,
+                **{name: job[name] for name in ("workload", "load", "warm_up", "measure", "sample_interval_ms")},
+            }
+            result: dict[str, Any] = json.loads(native().run_random_read(json.dumps(core_job), on_event))
+        actual = result["actual"]
+        actual |= {"path": knobs["path"], "device": knobs["device"], "read_ahead": ready.read_ahead}
+        if ready.read_ahead_kib is not None:
+            actual["read_ahead_run_kib"] = ready.read_ahead_kib
+        refused = actual.get("backend_reason") if knobs["io_mode"] != "mmap" else None
+        result["confounds"] = [
+            *([f"{refused}; reads were made by threads with pread"] if refused else []),
+            *ready.notes,
+        ]
+        return result
+
+    def cancel(self) -> None:
+        """Stop after the reads in flight."""
+        native().cancel()
+
+
+@contextmanager
+def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
+    """The path itself or a loop device over it, with the read-ahead asked for; all of it undone at the end."""
+    size_bytes = places.range_bytes(source, _asked_bytes(knobs))
+    with ExitStack() as stack:
+        path = source
+        below: tuple[Path, ...] = ()
+        notes: tuple[str, ...] = ()
+        if knobs["device"] == "loop":
+            attached = stack.enter_context(loop_device.over(source, size_bytes))
+            path, below = attached.path, (source,)
+            notes = () if attached.direct_io else ("the loop device reads its file through the page cache",)
+        elif knobs["device"] == "tmpfs_loop":
+            path = stack.enter_context(loop_device.over_memory(source, size_bytes)).path
+        found, asked = places.read_ahead_of(path), str(knobs["read_ahead"])
+        if asked == AS_IS:
+            yield _Ready(path, size_bytes, below, found.kib, AS_IS, notes)
+            return
+        if found.file is None:
+            raise EnvironmentLackingError(found.why_not, f"read_ahead = {asked}", "leave it: --set read_ahead=as_is")
+        read_back = stack.enter_context(host_settings.changed(found.file, asked))
+        yield _Ready(path, size_bytes, below, int(read_back), read_back, notes)
+
+
+def _asked_bytes(knobs: NativeKnobs) -> int | None:
+    asked = knobs.get("file_size_bytes")
+    return None if asked is None else int(asked)
+
+
+def _readable(knobs: NativeKnobs) -> HostCheck:
+    if knobs["path"] == OWN:
+        return HostCheck("path", True, "a file of our own")
+    path = Path(str(knobs["path"]))
+    try:
+        found_bytes = places.range_bytes(path, _asked_bytes(knobs))
+    except BufferlabError as error:
+        return HostCheck("path", False, f"{path}: {error.what}", error.hint)
+    return HostCheck("path", True, f"{path}: {format_bytes(found_bytes)} to read")
+
+
+def _direct(directory: Path) -> HostCheck:
+    found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
+    where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"
+    if found["honoured"]:
+        return HostCheck("direct_io", True, f"{where}: honoured, alignment {found['alignment_bytes']} bytes")
+    hint = "choose a directory on a local disk with $BUFFERLAB_CACHE, or measure with --set io_mode=buffered"
+    return HostCheck("direct_io", False, f"{where}: {found.get('reason') or 'not honoured'}", hint)
+
+
+def _loop(knobs: NativeKnobs) -> HostCheck:
+    asked, reason = f"device = {knobs['device']}", loop_device.why_not()
+    if reason:
+        return HostCheck("loop devices", False, f"{asked}: {reason}", "run as root, or leave device = as_is")
+    need_bytes = _asked_bytes(knobs) or OWN_BYTES
+    if knobs["device"] == "tmpfs_loop" and knobs["path"] != OWN:
+        need_bytes = places.range_bytes(Path(str(knobs["path"])), _asked_bytes(knobs))
+    has_bytes = loop_device.memory_available_bytes()
+    if knobs["device"] == "tmpfs_loop" and need_bytes > has_bytes:
+        what = (
+            f"{asked}: a copy of {format_bytes(need_bytes)} in memory, of which {format_bytes(has_bytes)} are available"
+        )
+        return HostCheck("memory", False, what, "ask for a smaller file_size")
+    return HostCheck("loop devices", True, f"{asked}: can be made")
+
+
+def _settable(path: Path, asked: str) -> HostCheck:
+    """Whether this user may set the read-ahead of the device under a path."""
+    found = places.read_ahead_of(path)
+    hint = "leave read_ahead = as_is; advice = random (POSIX_FADV_RANDOM) needs no right"
+    if found.file is None:
+        return HostCheck("read-ahead", False, f"{asked}: {found.why_not}", hint)
+    if os.geteuid() != 0 or not os.access(found.file, os.W_OK):
+        what = f"{asked}: the read-ahead of a device needs root ({found.file} is {found.kib} KiB)"
+        return HostCheck("read-ahead", False, what, f"run as root, or {hint}")
+    return HostCheck("read-ahead", True, f"{found.file} is {found.kib} KiB, and can be set")
+
+
+def _io_uring(*, needed: bool) -> HostCheck:
+    found = json.loads(native().check_io_uring())
+    if found["available"]:
+        return HostCheck("io_uring", True, "allowed")
+    instead = "reads are made by threads with pread"
+    hint = "use --set backend=threads, or allow it (sysctl kernel.io_uring_disabled, the container's profile)"
+    return HostCheck("io_uring", False, f"refused: {found['reason']}" + ("" if needed else f"; {instead}"), hint)
+
+
+BEHAVIOUR = FileBehaviour()

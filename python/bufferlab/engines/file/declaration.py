@@ -1,0 +1,131 @@
+"""The settings of a file or block device that is only read, and of the host under it. Pure data.
+
+Read-ahead is two settings, because the kernel has two: the device's (`read_ahead`) and the descriptor's (`advice`,
+POSIX_FADV_RANDOM). What a setting changes of the host is put back (host_settings.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.units import GIB, KIB, MIB
+
+OWN = "own"
+"""As a path: a file that bufferlab makes."""
+AS_IS = "as_is"
+"""As a setting of the host: left alone."""
+OWN_BYTES = 1 * GIB
+"""Of a file of ours, where nothing is said."""
+
+
+def _data_bytes(knobs: Mapping[str, int | str]) -> int:
+    """Bytes that must be made: none of a path that exists."""
+    return int(knobs.get("file_size_bytes", OWN_BYTES)) if knobs.get("path", OWN) == OWN else 0
+
+
+DECLARATION = EngineDeclaration(
+    name="file",
+    meaning="a file, a loop device over one, or a block device, read only: the storage without a database",
+    knobs=(
+        Knob(
+            name="path",
+            native_name="path",
+            kind=KnobKind.TEXT,
+            unit="",
+            default=OWN,
+            pattern=r"own|/[^\x00-\x1f\x7f]{1,4000}",
+            example="own, or the full path of a file or block device",
+            decides_file=True,
+            meaning="what is read: own makes a file of random bytes and keeps it; another path is only ever read",
+        ),
+        Knob(
+            name="file_size",
+            native_name="file_size_bytes",
+            kind=KnobKind.SIZE,
+            unit="bytes",
+            default="auto",
+            auto="",
+            minimum=64 * KIB,
+            decides_file=True,
+            meaning="bytes that are read, from the beginning; auto: 1 GiB of our own file, all of another path",
+        ),
+        Knob(
+            name="io_mode",
+            native_name="io_mode",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="direct",
+            choices=("direct", "buffered", "mmap"),
+            meaning="direct: past the page cache (O_DIRECT); buffered: through it; mmap: copied out of a mapping",
+        ),
+        Knob(
+            name="read_ahead",
+            native_name="read_ahead",
+            kind=KnobKind.TEXT,
+            unit="",
+            default=AS_IS,
+            pattern=r"as_is|0|[1-9][0-9]{0,5}",
+            example="as_is, or KiB such as 0 or 128",
+            meaning="the device's read-ahead (read_ahead_kb) while it is read, put back afterwards; needs root",
+        ),
+        Knob(
+            name="advice",
+            native_name="advice",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="none",
+            choices=("none", "random"),
+            meaning="random: the kernel is told that reads are random (POSIX_FADV_RANDOM, MADV_RANDOM)",
+        ),
+        Knob(
+            name="cache",
+            native_name="cache",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="cold",
+            choices=("cold", "warm"),
+            meaning="the page cache when the window begins: nothing of the file, or all of it; looked at with mincore",
+        ),
+        Knob(
+            name="backend",
+            native_name="backend",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="auto",
+            choices=("auto", "io_uring", "threads"),
+            meaning="who reads; auto: io_uring where it is allowed, else a thread with pread for each read in flight",
+        ),
+        Knob(
+            name="device",
+            native_name="device",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default=AS_IS,
+            choices=(AS_IS, "loop", "tmpfs_loop"),
+            meaning="as_is: the path itself; loop: a loop device over it; tmpfs_loop: over a copy in memory; need root",
+        ),
+    ),
+    rates=Rates(
+        load_bytes_per_s=300 * MIB,
+        restore_bytes_per_s=1000 * MIB,
+        warm_up_bytes_per_s=10_000 * MIB,
+        transactions_per_s=15_000.0,
+        check_bytes_per_s=10_000 * MIB,
+    ),
+    max_connections=1,
+    connections_reason="reads in flight are queue_depth and threads of the workload",
+    needs_disk=True,
+    frame_knob="",
+    page_knob="",
+    min_frames=1,
+    file_format="own",
+    data_is_read_only=True,
+    data_bytes=_data_bytes,
+    workloads=("random_read",),
+    changes_host=True,
+    notes=(
+        "mmap: a file that is shortened meanwhile, or a device that fails, ends the worker with SIGBUS, which is told",
+    ),
+)

@@ -1,0 +1,146 @@
+"""Settings of the host that a run changes, and what brings them back whatever happens.
+
+Before a setting is changed, its old value is written down in a small file that outlives this process. Whoever finds
+such a file of a process that is dead (the next start of any sweep, the sweep that lost its worker, `bufferlab
+doctor`) puts the value back. A value that someone else has changed since is theirs, and stays. The files lie in /run,
+which is empty after a boot, as the settings are at their defaults then.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from bufferlab.errors import EnvironmentLackingError
+
+JOURNAL = Path("/run/bufferlab/changed")
+_FORMAT_VERSION = 1
+
+
+def restore(journal: Path = JOURNAL) -> list[str]:
+    """Put back what the dead have left changed; a sentence for each. Nothing for those who may not."""
+    said = []
+    with suppress(PermissionError), _held(journal) as there:
+        for entry in sorted(journal.glob("*.json")) if there else ():
+            told = _read(entry)
+            if told is None:
+                entry.unlink(missing_ok=True)
+            elif not _is_alive(told):
+                said += _put_back(told)
+                entry.unlink(missing_ok=True)
+    return said
+
+
+@contextmanager
+def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
+    """The setting in this file of /sys while the context lasts; yields what is read back.
+
+    EnvironmentLackingError when it cannot be written, or another process holds it.
+    """
+    restore(journal)
+    entry = journal / f"{str(file).strip('/').replace('/', '!')}.json"
+    try:
+        journal.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _held(journal):
+            other = _read(entry)
+            if other is not None:
+                raise EnvironmentLackingError(
+                    f"process {other['pid']} has changed this setting and has not put it back yet",
+                    str(file),
+                    "wait for that run to end",
+                )
+            old = _value(file)
+            _write(entry, {"file": str(file), "old": old, "new": value, **_me()})
+        file.write_text(value)
+    except OSError as error:
+        with suppress(OSError):
+            entry.unlink(missing_ok=True)
+        raise EnvironmentLackingError(
+            f"the setting cannot be changed to {value}: {error.strerror}",
+            str(file),
+            "run as root, or leave it as it is",
+        ) from error
+    try:
+        yield _value(file)
+    finally:
+        with _held(journal):
+            told = _read(entry)
+            if told is not None:
+                _put_back(told)
+            entry.unlink(missing_ok=True)
+
+
+def _put_back(told: dict[str, Any]) -> list[str]:
+    """A value that is no longer the one we set was changed by someone else, who will know why."""
+    file = Path(told["file"])
+    with suppress(OSError):
+        if _value(file) == told["new"] != told["old"]:
+            file.write_text(told["old"])
+            return [f"{file} was left at {told['new']} by process {told['pid']}; it is {_value(file)} again"]
+    return []
+
+
+def _value(file: Path) -> str:
+    return file.read_text().strip()
+
+
+def _me() -> dict[str, Any]:
+    return {"pid": os.getpid(), "process_start": _start_of(os.getpid()), "boot": _boot()}
+
+
+def _is_alive(told: dict[str, Any]) -> bool:
+    """The same process: its number may have been given to another since."""
+    return bool(told["boot"] == _boot() and told["process_start"] == _start_of(told["pid"]) is not None)
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process was started, in ticks since the boot (proc(5), field 22); None when there is none."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if after_name[0] in "ZX" else after_name[19]
+
+
+def _boot() -> str:
+    return _value(Path("/proc/sys/kernel/random/boot_id"))
+
+
+def _read(entry: Path) -> dict[str, Any] | None:
+    """What the file says; None when there is none, or it is torn: nothing was changed then yet."""
+    try:
+        told = json.loads(entry.read_text())
+        wanted = {"file", "old", "new", "pid", "process_start", "boot"}
+        return told if told.get("format_version") == _FORMAT_VERSION and wanted <= told.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _write(entry: Path, told: dict[str, Any]) -> None:
+    """On the disk before anything is changed."""
+    beside = entry.with_suffix(".tmp")
+    with beside.open("w") as file:
+        json.dump({"format_version": _FORMAT_VERSION, **told}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(entry)
+
+
+@contextmanager
+def _held(journal: Path) -> Iterator[bool]:
+    """One process at a time; False where there is no journal."""
+    try:
+        descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield True
+    finally:
+        os.close(descriptor)

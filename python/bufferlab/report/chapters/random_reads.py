@@ -1,0 +1,105 @@
+"""What random reads cost: asked for, covered, expected and done, each in a column of its own, with the model beside.
+
+Four counts that are easily mistaken for one another: reads, pages touched, pages missed, requests.
+"""
+
+from __future__ import annotations
+
+from bufferlab.models.random_read import pages_per_read
+from bufferlab.report import words
+from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.report.model import Column, Row, Section, Table
+
+_COSTS = (
+    "logical_bytes_per_read",
+    "pages_touched_per_read",
+    "pages_first_touched_per_read",
+    "requests_expected_per_read",
+    "requests_per_read",
+    "requests_over_expected",
+    "device_bytes_per_read",
+    "read_amplification",
+)
+_RATES = ("iops", "read_mb_per_s", "reads_cv", "reads_dispersion_index", "requests_cv", "cpu_us_per_transaction")
+#: How a setting is said in the name of a point, and the settings that come first.
+_SAID = {"io_mode": "{}", "io_size": "{}", "alignment": "aligned {}", "read_ahead": "read-ahead {}", "device": "{}"}
+_ORDER = ("device", "io_mode", "io_size", "alignment", "read_ahead")
+_MODEL = "Pages a read covers, by its alignment"
+
+
+def of_random_reads(analysis: Analysis) -> bool:
+    """Whether the sweep reads a bare file."""
+    return any(run.is_file for run in analysis.runs)
+
+
+def random_reads(analysis: Analysis) -> Section | None:
+    """Counts per read, and rates with their scatter; nothing for other engines."""
+    if not of_random_reads(analysis):
+        return None
+    intro = (
+        "A read covers whole and partial pages of 4 KiB. Through the page cache without read-ahead each page that is "
+        "missing is a request of its own; a direct read is one request of its own size."
+    )
+    return Section("random-reads", "What a read costs", intro, (_costs(analysis), _rates(analysis)))
+
+
+def _costs(analysis: Analysis) -> Table:
+    rows = []
+    for point in analysis.points:
+        if not point.ok:
+            continue
+        cells = [_cell(analysis, point, metric) for metric in _COSTS]
+        cells.insert(2, _modelled(point))
+        rows.append(Row((point_name(point), str(len(point.ok)), *cells)))
+    heads = [words.title_of(metric).removesuffix(" per read") for metric in _COSTS]
+    heads.insert(2, _MODEL)
+    columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
+    caption = (
+        "Per read, means with 95 % intervals for another run. Pages touched are counted from the offsets that were "
+        "read, beside them what size and alignment alone lead one to expect of uniformly random offsets. Pages missed "
+        "and expected requests come from a replay of the same offsets over a set of cached pages; with read-ahead the "
+        "kernel joins pages, and no number of requests is expected here."
+    )
+    brief = ("Point", "Pages touched", _MODEL, "Expected requests", "Device requests", "Amplification")
+    return Table("read-costs", "Asked for, covered, expected, done", columns, tuple(rows), caption, brief=brief)
+
+
+def _rates(analysis: Analysis) -> Table:
+    rows = tuple(
+        Row((point_name(point), str(len(point.ok)), *(_cell(analysis, point, metric) for metric in _RATES)))
+        for point in analysis.points
+        if point.ok
+    )
+    heads = (words.title_of(metric) for metric in _RATES)
+    columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
+    caption = (
+        "Scatter is that between neighbouring samples of a window, so that the drift of a filling cache is not counted "
+        "as scatter. The dispersion index is variance over mean of the reads of one sample interval: one for "
+        "independent events at a fixed rate, less for reads that wait for each other."
+    )
+    return Table("read-rates", "Rates and their scatter", columns, rows, caption)
+
+
+def point_name(point: PointRuns) -> str:
+    """All that was swept, in few words and one order: "buffered, 8KiB, aligned 512, read-ahead 0"."""
+    order = sorted(point.swept.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else len(_ORDER))
+    return (
+        ", ".join(_SAID.get(name, name.replace("_", " ") + " {}").format(value) for name, value in order) or point.label
+    )
+
+
+def _cell(analysis: Analysis, point: PointRuns, metric: str) -> str:
+    fit = analysis.fit(metric)
+    if fit is None or point.index not in fit.points:
+        return words.NOTHING
+    return words.interval(fit.mean(point.index), words.unit_of(metric))
+
+
+def _modelled(point: PointRuns) -> str:
+    """What the model says; it knows uniformly random offsets alone."""
+    workload = point.ok[0].run["workload"]
+    if workload.get("offsets") != "random":
+        return words.NOTHING
+    size = int(workload["io_size_bytes"])
+    alignment = size if workload["alignment"] == "io_size" else int(workload["alignment"])
+    return f"{pages_per_read(size, alignment):.4g}"

@@ -1,0 +1,104 @@
+"""Checks of random reads: what the device was asked for, against what the offsets say it must have been.
+
+On a loop device of our own nobody else reads, so that counts agree exactly or nearly; on a disk that others use they
+are not compared. Pure: runs in, checks out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, worst_of
+from bufferlab.results.quantity import Figure
+
+REPLAY_LIMIT = 0.005
+PROCESS_LIMIT = 0.005
+LITTLE_LIMIT = 0.03
+#: Larger direct reads may be split by the device's own limit.
+LARGEST_WHOLE_BYTES = 128 * 1024
+_OTHERS = "the device is shared with other programs (device = as_is)"
+
+
+def _is_ours(run: MeasuredRun) -> bool:
+    return run.knob("device") in ("loop", "tmpfs_loop")
+
+
+def _direct_requests(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "direct_requests", "Direct reads are one device request each"
+
+    def off(run: MeasuredRun) -> Off:
+        if not run.direct:
+            return Off(run, None, "no direct reads")
+        if not _is_ours(run):
+            return Off(run, None, _OTHERS)
+        if int(run.run["workload"]["io_size_bytes"]) > LARGEST_WHOLE_BYTES:
+            return Off(run, None, "reads this large may be split by the device")
+        return ratio_off(run, run.window.change("device_reads"), run.window.change("logical_reads"))
+
+    return worst_of(name, title, 0.0, map(off, runs))
+
+
+def _replayed_requests(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "replayed_requests", "Without read-ahead, requests equal a replay of the offsets over cached pages"
+
+    def off(run: MeasuredRun) -> Off:
+        if run.direct:
+            return Off(run, None, "no buffered reads")
+        if not _is_ours(run):
+            return Off(run, None, _OTHERS)
+        expected = run.window.change("requests_expected")
+        if expected.value == 0:
+            return Off(run, None, "everything was cached")
+        return ratio_off(run, run.window.change("device_reads"), expected)
+
+    return worst_of(name, title, REPLAY_LIMIT, map(off, runs))
+
+
+def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "read_bytes_of_process", "Direct reads: bytes asked for equal the process's read_bytes"
+
+    def off(run: MeasuredRun) -> Off:
+        if not run.direct:
+            return Off(run, None, "buffered I/O: the page cache stands between the two")
+        return ratio_off(run, run.window.change("process_read_bytes"), run.window.change("logical_read_bytes"))
+
+    return worst_of(name, title, PROCESS_LIMIT, map(off, runs))
+
+
+def _little(runs: Sequence[MeasuredRun]) -> Check:
+    """Reads in flight = throughput x latency: no read was timed later than it was asked for, or not at all."""
+    name, title = "littles_law_of_reads", "Little's law holds (reads in flight = throughput × latency)"
+
+    def off(run: MeasuredRun) -> Off:
+        workload, seconds = run.run["workload"], run.window.seconds
+        in_flight = int(workload["queue_depth"]) * int(workload["threads"])
+        if not seconds or not run.latency_n or run.latency_n < 100 * in_flight:
+            return Off(run, None, "too few reads: those at the window's ends would weigh too much")
+        inside = run.latency_us.get("service", 0.0) / 1e6 / seconds
+        return ratio_off(run, Figure(inside), Figure(float(in_flight)))
+
+    return worst_of(name, title, LITTLE_LIMIT, map(off, runs))
+
+
+def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
+    """A cold cache held nothing when the window began, and at its end what the reads touched first."""
+    name, title = "page_cache", "The page cache began empty (cold) and holds what was touched"
+    buffered = [run for run in runs if not run.direct and run.knob("cache") == "cold"]
+    if not buffered:
+        return not_applicable(name, title, "no buffered reads from a cold cache")
+
+    def off(run: MeasuredRun) -> Off:
+        before, after = run.window.first_level("resident_pages"), run.window.level("resident_pages")
+        touched = run.window.change("pages_first_touched")
+        if before.value is None or after.value is None or touched.value is None:
+            return Off(run, None, before.reason or after.reason or touched.reason)
+        if before.value > 0:
+            return Off(run, 1.0, "of the pages were there before")
+        # Read-ahead brings more than was touched; fewer were evicted meanwhile.
+        lost = max(0.0, touched.value - after.value)
+        return Off(run, lost / touched.value if touched.value else 0.0, "of the pages touched were evicted")
+
+    return worst_of(name, title, REPLAY_LIMIT, map(off, buffered))
+
+
+CHECKS = (_direct_requests, _replayed_requests, _process_bytes, _little, _cache_state)

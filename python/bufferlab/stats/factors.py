@@ -1,0 +1,90 @@
+"""What each of several factors does to a figure, all others being equal: ratios with intervals that hold together.
+
+Runs of one block that agree in every other factor are compared in pairs, level by level; the mean over a block's pairs,
+on the scale of logarithms, is one number a block. Blocks are independent, pairs inside one are not: the interval is
+Student's over the blocks, at a level (Sidak) at which all effects of one call hold together. A factor whose effect
+depends on another (an interaction) has the mean of its effects here; ask within the other's levels to see them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.student import quantile_of_t
+
+_ONE_BLOCK = "one block: nothing says how much another would differ"
+_NO_NOISE = "every block gave the same ratio: no noise to reckon an interval from"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One run: the level of every factor, its block, and a positive figure."""
+
+    levels: Mapping[str, str]
+    block: Hashable
+    value: float
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What going from one level of a factor to another does: a ratio of the figure, and the blocks behind it."""
+
+    factor: str
+    base: str
+    level: str
+    ratio: Estimate
+
+    @property
+    def resolved(self) -> bool:
+        """Whether a direction may be claimed."""
+        low, high = self.ratio.ci_low, self.ratio.ci_high
+        return low is not None and high is not None and not low <= 1 <= high
+
+    @property
+    def size(self) -> float:
+        """How far from nothing, whichever way."""
+        return abs(float(np.log(self.ratio.value)))
+
+
+def effects(
+    observations: Sequence[Observation], factors: Mapping[str, Sequence[str]], level: float = 0.95
+) -> list[Effect]:
+    """The effect of every level of every factor against its first level; `factors` are the levels in their order.
+
+    Figures that are not above zero have no ratio: they are left out. A level without a pair has no effect.
+    """
+    told = [seen for seen in observations if seen.value > 0]
+    pairs = [(factor, levels[0], other) for factor, levels in factors.items() for other in levels[1:]]
+    found = {pair: _by_block(told, *pair) for pair in pairs}
+    found = {pair: blocks for pair, blocks in found.items() if blocks}
+    single = level ** (1 / max(1, len(found)))
+    return [Effect(*pair, _ratio(list(blocks.values()), single)) for pair, blocks in found.items()]
+
+
+def _by_block(observations: Sequence[Observation], factor: str, base: str, level: str) -> dict[Hashable, float]:
+    """Mean of ln(level / base) over the pairs of each block."""
+    sides: dict[tuple[Hashable, tuple[tuple[str, str], ...]], dict[str, list[float]]] = {}
+    for seen in observations:
+        rest = tuple(sorted((name, at) for name, at in seen.levels.items() if name != factor))
+        sides.setdefault((seen.block, rest), {}).setdefault(seen.levels[factor], []).append(float(np.log(seen.value)))
+    differences: dict[Hashable, list[float]] = {}
+    for (block, _), found in sides.items():
+        if base in found and level in found:
+            differences.setdefault(block, []).append(float(np.mean(found[level]) - np.mean(found[base])))
+    return {block: float(np.mean(values)) for block, values in differences.items()}
+
+
+def _ratio(blocks: Sequence[float], level: float) -> Estimate:
+    mean, n = float(np.mean(blocks)), len(blocks)
+    value = float(np.exp(mean))
+    if n < 2:
+        return Estimate(value, None, None, n, note=_ONE_BLOCK)
+    error = float(np.std(blocks, ddof=1) / np.sqrt(n))
+    if error == 0:
+        return Estimate(value, None, None, n, note=_NO_NOISE, identical=mean == 0)
+    half = quantile_of_t(1 - (1 - level) / 2, n - 1.0) * error
+    return Estimate(value, float(np.exp(mean - half)), float(np.exp(mean + half)), n, n - 1.0)

@@ -1,0 +1,275 @@
+"""Random reads without a device: the model of pages, figures and their scatter, effects of factors, what is refused."""
+
+from __future__ import annotations
+
+import math
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bufferlab import spec
+from bufferlab.errors import SpecError
+from bufferlab.models.random_read import PAGE_BYTES, amplification, pages_first_touched, pages_per_read
+from bufferlab.plan import estimated_facts, make
+from bufferlab.report.chapters.factors import answer
+from bufferlab.report.chapters.random_reads import point_name
+from bufferlab.results.derive import figures_of
+from bufferlab.results.schema import SAMPLE_COLUMNS
+from bufferlab.spec import Overrides
+from bufferlab.stats.factors import Effect, Observation, effects
+
+
+def covered(offset: int, size: int) -> int:
+    """Pages of a read, counted by their numbers."""
+    return len(range(offset // PAGE_BYTES, (offset + size - 1) // PAGE_BYTES + 1))
+
+
+@given(st.integers(1, 300), st.sampled_from([512, 1024, 1536, 4096, 8192, 12288]))
+def test_the_model_of_pages_is_the_mean_over_all_places(sectors: int, alignment: int) -> None:
+    size = 512 * sectors
+    period = math.lcm(alignment, PAGE_BYTES)
+    offsets = range(0, period, alignment)
+    mean = sum(covered(offset, size) for offset in offsets) / len(offsets)
+    assert pages_per_read(size, alignment) == pytest.approx(mean)
+    assert amplification(size, alignment) == pytest.approx(mean * PAGE_BYTES / size)
+
+
+def test_pages_missed_agree_with_drawn_offsets() -> None:
+    size, alignment, file_bytes, reads = 8192, 512, 64 << 20, 20_000
+    drawn = random.Random(3)
+    places = (file_bytes - size) // alignment + 1
+    seen: set[int] = set()
+    for _ in range(reads):
+        offset = drawn.randrange(places) * alignment
+        seen.update(range(offset // PAGE_BYTES, (offset + size - 1) // PAGE_BYTES + 1))
+    assert pages_first_touched(size, alignment, file_bytes, reads) == pytest.approx(len(seen), rel=0.01)
+    assert pages_first_touched(size, alignment, 0, reads) == 0
+
+
+def samples(counts: list[int], *, interval_s: float = 0.25, requests_per_read: int = 3) -> pl.DataFrame:
+    """A window in which the driver's count of reads took these values, one sample after the other."""
+    rows = []
+    for place, reads in enumerate(counts):
+        edge = {0: "start", len(counts) - 1: "end"}.get(place)
+        values = {
+            ("logical_reads", ""): reads,
+            ("logical_read_bytes", ""): 8192 * reads,
+            ("pages_touched", ""): 3 * reads,
+            ("device_reads", "loop0"): requests_per_read * reads,
+            ("device_read_bytes", "loop0"): requests_per_read * 4096 * reads,
+        }
+        if edge:
+            values |= {("requests_expected", ""): requests_per_read * reads, ("pages_first_touched", ""): 3 * reads}
+        rows += [
+            {"t_s": place * interval_s, "phase": "measure", "edge": edge, "metric": metric, "subject": subject,
+             "count": count, "value": None, "reason": None, "probe": "engine"}
+            for (metric, subject), count in values.items()
+        ]  # fmt: skip
+    kinds = {"f64": pl.Float64, "i64": pl.Int64}
+    schema = {name: kinds.get(kind, pl.String) for name, kind in SAMPLE_COLUMNS.items()}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def cumulative(steps: list[int]) -> list[int]:
+    counts = [0]
+    for step in steps:
+        counts.append(counts[-1] + step)
+    return counts
+
+
+def test_costs_per_read_come_from_the_edges() -> None:
+    figures = figures_of(samples(cumulative([1000] * 8)))
+    found = {name: figure.value for name, figure in figures.items()}
+    assert found["requests_per_read"] == found["requests_expected_per_read"] == 3
+    assert found["requests_over_expected"] == 1
+    assert found["pages_touched_per_read"] == found["pages_first_touched_per_read"] == 3
+    assert found["device_bytes_per_read"] == 3 * 4096
+    assert found["read_amplification"] == 1.5
+    assert found["iops"] == pytest.approx(4000)
+    assert found["read_mb_per_s"] == pytest.approx(4000 * 8192 / 1e6)
+    assert found["reads_cv"] == found["reads_dispersion_index"] == found["requests_cv"] == 0
+
+
+def test_scatter_is_that_between_neighbours_so_that_a_drift_does_not_pass_for_it() -> None:
+    drift = figures_of(samples(cumulative([1000 + 20 * place for place in range(40)])))["reads_cv"].value
+    assert drift is not None
+    assert drift < 0.02, "a rate that doubles slowly"
+    swings = figures_of(samples(cumulative([500, 1500] * 20)))["reads_cv"].value
+    assert swings == pytest.approx(1000 / math.sqrt(2) / 1000)
+    drawn = random.Random(5)
+    steps = [round(drawn.gauss(1000, 100)) for _ in range(400)]
+    figures = figures_of(samples(cumulative(steps)))
+    assert figures["reads_cv"].value == pytest.approx(0.1, rel=0.15)
+    assert figures["reads_dispersion_index"].value == pytest.approx(10, rel=0.3)
+
+
+def test_scatter_needs_samples_and_says_so() -> None:
+    figure = figures_of(samples(cumulative([1000] * 4)))["reads_cv"]
+    assert figure.value is None
+    assert "sample intervals" in (figure.reason or "")
+
+
+def observed(blocks: int, noise: float) -> list[Observation]:
+    """Buffered doubles the figure, alignment does so when buffered alone, read-ahead does nothing."""
+    drawn = random.Random(11)
+    found = []
+    for block in range(blocks):
+        of_block = math.exp(drawn.gauss(0, 0.3))
+        for mode in ("direct", "buffered"):
+            for alignment in ("io_size", "512"):
+                for read_ahead in ("128", "0"):
+                    value = of_block * (2 if mode == "buffered" else 1) * math.exp(drawn.gauss(0, noise))
+                    value *= 2 if mode == "buffered" and alignment == "512" else 1
+                    levels = {"io_mode": mode, "alignment": alignment, "read_ahead": read_ahead}
+                    found.append(Observation(levels, block, value))
+    return found
+
+
+FACTORS = {"io_mode": ["direct", "buffered"], "alignment": ["io_size", "512"], "read_ahead": ["128", "0"]}
+
+
+def by_factor(found: list[Effect]) -> dict[str, Effect]:
+    return {effect.factor: effect for effect in found}
+
+
+def test_planted_effects_are_found_and_absent_ones_are_not_claimed() -> None:
+    found = by_factor(effects(observed(5, 0.03), FACTORS))
+    assert found["io_mode"].resolved
+    assert found["io_mode"].ratio.value == pytest.approx(2 * math.sqrt(2), rel=0.1)
+    assert found["alignment"].resolved
+    assert found["alignment"].ratio.value == pytest.approx(math.sqrt(2), rel=0.1)
+    assert not found["read_ahead"].resolved
+    assert found["io_mode"].size > found["alignment"].size
+
+
+def test_within_one_level_an_interaction_is_seen_apart() -> None:
+    direct = [seen for seen in observed(5, 0.03) if seen.levels["io_mode"] == "direct"]
+    found = by_factor(effects(direct, {"alignment": FACTORS["alignment"]}))
+    assert not found["alignment"].resolved
+
+
+def test_intervals_of_effects_hold_together_when_there_are_none() -> None:
+    """Of 200 sets of three absent effects, about one in twenty claims any."""
+    claimed = 0
+    for seed in range(200):
+        drawn = random.Random(seed)
+        nothing = [
+            Observation(
+                {"io_mode": mode, "alignment": alignment, "read_ahead": ahead}, block, math.exp(drawn.gauss(0, 1))
+            )
+            for block in range(4)
+            for mode in FACTORS["io_mode"]
+            for alignment in FACTORS["alignment"]
+            for ahead in FACTORS["read_ahead"]
+        ]
+        claimed += any(effect.resolved for effect in effects(nothing, FACTORS))
+    assert claimed <= 22
+
+
+def test_one_block_has_no_interval_and_says_why() -> None:
+    (effect,) = effects(observed(1, 0.03), {"io_mode": FACTORS["io_mode"]})
+    assert not effect.ratio.has_interval
+    assert "one block" in (effect.ratio.note or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "words"),
+    [("buffer-size", "file", "cannot be driven by"), ("random-read", "sqlite", "cannot run on")],
+)
+def test_a_bare_file_and_a_database_are_not_taken_for_each_other(name: str, engine: str, words: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        spec.load(name, Overrides(engine=engine))
+    assert any(words in problem.what for problem in refused.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("queue_depth", "0"), ("queue_depth", "257"), ("io_size", "256"), ("io_size", "2MiB"), ("read_ahead", "-1"),
+     ("read_ahead", "lots"), ("path", "relative/file"), ("zipf", "4"), ("alignment", "1024")],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_before_anything_starts(setting: str, value: str) -> None:
+    with pytest.raises(SpecError):
+        spec.load("random-read", Overrides(set_knobs=((setting, value),)))
+
+
+def test_reads_of_odd_sizes_are_refused_by_name() -> None:
+    experiment = spec.load("erratic-io", Overrides(set_knobs=(("io_size", "1000"),)))
+    with pytest.raises(SpecError) as refused:
+        make(experiment, estimated_facts(experiment))
+    assert "multiple of 512" in refused.value.what
+
+
+def test_a_plan_of_reads_knows_the_size_of_a_file_of_ours_and_copies_nothing() -> None:
+    from bufferlab.plan.estimate import estimate
+
+    experiment = spec.load("random-read")
+    plan = make(experiment, estimated_facts(experiment))
+    assert plan.database_bytes == 1 << 30
+    cost = estimate(plan)
+    assert cost.cache_bytes == 1 << 30
+    assert cost.data_bytes == 0
+
+
+class Point:
+    """As much of a point's runs as the chapter on factors looks at."""
+
+    def __init__(self, index: int, swept: dict[str, str], values: dict[str, list[float]]) -> None:
+        self.index, self.swept, self._values = index, swept, values
+
+    def values(self, metric: str) -> list[tuple[int, int, float]]:
+        return [(self.index, block, value) for block, value in enumerate(self._values.get(metric, []))]
+
+
+def analysis(scatter: dict[str, list[float]], device: str = "device") -> Any:
+    """A sweep over two factors; `scatter` is reads_cv by "mode device"."""
+    points = []
+    for index, (name, values) in enumerate(scatter.items()):
+        mode, where = name.split()
+        points.append(Point(index, {"io_mode": mode, device: where}, {"reads_cv": values}))
+    return SimpleNamespace(points=points, runs=[SimpleNamespace(is_file=True)])
+
+
+def test_the_answer_names_the_factor_that_makes_reads_erratic_and_the_way_it_does() -> None:
+    found = answer(
+        analysis(
+            {
+                "buffered disk": [0.20, 0.21, 0.19, 0.22], "buffered memory": [0.21, 0.20, 0.20, 0.21],
+                "direct disk": [0.050, 0.049, 0.051, 0.052], "direct memory": [0.049, 0.051, 0.050, 0.051],
+            }
+        )
+    )  # fmt: skip
+    (said,) = found
+    assert said.startswith("What makes reads erratic most is io mode from direct to buffered (× 4")
+    assert "not resolved: device" in said
+    assert "n = 4 blocks" in said
+
+
+def test_without_repetitions_nothing_is_claimed() -> None:
+    (said,) = answer(analysis({"direct disk": [0.1], "buffered disk": [0.2], "direct memory": [0.1]}))
+    assert "not claimed after 1 block" in said
+
+
+def test_where_nothing_differs_the_answer_says_so() -> None:
+    drawn = random.Random(2)
+    names = ("direct disk", "direct memory", "buffered disk", "buffered memory")
+    scatter = {name: [math.exp(drawn.gauss(-2, 0.3)) for _ in range(4)] for name in names}
+    (said,) = answer(analysis(scatter))
+    assert said.startswith("No factor was shown to be what makes reads erratic")
+
+
+def test_other_engines_and_single_factors_have_no_such_answer() -> None:
+    one = analysis({"direct disk": [0.1, 0.1], "buffered disk": [0.2, 0.2]})
+    assert answer(one) == []
+    database = analysis({"direct disk": [0.1], "buffered disk": [0.2], "direct memory": [0.1]})
+    database.runs = [SimpleNamespace(is_file=False)]
+    assert answer(database) == []
+
+
+def test_a_point_is_named_in_few_words_and_one_order() -> None:
+    swept = {"alignment": "512", "device": "loop", "io_mode": "buffered", "queue_depth": "4", "read_ahead": "0"}
+    assert point_name(Point(0, swept, {})) == "loop, buffered, aligned 512, read-ahead 0, queue depth 4"  # type: ignore[arg-type]
