@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +22,7 @@ from bufferlab.engines.innodb.server import Server
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
 from support import innodb
+from support.core import ROOT
 from support.fake import children, wait_until
 
 pytestmark = pytest.mark.real
@@ -237,6 +241,29 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert online.put_back_everywhere() == []
     # And the schema's lock went with its connection.
     assert existing.run(READS).kind == "ok"
+
+
+def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Existing) -> None:
+    before = existing.settings()
+    out = existing.root / "out"
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "bufferlab", "run", "hot-rows", "--engine", "mysql", "--server", existing.url,
+            "--smoke", "--set", "pool_size=32MiB", "--set", "rows=20000", "--sweep", "hot_rows=500,5000",
+            "--repetitions", "1", "--connections", "2", "--allow-online-changes", "--share-device", "--out", str(out), "--json",
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert [point["status"] for point in answer["points"]] == ["ok", "ok"]
+    assert "not bufferlab's own" in done.stderr
+    assert existing.settings() == before
+    secret = os.environ["BUFFERLAB_PASSWORD"].encode()
+    texts = [file for file in out.rglob("*") if file.is_file()]
+    assert texts
+    assert not [file for file in texts if secret in file.read_bytes()]
 
 
 def _is_worker(pid: int) -> bool:

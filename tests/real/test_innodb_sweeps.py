@@ -123,6 +123,10 @@ def test_a_sweep_over_two_servers_is_reported_and_compared(place: Place) -> None
     versions = {json.loads(path.read_text())["engine_version"] for path in sweep.glob("runs/*/run.json")}
     assert {version.rsplit(".", 1)[0] for version in versions} == {"5.7", "8.0"}
     assert (sweep / "report.html").is_file()
+    caches = [row["value"] for point in answer["points"] for row in point["summaries"]
+              if row["metric"] == "effective_cache_bytes"]  # fmt: skip
+    assert len(caches) == 2
+    assert all(cache > 1 << 20 for cache in caches)
     compare = place.start("compare", f"{sweep}", "--between", "server=mysql-5.7", "server=mysql-8.0", "--json")
     out, err = compare.communicate(timeout=120)
     assert compare.returncode == 0, err
