@@ -250,7 +250,8 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
         [
             sys.executable, "-m", "bufferlab", "run", "hot-rows", "--engine", "mysql", "--server", existing.url,
             "--smoke", "--set", "pool_size=32MiB", "--set", "rows=20000", "--sweep", "hot_rows=500,5000",
-            "--repetitions", "1", "--connections", "2", "--allow-online-changes", "--share-device", "--out", str(out), "--json",
+            "--repetitions", "1", "--connections", "2", "--allow-online-changes", "--share-device", "--out", str(out),
+            "--json",
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
         capture_output=True, text=True, timeout=300, check=False,
