@@ -51,14 +51,20 @@ class Existing:
         with closing(self.server.connect()) as connection:
             return {name: control.variables(connection)[name] for name in SETTINGS}
 
-    def do(self, kind: str, on_event: Callable[[dict[str, Any]], None] | None = None, **job: Any) -> Outcome:
+    def do(
+        self,
+        kind: str,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
+        silent_seconds: float = 60,
+        **job: Any,
+    ) -> Outcome:
         return supervise(
             kind,
             "mysql",
             {"database": str(self.database), **job},
             log_file=self.log,
             stop=self.stop,
-            silent_seconds=60,
+            silent_seconds=silent_seconds,
             on_event=on_event or (lambda event: None),
         )
 
@@ -73,6 +79,7 @@ class Existing:
         on_event: Callable[[dict[str, Any]], None] | None = None,
         *,
         allowed: bool = True,
+        silent_seconds: float = 60,
         **knobs: int | str,
     ) -> Outcome:
         asked = {"server": self.url, "page_size_bytes": 16384, "pool_size_bytes": 32 * MIB, "statements": "spec"}
@@ -81,6 +88,7 @@ class Existing:
         return self.do(
             "run",
             on_event,
+            silent_seconds,
             knobs={**asked, **knobs},
             connections=2,
             workload=workload,
@@ -118,20 +126,15 @@ def existing(started: Existing, tmp_path: Path) -> Existing:
 def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Existing) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    seen: list[dict[str, str]] = []
-
-    def look(event: dict[str, Any]) -> None:
-        if event.get("event") == "sample" and event.get("edge") == "start":
-            seen.append(existing.settings())
-
-    outcome = existing.run(READS, on_event=look, innodb_lru_scan_depth=256)
+    outcome = existing.run(READS, innodb_lru_scan_depth=256)
     assert outcome.kind == "ok", outcome
     result = outcome.result
     assert result is not None
-    assert seen == [{**before, "innodb_buffer_pool_size": str(32 * MIB), "innodb_lru_scan_depth": "256"}]
     assert existing.settings() == before
     assert not list(online.state_folder().glob("*"))
+    # As read back between the change and the first transaction.
     assert result["actual"]["pool_size_bytes"] == 32 * MIB
+    assert result["actual"]["innodb_lru_scan_depth"] == 256
     assert result["measured"]["transactions"] == 300
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["confounds"][0]
@@ -241,6 +244,31 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert online.put_back_everywhere() == []
     # And the schema's lock went with its connection.
     assert existing.run(READS).kind == "ok"
+
+
+@pytest.mark.slow
+def test_a_server_that_is_stopped_fails_the_run_and_the_doctor_puts_its_settings_back(existing: Existing) -> None:
+    before = existing.settings()
+    assert existing.load(HOT_ROWS).kind == "ok"
+    begun = time.monotonic()
+
+    def freeze(event: dict[str, Any]) -> None:
+        if event.get("event") == "sample" and event.get("edge") == "start":
+            os.kill(existing.server.pid, signal.SIGSTOP)
+
+    try:
+        outcome = existing.run(READS, 100_000_000, freeze, silent_seconds=150)
+    finally:
+        os.kill(existing.server.pid, signal.SIGCONT)
+    assert time.monotonic() - begun < 150
+    assert outcome.kind == "io", outcome
+    assert outcome.problem is not None
+    assert "has not answered for 30 s" in outcome.problem.what
+    assert "innodb_buffer_pool_size could not be put back" in outcome.problem.what
+    assert "bufferlab doctor" in str(outcome.problem.hint)
+    wait_until(lambda: not _sessions(existing), "the failed run's connections to end", 30)
+    assert online.put_back_everywhere() == [(existing.url, ["innodb_buffer_pool_size"])]
+    assert existing.settings() == before
 
 
 def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Existing) -> None:

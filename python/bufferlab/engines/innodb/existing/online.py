@@ -68,9 +68,26 @@ def changed(
             for name, value in wanted.items():
                 _set(connection, name, value, on_wait)
             yield
-        finally:
-            _put_back_from(descriptor, address)
+        except Exception as error:
+            try:
+                _put_back_from(descriptor, address)
+            except (BufferlabError, EngineFailure, pymysql.MySQLError) as second:
+                # Why the run failed matters more than that its settings are still there: both are told.
+                raise _both(error, second, found) from error
             path.unlink(missing_ok=True)
+            raise
+        _put_back_from(descriptor, address)
+        path.unlink(missing_ok=True)
+
+
+def _both(error: Exception, second: Exception, found: Mapping[str, str]) -> EngineFailure:
+    """What failed, and that settings could not be put back after it."""
+    core = len(error.args) == 4  # The core's errors: kind, what, where, hint.
+    kind = getattr(error, "kind", None) or (error.args[0] if core else "engine")
+    what = getattr(error, "what", None) or (error.args[1] if core else str(error))
+    why = getattr(second, "what", None) or str(second)
+    hint = "when the server answers again: bufferlab doctor"
+    return EngineFailure(kind, f"{what}; and {', '.join(found)} could not be put back: {why}", None, hint)
 
 
 def _refuse_fatal_resize(told: Mapping[str, str]) -> None:
@@ -141,7 +158,7 @@ def _put_back_from(descriptor: int, address: Address) -> list[str]:
         return []
     found: dict[str, str] = json.loads(text)["variables"]
     # A connection of its own: the one that changed them may be what failed.
-    with closing(connect(address)) as connection:
+    with closing(connect(address, answer_seconds=control.ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
         # Those that are as they were cannot be set, some of them: they were refused when they were to be changed.
         changed = [name for name in reversed(found) if told.get(name) != found[name]]
