@@ -13,7 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
 use bufferlab_load::postgres::client::PostgresClient;
-use bufferlab_load::postgres::connection::connect;
+use bufferlab_load::postgres::startup::connect;
 use bufferlab_load::postgres::target::Target;
 use bufferlab_load::postgres::wire::Silence;
 use bufferlab_load::postgres::workloads::PostgresWorkload;

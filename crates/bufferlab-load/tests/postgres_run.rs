@@ -231,6 +231,62 @@ fn a_cancelled_run_ends_although_its_statements_are_asleep() {
     });
 }
 
+/// Processes that are stopped, until this is dropped.
+struct Frozen(Vec<libc::pid_t>);
+
+impl Frozen {
+    /// Stops the server: whoever accepts connections, and whoever serves one.
+    fn server(target: &Target) -> Self {
+        let mut control = Control::open(target).expect("the server is there");
+        let rows =
+            control.rows("listing processes", "SELECT pid FROM pg_stat_activity WHERE datname = current_database()");
+        let pids = rows.expect("it answers").into_iter().filter_map(|row| row[0].as_deref()?.parse().ok());
+        let mut pids: Vec<libc::pid_t> = pids.collect();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pids[0])).expect("the server runs on this host");
+        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        pids.insert(0, parent.expect("every process has one"));
+        let frozen = Frozen(pids);
+        frozen.signal(libc::SIGSTOP);
+        frozen
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        for &pid in &self.0 {
+            // SAFETY: a signal to a process of the server that this test was given.
+            unsafe { libc::kill(pid, signal) };
+        }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.signal(libc::SIGCONT);
+    }
+}
+
+#[test]
+fn a_cancelled_run_ends_although_the_server_is_frozen() {
+    with_server(|target| {
+        let mut job = updates(target, u64::MAX);
+        job.warm_up.transactions = 300;
+        let cancelled = AtomicBool::new(false);
+        let (outcome, seconds) = std::thread::scope(|scope| {
+            let freezer = scope.spawn(|| {
+                std::thread::sleep(Duration::from_secs(2));
+                let frozen = Frozen::server(target);
+                std::thread::sleep(Duration::from_millis(500));
+                cancelled.store(true, Ordering::Relaxed);
+                (frozen, Instant::now())
+            });
+            let (outcome, _) = played(&job, &cancelled);
+            let (_frozen, since) = freezer.join().expect("it may stop them");
+            (outcome, since.elapsed().as_secs())
+        });
+        assert!(outcome.expect("being cancelled is no error").interrupted);
+        assert!(seconds < 30, "it took {seconds} s");
+    });
+}
+
 #[test]
 fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
     with_server(|target| {

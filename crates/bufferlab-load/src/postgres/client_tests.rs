@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-use bufferlab_workload::client::{StatementId, StatementSpec, Value};
+use bufferlab_workload::client::{StatementId, StatementSpec};
 
 use super::super::connection::tests::{error, target, welcome};
 use super::super::wire::tests::{Cue, Scripted, message};

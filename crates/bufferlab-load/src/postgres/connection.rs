@@ -1,49 +1,14 @@
-//! Connecting to a server and asking it: the start, with the password's proof, and the two query protocols.
+//! A session with a server: the two query protocols and COPY. How a session begins is [`startup`](super::startup)'s.
 //!
-//! Messages to the server and SCRAM are those of the library `postgres-protocol`. A session is the same on every server,
-//! whatever its configuration says. Connections are made without TLS: a private server is reached over its socket.
-
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+//! Messages to the server are those of the library `postgres-protocol`.
 
 use bytes::BytesMut;
-use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::frontend;
 
-use super::error::{PgError, failure};
+use super::error::PgError;
+use super::interrupt::Handle;
 use super::message::{Body, Malformed, column_types, parameter_types, server_error, tagged_rows};
-use super::target::Target;
-use super::wire::{HangUp, SILENCE, Silence, Transport, Wire};
-use crate::failure::{Failure, FailureKind};
-
-/// How long a TCP connection may take to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a server that has been silent is given to answer a new connection.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What every session is set to: dates are UTC, texts are UTF-8, a statement sees what was committed before it began. A session
-/// that waits between two measured parts is not to be ended.
-const SESSION: [(&str, &str); 6] = [
-    ("application_name", "bufferlab"),
-    ("client_encoding", "UTF8"),
-    ("TimeZone", "UTC"),
-    ("DateStyle", "ISO"),
-    ("default_transaction_isolation", "read committed"),
-    ("idle_in_transaction_session_timeout", "0"),
-];
-
-/// How a connection can be interrupted: what the server calls it, and its socket.
-#[derive(Clone)]
-pub struct Handle {
-    /// Process of the server that serves it.
-    pub process_id: i32,
-    /// Proof that one may interrupt it.
-    pub secret_key: i32,
-    /// Ends it from this side.
-    pub hang_up: HangUp,
-}
+use super::wire::Wire;
 
 /// A statement as the server has understood it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,170 +26,18 @@ pub type TextRows = Vec<Vec<Option<String>>>;
 pub struct Connection {
     /// Its socket and buffers.
     pub wire: Wire,
-    process_id: i32,
-    secret_key: i32,
-    server_version: String,
+    pub(super) process_id: i32,
+    pub(super) secret_key: i32,
+    pub(super) server_version: String,
     /// As the server said last: `I` outside of a transaction, `T` in one, `E` in one that failed.
-    transaction: u8,
+    pub(super) transaction: u8,
 }
 
-fn unexpected(tag: u8) -> PgError {
+pub(super) fn unexpected(tag: u8) -> PgError {
     Malformed(format!("a message {:?} where none such belongs", char::from(tag)).into()).into()
 }
 
-/// Connects to the target's database. What is to be done when the server is silent stands in `silence`.
-///
-/// # Errors
-/// When the server is not there, refuses the role, or has no such database.
-pub fn connect(target: &Target, silence: Silence) -> Result<Connection, Failure> {
-    connect_to(target, &target.database, silence, SILENCE)
-}
-
-/// Connects to any database of the same server; `timeout` is how long it may be silent before that is looked into.
-///
-/// # Errors
-/// As [`connect`].
-pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Duration) -> Result<Connection, Failure> {
-    let place = target.place();
-    if target.socket_dir.is_none() && target.host.is_none() {
-        let hint = "give the directory of the server's socket, or its host";
-        return Err(Failure::new(FailureKind::Usage, "nothing says where the server is", place, hint));
-    }
-    let transport = transport(target).map_err(|error| {
-        let what = format!("connecting to the server: {error}");
-        Failure::new(FailureKind::Environment, what, &place, "is it running, and is this its socket or address?")
-    })?;
-    let started = Wire::new(transport, silence, timeout).and_then(|wire| Connection::start(wire, target, database));
-    started.map_err(|error| failure("connecting to the server", &place, &error))
-}
-
-/// Statements may take long while the server answers others.
-#[must_use]
-pub fn patient(target: &Target) -> Silence {
-    let target = target.clone();
-    Silence::Unless(Box::new(move || answers(&target)))
-}
-
-/// A new socket to the server.
-pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> {
-    if let Some(path) = target.socket_path() {
-        return Ok(Box::new(UnixStream::connect(path)?));
-    }
-    let host = target.host.as_deref().unwrap_or_default();
-    let mut refused = std::io::Error::new(std::io::ErrorKind::NotFound, "this name has no address");
-    for address in (host, target.port_or_default()).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(Box::new(stream));
-            }
-            Err(error) => refused = error,
-        }
-    }
-    Err(refused)
-}
-
-/// True when the server answers a new connection at all.
-fn answers(target: &Target) -> bool {
-    let ask = || -> std::io::Result<usize> {
-        let mut stream = transport(target)?;
-        stream.set_timeout(ANSWER_TIMEOUT)?;
-        let mut request = BytesMut::new();
-        // Whether it has TLS: the one question that is answered before anything is proven.
-        frontend::ssl_request(&mut request);
-        stream.write_all(&request)?;
-        stream.read(&mut [0])
-    };
-    ask().is_ok_and(|bytes| bytes > 0)
-}
-
 impl Connection {
-    /// Starts a session over a socket.
-    ///
-    /// # Errors
-    /// The server's refusal, or bytes that are no server's.
-    pub fn start(wire: Wire, target: &Target, database: &str) -> Result<Self, PgError> {
-        let mut connection =
-            Connection { wire, process_id: 0, secret_key: 0, server_version: String::new(), transaction: b'I' };
-        let parameters = [("user", target.user.as_str()), ("database", database)];
-        frontend::startup_message(parameters.into_iter().chain(SESSION), &mut connection.wire.out)?;
-        connection.wire.flush()?;
-        connection.authenticate(target)?;
-        connection.settle_in()?;
-        Ok(connection)
-    }
-
-    /// Proves the password in whatever way the server asks for, until it is content.
-    fn authenticate(&mut self, target: &Target) -> Result<(), PgError> {
-        let password = target.password.as_bytes();
-        loop {
-            self.expect(b'R')?;
-            let mut body = Body(self.wire.body());
-            match body.int()? {
-                0 => return Ok(()),
-                3 => frontend::password_message(password, &mut self.wire.out)?,
-                5 => {
-                    let salt = body.take(4)?.try_into().map_err(|_| unexpected(b'R'))?;
-                    let proof = md5_hash(target.user.as_bytes(), password, salt);
-                    frontend::password_message(proof.as_bytes(), &mut self.wire.out)?;
-                }
-                10 => {
-                    self.prove_by_scram(password)?;
-                    continue;
-                }
-                method => {
-                    let what =
-                        format!("it asks for a proof of kind {method}; only passwords (SCRAM, MD5) are known here");
-                    return Err(Malformed(what.into()).into());
-                }
-            }
-            self.wire.flush()?;
-        }
-    }
-
-    fn prove_by_scram(&mut self, password: &[u8]) -> Result<(), PgError> {
-        let mut scram = ScramSha256::new(password, ChannelBinding::unsupported());
-        frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), &mut self.wire.out)?;
-        self.wire.flush()?;
-        self.expect(b'R')?;
-        let mut body = Body(self.wire.body());
-        if body.int()? != 11 {
-            return Err(unexpected(b'R'));
-        }
-        scram.update(body.0)?;
-        frontend::sasl_response(scram.message(), &mut self.wire.out)?;
-        self.wire.flush()?;
-        self.expect(b'R')?;
-        let mut body = Body(self.wire.body());
-        if body.int()? != 12 {
-            return Err(unexpected(b'R'));
-        }
-        // The server has to prove that it knows the password too.
-        Ok(scram.finish(body.0)?)
-    }
-
-    /// Takes what the server tells of itself until it waits for a query.
-    fn settle_in(&mut self) -> Result<(), PgError> {
-        loop {
-            match self.wire.read_any()? {
-                b'K' => {
-                    let mut body = Body(self.wire.body());
-                    (self.process_id, self.secret_key) = (body.int()?, body.int()?);
-                }
-                b'S' => {
-                    let mut body = Body(self.wire.body());
-                    if body.text()? == "server_version" {
-                        self.server_version = body.text()?.into_owned();
-                    }
-                }
-                b'N' => {}
-                b'Z' => return self.ready(),
-                b'E' => return Err(self.said()),
-                tag => return Err(unexpected(tag)),
-            }
-        }
-    }
-
     /// The server's own name of its version: "15.18 (Debian 15.18-0+deb12u1)".
     #[must_use]
     pub fn server_version(&self) -> &str {
@@ -251,7 +64,7 @@ impl Connection {
         server_error(self.wire.body()).map_or_else(PgError::from, |error| PgError::Server(Box::new(error)))
     }
 
-    fn ready(&mut self) -> Result<(), PgError> {
+    pub(super) fn ready(&mut self) -> Result<(), PgError> {
         self.transaction = Body(self.wire.body()).byte()?;
         Ok(())
     }
@@ -474,7 +287,9 @@ pub(super) fn bind_and_execute(name: &str, out: &mut BytesMut) -> Result<(), PgE
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::target::Target;
     use super::super::wire::tests::{Cue, Scripted, message};
+    use super::super::wire::{SILENCE, Silence};
     use super::*;
 
     pub fn target() -> Target {
@@ -506,7 +321,7 @@ pub(super) mod tests {
         started(Scripted::new(cues)).expect("it lets everybody in")
     }
 
-    fn started(server: Scripted) -> Result<Connection, PgError> {
+    pub fn started(server: Scripted) -> Result<Connection, PgError> {
         Connection::start(Wire::new(Box::new(server), Silence::Fatal, SILENCE)?, &target(), "d")
     }
 
@@ -520,39 +335,6 @@ pub(super) mod tests {
         assert_eq!(connection.server_version(), "15.18 (Debian)");
         let handle = connection.handle().expect("a script has one");
         assert_eq!((handle.process_id, handle.secret_key, connection.transaction()), (7, 9, b'I'));
-    }
-
-    #[test]
-    fn refusals_and_strangers_are_told_apart() {
-        let refused = |bytes: Vec<u8>| started(Scripted::new([Cue::Bytes(bytes)])).err().expect("it is refused");
-        assert_eq!(refused(error("FATAL", "28P01")).code(), "28P01");
-        assert!(
-            matches!(refused(message(b'R', &7i32.to_be_bytes())), PgError::Malformed(_)),
-            "GSSAPI is not known here"
-        );
-        assert!(matches!(refused(message(b'R', b"\0")), PgError::Malformed(_)));
-        assert!(matches!(refused(message(b'D', b"")), PgError::Malformed(_)));
-        assert!(matches!(refused(b"HTTP/1.1 400 Bad Request\r\n".to_vec()), PgError::Malformed(_)));
-        assert!(matches!(refused(Vec::new()), PgError::Closed));
-    }
-
-    #[test]
-    fn a_server_that_cannot_prove_that_it_knows_the_password_is_not_believed() {
-        let begin = message(b'R', &[&10i32.to_be_bytes()[..], b"SCRAM-SHA-256\0\0"].concat());
-        let forged = message(b'R', &[&11i32.to_be_bytes()[..], b"r=another,s=QSXCR+Q6sek8bf92,i=4096"].concat());
-        let refused = started(Scripted::new([Cue::Bytes([begin, forged].concat())])).err().expect("the nonce is wrong");
-        assert!(matches!(refused, PgError::Io(_)), "{refused}");
-    }
-
-    #[test]
-    fn a_password_is_proven_by_md5_where_the_server_asks_for_it() {
-        let ask = message(b'R', &[0, 0, 0, 5, 1, 2, 3, 4]);
-        let server = Scripted::new([Cue::Bytes([ask, welcome()].concat())]);
-        let heard = std::sync::Arc::clone(&server.heard);
-        started(server).expect("it is content with anything");
-        let heard = heard.lock().expect("nobody panics").clone();
-        let proof = md5_hash(b"u", b"p", [1, 2, 3, 4]);
-        assert!(String::from_utf8_lossy(&heard).contains(&proof), "{heard:?}");
     }
 
     #[test]

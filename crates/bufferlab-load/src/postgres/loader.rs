@@ -10,8 +10,9 @@ use std::time::Instant;
 
 use bufferlab_workload::script::Script;
 
-use super::control::{Control, Interrupter};
+use super::control::Control;
 use super::error::failure;
+use super::interrupt::Interrupter;
 use super::schema::{TableSchema, check_scale, literal, table_schemas, tables_sql};
 use super::target::Target;
 use crate::dialect::statements;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use super::control::{Control, Interrupter};
+use super::control::Control;
 use super::counters::{Counters, DemandMisses};
+use super::interrupt::Interrupter;
 use super::job::Run;
 use super::session::PostgresServer;
 use crate::event::Sink;

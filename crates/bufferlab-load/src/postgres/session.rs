@@ -8,11 +8,12 @@ use bufferlab_workload::client::{ClientError, Value};
 use bufferlab_workload::script::Sql;
 
 use super::client::{PostgresClient, TELL_SQL};
-use super::connection::{connect, patient};
-use super::control::{Control, Interrupter};
+use super::control::Control;
 use super::counters::DemandMisses;
 use super::error::failure;
+use super::interrupt::Interrupter;
 use super::schema::literal;
+use super::startup::{connect, patient};
 use super::target::Target;
 use super::wire::Silence;
 use super::workloads::PostgresWorkload;

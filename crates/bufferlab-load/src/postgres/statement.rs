@@ -1,0 +1,134 @@
+//! Statements of a catalogue at the server: prepared once, then bound to a call's parameters, executed, and their rows read.
+
+use bufferlab_workload::client::{Batch, Value};
+use bytes::BytesMut;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend::{self, BindError};
+
+use super::connection::{Connection, Described};
+use super::error::{PgError, failure};
+use super::message::{Body, Malformed, tagged_rows};
+use super::value::{Integers, decode, encode, is_binary, is_readable};
+use crate::dialect::{RowUse, Statements};
+use crate::failure::{Failure, FailureKind};
+
+/// A statement of the catalogue as the server knows it.
+pub(super) struct Prepared {
+    /// Its name in the catalogue.
+    pub name: String,
+    /// Its name at the server.
+    pub id: String,
+    pub described: Described,
+}
+
+/// Prepares the statement of a list at this place, as s0, s1 and so on.
+pub(super) fn prepare(
+    connection: &mut Connection,
+    list: &Statements,
+    at: usize,
+    sql: &str,
+) -> Result<Prepared, Failure> {
+    let spec = &list.specs[at];
+    let script = list.rows == RowUse::Counted;
+    let id = format!("s{at}");
+    let described = match connection.prepare(&id, sql) {
+        Ok(described) => described,
+        Err(PgError::Server(error)) if script && error.severity == "ERROR" => {
+            let hint = "correct the statement, or create what it refers to in the script's setup section";
+            return Err(Failure::new(FailureKind::Usage, error.message, spec.name.to_string(), hint));
+        }
+        Err(error) => return Err(failure(&format!("preparing {}", spec.name), &list.place, &error)),
+    };
+    let (parameters, columns) = (described.parameters.len(), described.columns.len());
+    if script && parameters != spec.parameters {
+        let what = format!("this statement has {parameters} parameters, and the script gives it {}", spec.parameters);
+        let hint = "write every parameter as :name, not as $1, and set it with \\set";
+        return Err(Failure::new(FailureKind::Usage, what, spec.name.to_string(), hint));
+    }
+    let internal = |what| Err(Failure::new(FailureKind::Internal, what, &list.place, "please report this"));
+    if !script && (parameters, columns) != (spec.parameters, spec.columns) {
+        return internal(format!(
+            "statement {} has {parameters} parameters and {columns} columns; the workload says {} and {}",
+            spec.name, spec.parameters, spec.columns
+        ));
+    }
+    if let Some(oid) = described.columns.iter().find(|&&oid| !script && !is_readable(oid)) {
+        return internal(format!("statement {} has a column of type {oid}, which is not read here", spec.name));
+    }
+    Ok(Prepared { name: spec.name.to_string(), id, described })
+}
+
+/// Appends one call: its parameters bound, its execution asked for. Rows that nobody looks at are asked for as text, which
+/// every type has.
+pub(super) fn bind_call(
+    statement: &Prepared,
+    batch: &Batch,
+    call: usize,
+    rows: RowUse,
+    out: &mut BytesMut,
+) -> Result<(), PgError> {
+    let integers = if rows == RowUse::Kept { Integers::MayBeDates } else { Integers::AreNumbers };
+    let types = &statement.described.parameters;
+    if batch.param_count(call) != types.len() {
+        let what = format!("{} parameters for a statement of {}", batch.param_count(call), types.len());
+        return Err(PgError::Value(what));
+    }
+    let formats = types.iter().enumerate().map(|(at, &oid)| is_binary(batch.param(call, at), oid, integers).into());
+    let result_format: Option<i16> = (rows == RowUse::Kept && !statement.described.columns.is_empty()).then_some(1);
+    let mut unfit = None;
+    let value = |(at, &oid): (usize, &u32), out: &mut BytesMut| {
+        let value = batch.param(call, at);
+        if value == Value::Null {
+            return Ok(IsNull::Yes);
+        }
+        if let Err(error) = encode(value, oid, integers, out) {
+            unfit = Some(error);
+        }
+        Ok(IsNull::No)
+    };
+    let bound = frontend::bind("", &statement.id, formats, types.iter().enumerate(), value, result_format, out);
+    if let Some(error) = unfit {
+        return Err(error);
+    }
+    match bound {
+        Ok(()) => Ok(frontend::execute("", 0, out)?),
+        Err(BindError::Serialization(error)) => Err(error.into()),
+        Err(BindError::Conversion(error)) => Err(PgError::Value(error.to_string())),
+    }
+}
+
+/// Reads the answer to one bound and executed statement; its rows are handed to `row`. Answers the rows of its tag, which is
+/// the body read last.
+pub(super) fn answer(
+    connection: &mut Connection,
+    row: &mut dyn FnMut(&[u8]) -> Result<(), PgError>,
+) -> Result<u64, PgError> {
+    loop {
+        match connection.wire.read()? {
+            b'D' => row(connection.wire.body())?,
+            b'C' => return Ok(tagged_rows(connection.wire.body())?),
+            b'I' => return Ok(0),
+            b'E' => return Err(connection.said()),
+            b'G' => {
+                connection.refuse_copy()?;
+                return Err(PgError::Value("the statement reads rows from the client, which has no data".to_owned()));
+            }
+            // Bound; what COPY TO STDOUT sends.
+            b'2' | b'H' | b'd' | b'c' => {}
+            tag => {
+                let what = format!("a message {:?} in the answer to a statement", char::from(tag));
+                return Err(Malformed(what.into()).into());
+            }
+        }
+    }
+}
+
+/// Appends a row's columns to the current row of a batch.
+pub(super) fn push_row(body: &[u8], columns: &[u32], batch: &mut Batch) -> Result<(), PgError> {
+    let mut body = Body(body);
+    let count = body.count()?;
+    if count != columns.len() {
+        return Err(Malformed(format!("a row of {count} columns instead of {}", columns.len()).into()).into());
+    }
+    columns.iter().try_for_each(|&oid| decode(body.value()?, oid, batch))
+}
