@@ -11,7 +11,7 @@ use std::time::Duration;
 use bufferlab_load::dialect::{RowUse, Statements};
 use bufferlab_load::failure::FailureKind;
 use bufferlab_load::postgres::client::PostgresClient;
-use bufferlab_load::postgres::control::Control;
+use bufferlab_load::postgres::control::{Control, Reader};
 use bufferlab_load::postgres::loader::{Load, load};
 use bufferlab_load::postgres::startup::connect;
 use bufferlab_load::postgres::target::Target;
@@ -392,5 +392,23 @@ fn a_connection_that_was_ended_is_lost() {
     let error = add(&mut client, 1, 1).expect_err("it is gone");
     assert!(matches!(&error, ClientError::Lost { message } if message.contains("57P01")), "{error:?}");
     drop((client, control));
+    drop_database(&target);
+}
+
+#[test]
+fn who_reads_counters_for_long_keeps_no_old_rows_alive() {
+    let Some(target) = target("reader") else { return };
+    small_table(&target);
+    let control = Control::open_to_read(&target).expect("the database is there");
+    let mut reader = Reader::new(control, &[("sum", "SELECT sum(id) FROM small")]).expect("it is prepared");
+    assert_eq!(reader.numbers("sum"), Ok(vec![Some(3)]));
+    let snapshots = "SELECT count(*), count(backend_xmin) FROM pg_stat_activity \
+        WHERE datname = current_database() AND state = 'idle in transaction'";
+    let mut control = Control::open(&target).expect("the database is there");
+    let counted = control.rows("counting", snapshots).expect("it answers");
+    assert_eq!(counted, [["1", "0"].map(|count| Some(count.to_owned()))], "it is in a transaction without a snapshot");
+    control.execute("changing", "UPDATE small SET id = id + 1 WHERE id = 2").expect("it is allowed");
+    assert_eq!(reader.numbers("sum"), Ok(vec![Some(4)]), "each reading sees its own moment");
+    drop((reader, control));
     drop_database(&target);
 }
