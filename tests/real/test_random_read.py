@@ -122,7 +122,9 @@ def test_a_mapping_misses_the_pages_that_buffered_reads_miss(file: Path, left_al
     assert isinstance(run, Read), run
     assert run.delta("device_reads") == pytest.approx(run.delta("requests_expected"), rel=0.005)
     assert run.start["resident_pages"] == 0
-    assert run.end["resident_pages"] == pytest.approx(run.delta("pages_first_touched"), rel=0.005)
+    # Other programs' need of memory may have taken a few pages back; none came that was not touched.
+    touched = run.delta("pages_first_touched")
+    assert 0.9 * touched <= run.end["resident_pages"] <= touched
 
 
 @needs_loop
