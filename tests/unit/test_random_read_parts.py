@@ -18,8 +18,11 @@ from bufferlab.models.random_read import PAGE_BYTES, amplification, pages_first_
 from bufferlab.plan import estimated_facts, make
 from bufferlab.report.chapters.factors import answer
 from bufferlab.report.chapters.random_reads import point_name
+from bufferlab.results import integrity_random_read
+from bufferlab.results.check import MeasuredRun
 from bufferlab.results.derive import figures_of
 from bufferlab.results.schema import SAMPLE_COLUMNS
+from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
 from bufferlab.stats.factors import Effect, Observation, effects
 
@@ -273,3 +276,34 @@ def test_other_engines_and_single_factors_have_no_such_answer() -> None:
 def test_a_point_is_named_in_few_words_and_one_order() -> None:
     swept = {"alignment": "512", "device": "loop", "io_mode": "buffered", "queue_depth": "4", "read_ahead": "0"}
     assert point_name(Point(0, swept, {})) == "loop, buffered, aligned 512, read-ahead 0, queue depth 4"  # type: ignore[arg-type]
+
+
+def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, service_us: float = 2e6) -> MeasuredRun:
+    """A run of direct reads, one at a time, with these samples."""
+    frame = samples(cumulative(counts), requests_per_read=1)
+    window = Window.of(frame)
+    run = {
+        "engine": "file", "block": 0, "point": {"label": "as set", "index": 0, "swept": {}},
+        "knobs_actual": {"io_mode": "direct", "device": device, "cache": "cold"},
+        "workload": {"name": "random_read", "io_size_bytes": 8192, "queue_depth": 1, "threads": 1},
+        "measured": {"seconds": seconds, "transactions": sum(counts)},
+    }  # fmt: skip
+    return MeasuredRun(run, window, figures_of(frame), {"service": service_us}, sum(counts))
+
+
+def status(run: MeasuredRun) -> dict[str, str]:
+    return {check.name: check.status for check in (check([run]) for check in integrity_random_read.CHECKS)}
+
+
+def test_direct_reads_on_a_device_of_our_own_must_be_one_request_each() -> None:
+    good = measured([1000] * 8)
+    assert status(good)["direct_requests"] == "passed"
+    assert status(measured([1000] * 8, device="as_is"))["direct_requests"] == "not_applicable"
+    good.window.end["device_reads"]["loop0"] = Reading(8001, None)
+    assert status(good)["direct_requests"] == "failed"
+
+
+def test_littles_law_is_asked_of_windows_that_are_long_enough() -> None:
+    assert status(measured([1000] * 8))["littles_law_of_reads"] == "passed"
+    assert status(measured([1000] * 8, service_us=1.8e6))["littles_law_of_reads"] == "failed"
+    assert status(measured([1000] * 8, seconds=0.005))["littles_law_of_reads"] == "not_applicable"

@@ -14,6 +14,8 @@ from bufferlab.results.quantity import Figure
 REPLAY_LIMIT = 0.005
 PROCESS_LIMIT = 0.005
 LITTLE_LIMIT = 0.03
+#: Threads are let go and found ended some milliseconds apart.
+LITTLE_LEAST_S = 1.0
 #: Larger direct reads may be split by the device's own limit.
 LARGEST_WHOLE_BYTES = 128 * 1024
 _OTHERS = "the device is shared with other programs (device = as_is)"
@@ -70,10 +72,11 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "littles_law_of_reads", "Little's law holds (reads in flight = throughput × latency)"
 
     def off(run: MeasuredRun) -> Off:
-        workload, seconds = run.run["workload"], run.window.seconds
+        # Of the reads alone: between the edge samples lies the reading of the probes too.
+        workload, seconds = run.run["workload"], (run.run.get("measured") or {}).get("seconds")
         in_flight = int(workload["queue_depth"]) * int(workload["threads"])
-        if not seconds or not run.latency_n or run.latency_n < 100 * in_flight:
-            return Off(run, None, "too few reads: those at the window's ends would weigh too much")
+        if not seconds or seconds < LITTLE_LEAST_S or not run.latency_n or run.latency_n < 100 * in_flight:
+            return Off(run, None, "too short a window: the reads at its ends would weigh too much")
         inside = run.latency_us.get("service", 0.0) / 1e6 / seconds
         return ratio_off(run, Figure(inside), Figure(float(in_flight)))
 
