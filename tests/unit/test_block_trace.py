@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.engines import block_trace as engine_trace
+from bufferlab.errors import SpecError
 from bufferlab.execute import block_trace, block_trace_table
 from bufferlab.execute.block_trace import BlockTraceAsked, keep
 from bufferlab.importers.blkparse import Range
@@ -257,6 +259,60 @@ def test_a_count_that_is_not_the_kernels_fails_the_trace(tmp_path: Path, monkeyp
     stored, path = keep(BlockTraceAsked(), {"block_trace": {**TOLD, "events_read": 2}}, tmp_path)
     assert path is None
     assert stored["reason"] == "the kernel handed over 2 events, and 1 were found"
+
+
+class _Recorder:
+    """A core that keeps what it was told, and an engine that makes its device in the run or not."""
+
+    def __init__(self, *, arms: bool) -> None:
+        self.calls: list[str] = []
+        self.arms_block_trace = arms
+
+    def block_trace_arm(self, job: str) -> None:
+        self.calls.append(f"arm {json.loads(job)['path']}")
+
+    def block_trace_finish(self) -> str:
+        self.calls.append("finish")
+        return "{}"
+
+    def run(self, job: dict[str, Any], send: Any) -> dict[str, Any]:
+        assert "block_trace" not in job, "the core refuses what it does not know"
+        if self.arms_block_trace:
+            engine_trace.arm(Path("/dev/loop9"))
+        self.calls.append("run")
+        if job["database"] == "broken":
+            raise OSError("it broke")
+        return {"status": "ok"}
+
+
+@pytest.mark.parametrize(("arms", "path"), [(False, "/data/x.db"), (True, "/dev/loop9")])
+def test_a_trace_is_armed_before_the_run_and_ended_after_it(
+    monkeypatch: pytest.MonkeyPatch, arms: bool, path: str
+) -> None:
+    core = _Recorder(arms=arms)
+    monkeypatch.setattr(block_trace, "native", lambda: core)
+    monkeypatch.setattr(engine_trace, "native", lambda: core)
+    job: dict[str, Any] = {"database": "/data/x.db", "block_trace": {"spool": "/s", "buffer_kib_per_cpu": 8}}
+    assert block_trace.run_traced(core, job, print) == {"status": "ok", "block_trace": {}}  # type: ignore[arg-type]
+    assert core.calls == [f"arm {path}", "run", "finish"]
+    with pytest.raises(OSError, match="it broke"):
+        block_trace.run_traced(core, {**job, "database": "broken"}, print)  # type: ignore[arg-type]
+    assert core.calls[-1] == "finish"
+    core.calls.clear()
+    # Without --probe an engine's own call does nothing.
+    assert block_trace.run_traced(core, {"database": "/data/x.db"}, print) == {"status": "ok"}  # type: ignore[arg-type]
+    assert core.calls == ["run"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "knobs", "what"),
+    [("fake", {}, "makes no block requests"), ("mysql", {"server": "mysql://u@h/s"}, "runs already is not known here")],
+)
+def test_what_cannot_be_traced_is_refused_with_a_hint(engine: str, knobs: dict[str, str], what: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        block_trace.require(engine, {"database": "/x", "knobs": knobs})
+    assert what in caught.value.what
+    assert caught.value.hint
 
 
 @given(st.integers(0, 2**32))

@@ -106,6 +106,11 @@ def test_counts_times_and_costs_are_told_and_a_failed_trace_says_why(traced: Swe
     assert set(reads.cells[heads.index("D2C p50 (µs)") :]) == {"90.0"}
 
 
+def test_who_asked_is_told_and_shares_add_up(traced: SweepFolder) -> None:
+    tasks: Table = block(chapter(traced), "block-trace-tasks")
+    assert [row.cells[1:] for row in tasks.rows] == [("reader", "1,000", "100.0 %")]
+
+
 def test_figures_are_drawn_the_same_each_time_and_have_their_data_in_words(traced: SweepFolder) -> None:
     section = chapter(traced)
     figures = [one for one in section.blocks if isinstance(one, Figure)]

@@ -6,12 +6,13 @@ A trace that lost events fails and has no table; its run stays.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bufferlab.engines import block_trace as engine_trace
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.native import native
@@ -45,7 +46,19 @@ def require(engine: str, job: Mapping[str, Any]) -> None:
         raise SpecError(
             f"the engine {engine} makes no block requests", "--probe block-trace", "leave it out, or use a real engine"
         )
-    check(_traced_path(behaviour, job))
+    if "://" in str(job.get("knobs", {}).get("server", "")):
+        raise SpecError(
+            "the device of a server that runs already is not known here",
+            "--probe block-trace",
+            "leave it out, or let bufferlab start the server",
+        )
+    check(_some_device() if getattr(behaviour, "arms_block_trace", False) else Path(job["database"]))
+
+
+def _some_device() -> Path:
+    """Any block device, for an engine whose own is there only in the run: whether this user may trace is the same."""
+    nodes = (Path("/dev") / device.name for device in Path("/sys/block").glob("*"))
+    return next((node for node in nodes if node.exists()), Path("/"))
 
 
 def check(path: Path) -> str:
@@ -75,25 +88,16 @@ def run_traced(behaviour: Behaviour, job: Mapping[str, Any], send: OnEvent) -> d
     asked = job.get("block_trace")
     if asked is None:
         return behaviour.run(own, send)
-    native().block_trace_arm(json.dumps({"path": str(_traced_path(behaviour, own)), **asked}))
+    engine_trace.want(asked)
+    if not getattr(behaviour, "arms_block_trace", False):
+        engine_trace.arm(Path(own["database"]))
     told = None
     try:
         result = behaviour.run(own, send)
     finally:
         told = json.loads(native().block_trace_finish())
+        engine_trace.want(None)
     return {**result, "block_trace": told}
-
-
-def _traced_path(behaviour: Behaviour, job: Mapping[str, Any]) -> Path:
-    """Whose device is traced: what the engine names, or the database."""
-    if "://" in str(job.get("knobs", {}).get("server", "")):
-        raise SpecError(
-            "the device of a server that runs already is not known here",
-            "--probe block-trace",
-            "leave it out, or let bufferlab start the server",
-        )
-    named: Callable[[Mapping[str, Any]], Path] | None = getattr(behaviour, "traced_path", None)
-    return named(job) if named else Path(job["database"])
 
 
 def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[dict[str, Any], Path | None]:

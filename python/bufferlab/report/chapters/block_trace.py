@@ -29,6 +29,7 @@ _MOST_DRAWN = 3
 _MOST_DOTS = 2000
 _ACTIONS = "QXAGPMFIUDRC"
 _SLICES = 12
+_MOST_TASKS = 5
 _WAYS = {"read": "reads", "write": "writes", "discard": "discards"}
 
 
@@ -56,7 +57,7 @@ def block_trace(analysis: Analysis) -> Section | None:
     good = [one for one in traced if one is not None]
     names = [f"{analysis.name_of(point)}, block {record.run['block'] + 1}" for point, record in asked]
     tables = [_counts(names, [record for _, record in asked], traced)]
-    tables += [_times(good)] if good else []
+    tables += [_times(good), _tasks(good)] if good else []
     drawn: dict[str, _Traced] = {}
     for (point, _), one in zip(asked, traced, strict=True):
         if one is not None and len(drawn) < _MOST_DRAWN:
@@ -154,6 +155,22 @@ def _times(good: list[_Traced]) -> Table:
         "split. Quantiles over all requests of one run: they are no estimates of another run's."
     )
     return Table("block-trace-times", "Sizes and times", columns, tuple(rows), caption)
+
+
+def _tasks(good: list[_Traced]) -> Table:
+    rows = []
+    for one in good:
+        queued = one.frame.filter(one.frame["action"] == "Q")
+        every = queued.group_by("comm").len().sort(["len", "comm"], descending=[True, False])
+        shown = list(every.head(_MOST_TASKS).iter_rows())
+        left = queued.height - sum(count for _, count in shown)
+        for task, count in [*shown, *([("others", left)] if left else [])]:
+            rows.append(Row((one.name, task or words.NOTHING, f"{count:,}", words.share(count / queued.height))))
+    columns = (Column("Run", numeric=False), Column("Task", numeric=False), Column("Queued"), Column("Share"))
+    caption = (
+        "By the task that queued the request; the kernel's own tasks (kworker, jbd2) write what others have dirtied."
+    )
+    return Table("block-trace-tasks", "Who asked", columns, tuple(rows), caption, folded=True)
 
 
 def _quantiles(latencies_ns: list[int]) -> Iterator[str]:
