@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from decimal import Decimal
 
 import pytest
@@ -232,7 +233,8 @@ def test_a_built_in_experiment_can_be_planned_on_every_server_in_every_size(
         return
     experiment = spec.load(name, Overrides(profile=profile, engine=engine))  # type: ignore[arg-type]
     assert len(make(experiment, estimated_facts(experiment)).points) > 1
-    assert experiment.workload.connections == engines.declaration(engine).default_connections
+    said = tomllib.loads(spec.builtin_experiments()[name].read_text("utf-8"))["workload"].get("connections")
+    assert experiment.workload.connections == (said or engines.declaration(engine).default_connections)
     assert spec.loads(spec.to_toml(experiment), name) == experiment
 
 

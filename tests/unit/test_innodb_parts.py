@@ -190,7 +190,7 @@ def test_an_adaptive_hash_index_and_a_change_buffer_are_told() -> None:
     assert len(said) == 2
 
 
-@pytest.mark.parametrize("workload", ["tpcc", "hot_rows"])
+@pytest.mark.parametrize("workload", ["tpcc", "hot_rows", "index_scan"])
 def test_every_condition_has_words_that_mysql_understands(workload: str) -> None:
     import importlib.resources
 

@@ -21,6 +21,8 @@ const MAX_RETRIES: u32 = 1000;
 
 /// Longest time the driver waits at a stretch: the sampler and a request to stop are looked at in between.
 const LONGEST_WAIT_NS: u64 = 5_000_000;
+/// A transaction that takes longer than this is long: whoever counts transactions looks at the clock after it.
+const LONG_NS: u64 = 10_000_000;
 /// A wait cut short leaves the driver this much for waking up exactly on time.
 const CUT_WAIT_NS: u64 = 4_000_000;
 
@@ -121,6 +123,8 @@ pub struct Driver<C: Client, W: Workload, K: Clock = Monotonic> {
     no_subject: Arc<str>,
     /// When each terminal ended its last transaction; zero before its first in this window.
     ended_ns: Vec<u64>,
+    /// Service time of the last transaction of any terminal.
+    last_service_ns: u64,
 }
 
 impl<C: Client, W: Workload> Driver<C, W> {
@@ -143,6 +147,7 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
             subjects: types.iter().map(|name| Arc::from(name.as_str())).collect(),
             no_subject: Arc::from(""),
             ended_ns: vec![0; terminals],
+            last_service_ns: 0,
             workload,
         }
     }
@@ -202,6 +207,11 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
     /// Steps taken: transactions ended, and arrivals dropped.
     pub fn steps(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.transactions() + tally.dropped).sum()
+    }
+
+    /// True when the last transaction took so long that a limit of time may have passed in it.
+    pub fn was_long(&self) -> bool {
+        self.last_service_ns > LONG_NS
     }
 
     /// One piece of the workload's own reading before the warm-up; true while there is more.
@@ -282,7 +292,8 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
             Outcome::RolledBack => tally.rolled_back += 1,
         }
         tally.rows_returned += self.client.rows_returned() - rows_before;
-        tally.service_interval.record(ended_ns - begun_ns);
+        self.last_service_ns = ended_ns - begun_ns;
+        tally.service_interval.record(self.last_service_ns);
         let previous_ns = std::mem::replace(&mut self.ended_ns[planned.terminal], ended_ns);
         if let Some(intended_ns) = intended_ns {
             tally.queue.record(begun_ns.saturating_sub(intended_ns));

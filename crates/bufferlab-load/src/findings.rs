@@ -1,5 +1,6 @@
 //! What workloads tell of themselves at the end of a run, and how the findings of several drivers are added up.
 
+use bufferlab_workload::index_scan::{IndexScanDriver, Plan};
 use bufferlab_workload::tpcc::random::NuRandConstants;
 use bufferlab_workload::tpcc::{InputCounts, TpccDriver};
 
@@ -22,6 +23,17 @@ pub enum Findings {
         /// How many.
         hot_rows: u32,
     },
+    /// The plan that Q1 took, and its answers.
+    IndexScan {
+        /// As asked for, and as the engine says.
+        plan: Plan,
+        /// The engine's words for it.
+        plan_text: String,
+        /// Rows of the table in the range.
+        rows: u64,
+        /// Answers that were checked and right, over warm-up and window.
+        answers: u64,
+    },
 }
 
 impl Findings {
@@ -33,6 +45,17 @@ impl Findings {
             constants: *driver.constants(),
             inputs: *driver.input_counts(),
             delivered_orders: by_district.map(|(&orders, at)| (at / 10 + 1, at % 10 + 1, orders)).collect(),
+        }
+    }
+
+    /// What a driver of Q1 was told and has checked.
+    #[must_use]
+    pub fn of_index_scan(driver: &IndexScanDriver) -> Self {
+        Findings::IndexScan {
+            plan: driver.plan_asked(),
+            plan_text: driver.plan_text().to_owned(),
+            rows: driver.answer().rows(),
+            answers: driver.checked(),
         }
     }
 
@@ -48,6 +71,9 @@ impl Findings {
                     mine.2 += theirs.2;
                 }
                 Findings::Tpcc { constants, inputs: sum(inputs, more), delivered_orders }
+            }
+            (Findings::IndexScan { plan, plan_text, rows, answers }, Findings::IndexScan { answers: more, .. }) => {
+                Findings::IndexScan { plan, plan_text, rows, answers: answers + more }
             }
             (mine, _) => mine,
         }

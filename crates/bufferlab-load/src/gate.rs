@@ -16,6 +16,8 @@ pub enum GateEnd {
     Cap,
     /// There is no pool to be warmed: a fixed stretch was run.
     Fixed,
+    /// No warm-up was asked for: the window begins with the pool as it was opened.
+    Cold,
 }
 
 impl GateEnd {
@@ -27,6 +29,7 @@ impl GateEnd {
             GateEnd::FlatMisses => "flat_misses",
             GateEnd::Cap => "cap",
             GateEnd::Fixed => "fixed",
+            GateEnd::Cold => "cold",
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bufferlab_workload::hot_rows::HotRowsConfig;
+use bufferlab_workload::index_scan::IndexScanConfig;
 use bufferlab_workload::script::{Number, Script, ScriptError, ScriptWorkload};
 use bufferlab_workload::tpcc::TpccConfig;
 
@@ -27,6 +28,8 @@ pub enum WorkloadJob {
     Tpcc(TpccConfig),
     /// Selects of hot rows.
     HotRows(HotRowsConfig),
+    /// TPC-H's Q1 over a range of dates.
+    IndexScan(IndexScanConfig),
     /// A user's own script.
     Script(ScriptJob),
 }

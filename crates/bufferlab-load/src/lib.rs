@@ -17,6 +17,7 @@ pub mod merge;
 pub mod mysql;
 pub mod pacing;
 pub mod postgres;
+pub mod q1;
 pub mod quota;
 pub mod random_read;
 pub mod recorder;

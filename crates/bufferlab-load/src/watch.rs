@@ -1,7 +1,7 @@
 //! What watches a run of several drivers: the sampler's thread once a second, and the run itself at the edges.
 //!
 //! The drivers tell their tallies, the engine's own counters are read over a connection of its own, the host's probes
-//! are read last. Whoever samples does so alone: samples are whole, and leave in the order of their times.
+//! are read beside them. Whoever samples does so alone: samples are whole, and leave in the order of their times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -135,12 +135,14 @@ impl<'a> Watch<'a> {
             values.clear();
             values.push(Reading::missing("engine", "page_gets", &Arc::from(""), &failure.to_string().into()));
         }
+        // Before the drivers are asked: one inside a long statement answers late or not at all, and the host's counters
+        // belong to the same moment as the engine's.
+        self.probes.sample(&mut values);
         let mut done = 0;
         if let Some(board) = &stage.board {
             board.sample(deadline, &mut values);
             done = board.steps() - stage.first;
         }
-        self.probes.sample(&mut values);
         self.sink.send(Event::Progress { phase: stage.phase.clone(), done, total: stage.total, t_s });
         self.sink.send(Event::Sample { t_s, phase: stage.phase, edge: None, values });
     }

@@ -13,6 +13,7 @@ use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, 
 use bufferlab_load::sqlite::loader::Load;
 use bufferlab_model::PageSize;
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsPopulation, Layout};
+use bufferlab_workload::index_scan::{IndexScanConfig, IndexScanPopulation, Plan, ScaleFactor, TableSet, day_of};
 use bufferlab_workload::script::Number;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::random::Skew;
@@ -106,6 +107,55 @@ impl HotRowsTable {
     }
 }
 
+fn scale_factor(scale_factor: f64) -> PyResult<ScaleFactor> {
+    ScaleFactor::new(scale_factor).map_err(|error| unusable(error.to_string(), "workload"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IndexScan {
+    scale_factor: f64,
+    /// Decides what was loaded; Q1 reads one of them.
+    #[serde(rename = "tables")]
+    _tables: String,
+    /// Of the run's phases; nothing of the workload itself is drawn.
+    seed: u64,
+    plan: String,
+    ship_from: String,
+    ship_until: String,
+}
+
+impl IndexScan {
+    fn typed(&self) -> PyResult<IndexScanConfig> {
+        let day = |name: &str, text: &str| {
+            day_of(text).ok_or_else(|| unusable(format!("{name} = {text:?} is no date such as 1998-09-03"), name))
+        };
+        let config = IndexScanConfig {
+            scale_factor: scale_factor(self.scale_factor)?,
+            from_day: day("ship_from", &self.ship_from)?,
+            until_day: day("ship_until", &self.ship_until)?,
+            plan: choice("plan", &self.plan, Plan::from_name(&self.plan))?,
+        };
+        config.check().map_err(|error| unusable(error.to_string(), "workload"))?;
+        Ok(config)
+    }
+}
+
+/// What decides the data of the index-scan workload.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IndexScanTables {
+    scale_factor: f64,
+    tables: String,
+}
+
+impl IndexScanTables {
+    fn typed(&self) -> PyResult<IndexScanPopulation> {
+        let tables = choice("tables", &self.tables, TableSet::from_name(&self.tables))?;
+        Ok(IndexScanPopulation::new(scale_factor(self.scale_factor)?, tables))
+    }
+}
+
 /// A script's predefined variable: whole numbers stay whole.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(untagged)]
@@ -160,6 +210,7 @@ impl Script {
 pub(crate) enum Workload {
     Tpcc(Tpcc),
     HotRows(HotRows),
+    IndexScan(IndexScan),
     Script(Script),
 }
 
@@ -168,6 +219,7 @@ impl Workload {
         match self {
             Workload::Tpcc(tpcc) => tpcc.seed,
             Workload::HotRows(hot_rows) => hot_rows.seed,
+            Workload::IndexScan(index_scan) => index_scan.seed,
             Workload::Script(script) => script.seed,
         }
     }
@@ -176,6 +228,7 @@ impl Workload {
         match self {
             Workload::Tpcc(tpcc) => Ok(WorkloadJob::Tpcc(tpcc.typed()?)),
             Workload::HotRows(hot_rows) => Ok(WorkloadJob::HotRows(hot_rows.typed()?)),
+            Workload::IndexScan(index_scan) => Ok(WorkloadJob::IndexScan(index_scan.typed()?)),
             Workload::Script(script) => Ok(WorkloadJob::Script(script.typed())),
         }
     }
@@ -187,6 +240,7 @@ impl Workload {
 pub enum LoadTables {
     Tpcc(Tpcc),
     HotRows(HotRowsTable),
+    IndexScan(IndexScanTables),
 }
 
 impl LoadTables {
@@ -194,6 +248,7 @@ impl LoadTables {
         match self {
             LoadTables::Tpcc(tpcc) => Ok(Tables::Tpcc(tpcc.typed()?)),
             LoadTables::HotRows(table) => Ok(Tables::HotRows(table.typed()?)),
+            LoadTables::IndexScan(tables) => Ok(Tables::IndexScan(tables.typed()?)),
         }
     }
 }
@@ -222,6 +277,7 @@ impl Setup {
 pub enum LoadWorkload {
     Tpcc(Tpcc),
     HotRows(HotRowsTable),
+    IndexScan(IndexScanTables),
     Script(Setup),
 }
 
@@ -231,6 +287,7 @@ impl LoadWorkload {
         match self {
             LoadWorkload::Tpcc(tpcc) => Ok(Tables::Tpcc(tpcc.typed()?).into()),
             LoadWorkload::HotRows(table) => Ok(Tables::HotRows(table.typed()?).into()),
+            LoadWorkload::IndexScan(tables) => Ok(Tables::IndexScan(tables.typed()?).into()),
             LoadWorkload::Script(setup) => setup.typed(),
         }
     }

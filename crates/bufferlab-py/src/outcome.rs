@@ -72,6 +72,15 @@ enum Drawn {
         /// Not counted here: the shape of the database and the model say how many to expect.
         distinct_leaf_pages: Option<u64>,
     },
+    IndexScan {
+        /// As asked for, and as the engine said before the window.
+        plan: &'static str,
+        /// The engine's words for it.
+        plan_text: String,
+        rows_in_range: u64,
+        /// Answers of Q1 that were checked and right, those of the warm-up included.
+        answers_checked: u64,
+    },
 }
 
 /// TPC-C's constants, and how often each choice came up.
@@ -155,6 +164,11 @@ impl From<Finished> for RunOutcome {
             Findings::None => (None, Vec::new()),
             Findings::HotRows { hot_rows } => {
                 (Some(Drawn::HotRows { hot_rows, distinct_leaf_pages: None }), Vec::new())
+            }
+            Findings::IndexScan { plan, plan_text, rows, answers } => {
+                let drawn =
+                    Drawn::IndexScan { plan: plan.name(), plan_text, rows_in_range: rows, answers_checked: answers };
+                (Some(drawn), Vec::new())
             }
             Findings::Tpcc { constants, inputs, delivered_orders } => {
                 (Some(Drawn::Tpcc(TpccDrawn::new(&constants, &inputs))), delivered_orders)

@@ -27,7 +27,7 @@ pub struct StatementSpec {
 
 /// One value as a workload gives it: a parameter of a call or a column of a loaded row.
 ///
-/// Money is integer cents; dates are integer microseconds since 1970; everything else is an integer or text. Decimals
+/// Money is integer cents; dates are integer microseconds since 1970, or, without a time, days; everything else is an integer or text. Decimals
 /// come from users' scripts alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {

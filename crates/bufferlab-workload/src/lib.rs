@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod hot_rows;
+pub mod index_scan;
 pub mod permutation;
 pub mod population;
 pub mod random;

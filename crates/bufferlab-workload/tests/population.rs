@@ -107,7 +107,9 @@ fn every_value_is_of_its_columns_kind_and_length() {
             for (index, column) in table.columns().iter().enumerate() {
                 match (block.value(row, index), column.kind) {
                     (Value::Null, _) => assert!(column.nullable, "{} is null", column.name),
-                    (Value::Int(_), ColumnKind::Text { .. }) => panic!("{} is an integer", column.name),
+                    (Value::Int(_), ColumnKind::Text { .. } | ColumnKind::Days) => {
+                        panic!("{} is an integer", column.name)
+                    }
                     (Value::Int(date), ColumnKind::Micros) => assert_eq!(date, LOAD_DATE_US),
                     (Value::Int(rate), ColumnKind::BasisPoints) => assert!((0..=5_000).contains(&rate)),
                     (Value::Int(_), _) => {}

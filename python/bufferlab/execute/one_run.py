@@ -290,7 +290,7 @@ def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[
         gathered.beside["engine.conf"] = result["engine_conf"]
     if point.load["mode"] == "closed":  # In an open loop the rate is what was asked, not what could be had.
         setting.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
-    if result["warm_up"]["gate"] != "cap":
+    if result["warm_up"]["gate"] not in ("cap", "cold"):
         setting.rates.observe("warm_up_bytes_per_s", dataset.size_bytes, result["warm_up"]["seconds"])
 
 

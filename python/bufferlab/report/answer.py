@@ -25,6 +25,7 @@ _KNOB_WORDS = {
     "pool_size": "the buffer pool",
     "page_size": "the page",
     "hot_rows": "the number of hot rows",
+    "plan": "the plan",
     "rate": "the rate of arrivals",
     "lru_scan_depth": "the LRU scan depth",
     "server": "the server build",

@@ -37,7 +37,12 @@ from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results import metrics
 from bufferlab.results.store import SweepFolder
 
-_WORKLOAD_WORDS = {"tpcc": "TPC-C-derived", "hot_rows": "hot rows", "random_read": "random reads"}
+_WORKLOAD_WORDS = {
+    "tpcc": "TPC-C-derived",
+    "hot_rows": "hot rows",
+    "random_read": "random reads",
+    "index_scan": "Q1 of TPC-H",
+}
 
 
 def build(sweep: SweepFolder) -> Report:

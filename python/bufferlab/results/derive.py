@@ -59,6 +59,7 @@ def _rate_formulas() -> dict[str, Quantity]:
         "new_orders_committed_per_s": _NEW_ORDERS_COMMITTED / _SECONDS,
         "new_orders_rolled_back_per_s": _NEW_ORDERS_ROLLED_BACK / _SECONDS,
         "transactions_per_s": _COMMITTED / _SECONDS,
+        "seconds_per_transaction": _SECONDS / _TRANSACTIONS,
         "transactions_rolled_back_per_s": _ROLLED_BACK / _SECONDS,
         "read_us": counted("db_read_ns") / reads,
         "write_us": counted("db_write_ns") / counted("pages_written").counted_as("writes"),

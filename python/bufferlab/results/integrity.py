@@ -233,6 +233,8 @@ def _bounces(runs: Sequence[MeasuredRun]) -> Check:
 def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "warm_up_gates", "Every warm-up ended in a steady state, none at its cap"
     gates = [(run.run["warm_up"] or {}).get("gate", "not recorded") for run in runs]
+    if set(gates) == {"cold"}:
+        return not_applicable(name, title, "none was asked for: every window begins with a cold pool")
     ended = ", ".join(f"{gates.count(gate)} by {gate.replace('_', ' ')}" for gate in dict.fromkeys(gates))
     steady = all(gate in ("pool_turnover", "flat_misses", "fixed") for gate in gates)
     return outcome(name, title, steady, f"{len(runs)} runs: {ended}")

@@ -277,6 +277,7 @@ new_orders_committed_per_s     | New-Order/s   | ratio | higher  | New-Orders co
 new_orders_rolled_back_per_s   | New-Order/s   | ratio | neither | New-Orders rolled back per second | rolled back
 transactions_per_s             | transaction/s | ratio | higher  | Transactions per second          | committed, all types
 transactions_rolled_back_per_s | transaction/s | ratio | neither | Rollbacks per second             | all types
+seconds_per_transaction        | s/transaction | ratio | lower   | Seconds per transaction          | the window over its transactions: on one connection the time of one
 reads_per_s                    | pages/s       | ratio | neither | Reads per second                 | whole pages read
 misses_per_s                   | gets/s        | ratio | neither | Misses per second                | demand misses
 writes_per_s                   | pages/s       | ratio | neither | Writes per second                | whole pages written

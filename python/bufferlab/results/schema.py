@@ -82,9 +82,10 @@ class Point(_Strict):
 
 
 class WarmUp(_Strict):
-    """How the warm-up gate ended: by a full turnover, by flat misses, at its cap; or a fixed stretch without a pool."""
+    """How the warm-up gate ended: by a full turnover, by flat misses, at its cap; a fixed stretch without a pool; cold,
+    where no warm-up was asked for."""
 
-    gate: Literal["pool_turnover", "flat_misses", "cap", "fixed"]
+    gate: Literal["pool_turnover", "flat_misses", "cap", "fixed", "cold"]
     seconds: float = Field(ge=0)
     transactions: int = Field(ge=0)
     detail: Any = None

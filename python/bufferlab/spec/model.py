@@ -88,7 +88,8 @@ class Reference(Table):
 class WarmUp(Table):
     """When warming up is given up: the gate decides earlier if it can."""
 
-    max_transactions: int = Field(ge=1)
+    max_transactions: int = Field(ge=0)
+    """Zero: none at all, the window begins with the pool as it was opened."""
     max_duration: Seconds
     on_cap: Literal["fail", "report"] = "fail"
     """A run whose gate hits the cap fails; or is kept, and shown as a failed check."""

@@ -88,6 +88,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
             (judged.parameters if known.table_of(knob.name) == "workload" else judged.knobs)[knob.name] = text
     if not judged.problems:
         _judge_frames(merged, engine, judged)
+        _judge_only_on(merged, engine, workload, judged)
     return judged
 
 
@@ -210,6 +211,21 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
         what = error.what if error.what.startswith(name) else f"{name} = {error.what}"
         judged.problems.append(Problem(what, merged.where(path), error.hint))
         return None
+
+
+def _judge_only_on(
+    merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None, judged: Judged
+) -> None:
+    """Values of the workload that this engine cannot give."""
+    for limit in workload.only_on if workload else ():
+        name, value = limit.parameter, limit.value
+        if engine.hidden or engine.name in limit.engines:
+            continue
+        if value in judged.sweep.get(name, (judged.parameters.get(name),)):
+            table = next(table for table in ("sweep", "knobs", "workload") if name in merged.document.get(table, {}))
+            what = f"{name} = {value} cannot be on {engine.name}: {limit.why}"
+            hint = f"choose another {name}, or --engine {' or '.join(limit.engines)}"
+            judged.problems.append(Problem(what, merged.where((table, name)), hint))
 
 
 def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:

@@ -35,6 +35,17 @@ class Impossible:
 
 
 @dataclass(frozen=True)
+class OnlyOn:
+    """A parameter's value that only some engines can give."""
+
+    parameter: str
+    value: str
+    engines: tuple[str, ...]
+    why: str
+    """Why the others cannot, in words."""
+
+
+@dataclass(frozen=True)
 class WorkloadDeclaration:
     """Everything `spec`, `plan` and `report` need to know of a workload."""
 
@@ -62,6 +73,8 @@ class WorkloadDeclaration:
     """The count that a share of a parameter's whole is; needed where a parameter may be a share."""
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """What parameters cannot be together, if anything."""
+    only_on: tuple[OnlyOn, ...] = ()
+    """Values that only some engines can give: refused on the others before anything starts."""
     needs_server: bool = False
     """It is a process of its own, which only an engine that is a server can be driven by."""
     engines: tuple[str, ...] = ()

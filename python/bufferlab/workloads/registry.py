@@ -11,6 +11,7 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 WORKLOADS: dict[str, str] = {
     "tpcc": "bufferlab.workloads.tpcc",
     "hot_rows": "bufferlab.workloads.hot_rows",
+    "index_scan": "bufferlab.workloads.index_scan",
     "script": "bufferlab.workloads.script",
     "random_read": "bufferlab.workloads.random_read",
     "program": "bufferlab.workloads.program",

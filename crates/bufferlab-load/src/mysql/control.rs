@@ -94,6 +94,16 @@ impl Control {
         self.answered(action, |conn| conn.query_map(sql, |(name, value): (String, String)| (name, value)))
     }
 
+    /// The server's plan for a statement, as JSON.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn explain(&mut self, sql: &str) -> Result<String, Failure> {
+        let text: Option<String> =
+            self.answered("explaining a statement", |conn| conn.query_first(format!("EXPLAIN FORMAT=JSON {sql}")))?;
+        Ok(text.unwrap_or_default())
+    }
+
     /// InnoDB's monitor in words. Reading it restarts the averages it prints.
     ///
     /// # Errors

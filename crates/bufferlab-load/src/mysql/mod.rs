@@ -9,6 +9,7 @@ pub mod error;
 pub mod job;
 pub mod line;
 pub mod loader;
+mod plan;
 mod program;
 pub mod run;
 pub mod schema;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use bufferlab_workload::client::Value;
+use bufferlab_workload::index_scan::TableSet;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::schema::{ColumnKind, TableId};
 
@@ -14,6 +15,7 @@ use crate::sqlite::data::{Data, Recipe, Tables};
 /// order and manner of writing it. Raise one when any of them changes, or cached data will be taken for new.
 const TPCC_LOADER_VERSION: u32 = 1;
 const HOT_ROWS_LOADER_VERSION: u32 = 1;
+const INDEX_SCAN_LOADER_VERSION: u32 = 1;
 const SETUP_LOADER_VERSION: u32 = 1;
 
 /// Warehouse numbers are SMALLINT, as in tpcc-mysql.
@@ -36,6 +38,13 @@ pub fn tables_sql(tables: &Tables) -> &'static str {
     match tables {
         Tables::Tpcc(_) => include_str!("../../dialects/mysql/tpcc/schema.sql"),
         Tables::HotRows(_) => include_str!("../../dialects/mysql/hot_rows/schema.sql"),
+        Tables::IndexScan(population) => match population.table_set() {
+            TableSet::LineItem => include_str!("../../dialects/mysql/index_scan/schema.sql"),
+            TableSet::All => concat!(
+                include_str!("../../dialects/mysql/index_scan/others.sql"),
+                include_str!("../../dialects/mysql/index_scan/schema.sql")
+            ),
+        },
     }
 }
 
@@ -43,6 +52,7 @@ fn indexes_sql(tables: &Tables) -> &'static str {
     match tables {
         Tables::Tpcc(_) => include_str!("../../dialects/mysql/tpcc/indexes.sql"),
         Tables::HotRows(_) => include_str!("../../dialects/mysql/hot_rows/indexes.sql"),
+        Tables::IndexScan(_) => include_str!("../../dialects/mysql/index_scan/indexes.sql"),
     }
 }
 
@@ -62,6 +72,10 @@ pub fn table_schemas(tables: &Tables) -> Vec<TableSchema> {
         Tables::HotRows(_) => {
             let texts = [120, 60].map(|max_chars| ColumnKind::Text { max_chars });
             vec![of("sbtest1", vec![ColumnKind::Integer, ColumnKind::Integer, texts[0], texts[1]])]
+        }
+        Tables::IndexScan(population) => {
+            let tables = population.table_set().tables().iter();
+            tables.map(|table| of(table.name(), table.columns().iter().map(|&(_, kind)| kind).collect())).collect()
         }
     }
 }
@@ -91,6 +105,7 @@ pub fn recipe(data: &Data) -> Result<Recipe, Failure> {
         loader_version = match tables {
             Tables::Tpcc(_) => TPCC_LOADER_VERSION,
             Tables::HotRows(_) => HOT_ROWS_LOADER_VERSION,
+            Tables::IndexScan(_) => INDEX_SCAN_LOADER_VERSION,
         };
     }
     if let Some(script) = &data.setup {
@@ -119,15 +134,21 @@ pub fn literal(value: Value<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use bufferlab_workload::hot_rows::HotRowsPopulation;
+    use bufferlab_workload::index_scan::{IndexScanPopulation, ScaleFactor, Table};
 
     use super::*;
+
+    fn tpch(tables: TableSet) -> Tables {
+        let scale_factor = ScaleFactor::new(0.01).expect("the scale is valid");
+        Tables::IndexScan(IndexScanPopulation::new(scale_factor, tables))
+    }
 
     #[test]
     fn every_table_has_its_columns_in_the_dialects_order_and_its_indexes() {
         let hot_rows = HotRowsPopulation::new(10, 1).expect("the scale is valid");
         let tpcc = TpccConfig::new(1, 1, 0).expect("the scale is valid");
         let mut indexes = 0;
-        for tables in [Tables::Tpcc(tpcc), Tables::HotRows(hot_rows)] {
+        for tables in [Tables::Tpcc(tpcc), Tables::HotRows(hot_rows), tpch(TableSet::LineItem), tpch(TableSet::All)] {
             let created: Vec<String> = statements(tables_sql(&tables)).collect();
             let schemas = table_schemas(&tables);
             assert_eq!(created.len(), schemas.len());
@@ -138,7 +159,7 @@ mod tests {
                 indexes += schema.indexes.len();
             }
         }
-        assert_eq!(indexes, 3, "customers by name, orders by customer, k");
+        assert_eq!(indexes, 5, "customers by name, orders by customer, k, ship dates twice");
     }
 
     #[test]
@@ -148,6 +169,20 @@ mod tests {
             let names: Vec<&str> = sql.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
             let expected: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
             assert_eq!(names[..expected.len()], expected);
+        }
+    }
+
+    #[test]
+    fn tpch_columns_have_the_names_of_the_workload() {
+        for schema in [tables_sql(&tpch(TableSet::All)), tpch(TableSet::All).schema_sql()] {
+            let created = statements(schema).filter(|sql| sql.starts_with("CREATE TABLE"));
+            for (sql, table) in created.zip(Table::ALL) {
+                let names: Vec<&str> =
+                    sql.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+                let expected: Vec<&str> = table.columns().iter().map(|&(name, _)| name).collect();
+                assert_eq!(names[..expected.len()], expected, "{}", table.name());
+            }
+            assert_eq!(schema.matches("CREATE TABLE").count(), Table::ALL.len());
         }
     }
 

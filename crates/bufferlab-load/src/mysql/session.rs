@@ -73,6 +73,7 @@ impl<W: MysqlWorkload> Serves<W> for MysqlServer {
     fn connect(&mut self, workloads: &mut [W]) -> Result<Vec<MysqlClient>, Failure> {
         let mut clients = Vec::with_capacity(workloads.len());
         for workload in workloads {
+            workload.check_plan(self.misses.control())?;
             let conn = connect(&self.target)?;
             let held = Line::of(&conn).and_then(|line| self.lines.hold(&line));
             held.map_err(|error| no_socket(&error, &self.target.place()))?;

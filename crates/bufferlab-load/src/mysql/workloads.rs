@@ -2,11 +2,14 @@
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{self, HotRowsDriver};
+use bufferlab_workload::index_scan::IndexScanDriver;
 use bufferlab_workload::script::ScriptWorkload;
 use bufferlab_workload::tpcc::TpccDriver;
 use bufferlab_workload::tpcc::statements::STATEMENTS;
 
 use super::coalesce::Coalesced;
+use super::control::Control;
+use super::plan;
 use crate::dialect::{RowUse, Statements};
 use crate::failure::Failure;
 
@@ -24,6 +27,14 @@ pub trait MysqlWorkload: Workload {
     /// As [`MysqlWorkload::statements`].
     fn coalesced(&self) -> Result<Coalesced, Failure> {
         Ok(Coalesced::default())
+    }
+
+    /// Whether the server takes the plan that the workload wants; asked once, before anything is read. Most want none.
+    ///
+    /// # Errors
+    /// When it takes another one.
+    fn check_plan(&mut self, _control: &mut Control) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// Sections of SQL that fill the pool, executed one after another on one connection before
@@ -53,6 +64,16 @@ impl MysqlWorkload for HotRowsDriver {
     fn statements(&self) -> Result<Statements, Failure> {
         let text = include_str!("../../dialects/mysql/hot_rows/statements.sql");
         Statements::from_file("dialects/mysql/hot_rows/statements.sql", text, hot_rows::STATEMENTS)
+    }
+}
+
+impl MysqlWorkload for IndexScanDriver {
+    fn statements(&self) -> Result<Statements, Failure> {
+        plan::DIALECT.statements(self.plan_asked())
+    }
+
+    fn check_plan(&mut self, control: &mut Control) -> Result<(), Failure> {
+        plan::check(self, control)
     }
 }
 

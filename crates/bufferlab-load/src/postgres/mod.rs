@@ -9,6 +9,7 @@ pub mod interrupt;
 pub mod job;
 pub mod loader;
 pub mod message;
+mod plan;
 pub mod run;
 pub mod schema;
 mod session;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use bufferlab_workload::client::Value;
+use bufferlab_workload::index_scan::TableSet;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::schema::{ColumnKind, TableId};
 
@@ -14,6 +15,7 @@ use crate::sqlite::data::{Data, Recipe, Tables};
 /// order and manner of writing it. Raise one when any of them changes, or cached data will be taken for new.
 const TPCC_LOADER_VERSION: u32 = 1;
 const HOT_ROWS_LOADER_VERSION: u32 = 1;
+const INDEX_SCAN_LOADER_VERSION: u32 = 1;
 const SETUP_LOADER_VERSION: u32 = 1;
 
 /// Warehouse numbers are SMALLINT.
@@ -36,6 +38,13 @@ pub fn tables_sql(tables: &Tables) -> &'static str {
     match tables {
         Tables::Tpcc(_) => include_str!("../../dialects/postgres/tpcc/schema.sql"),
         Tables::HotRows(_) => include_str!("../../dialects/postgres/hot_rows/schema.sql"),
+        Tables::IndexScan(population) => match population.table_set() {
+            TableSet::LineItem => include_str!("../../dialects/postgres/index_scan/schema.sql"),
+            TableSet::All => concat!(
+                include_str!("../../dialects/postgres/index_scan/others.sql"),
+                include_str!("../../dialects/postgres/index_scan/schema.sql")
+            ),
+        },
     }
 }
 
@@ -43,6 +52,13 @@ fn indexes_sql(tables: &Tables) -> &'static str {
     match tables {
         Tables::Tpcc(_) => include_str!("../../dialects/postgres/tpcc/indexes.sql"),
         Tables::HotRows(_) => include_str!("../../dialects/postgres/hot_rows/indexes.sql"),
+        Tables::IndexScan(population) => match population.table_set() {
+            TableSet::LineItem => include_str!("../../dialects/postgres/index_scan/indexes.sql"),
+            TableSet::All => concat!(
+                include_str!("../../dialects/postgres/index_scan/others_indexes.sql"),
+                include_str!("../../dialects/postgres/index_scan/indexes.sql")
+            ),
+        },
     }
 }
 
@@ -63,6 +79,10 @@ pub fn table_schemas(tables: &Tables) -> Vec<TableSchema> {
         Tables::HotRows(_) => {
             let texts = [120, 60].map(|max_chars| ColumnKind::Text { max_chars });
             vec![of("sbtest1", vec![ColumnKind::Integer, ColumnKind::Integer, texts[0], texts[1]])]
+        }
+        Tables::IndexScan(population) => {
+            let tables = population.table_set().tables().iter();
+            tables.map(|table| of(table.name(), table.columns().iter().map(|&(_, kind)| kind).collect())).collect()
         }
     }
 }
@@ -92,6 +112,7 @@ pub fn recipe(data: &Data) -> Result<Recipe, Failure> {
         loader_version = match tables {
             Tables::Tpcc(_) => TPCC_LOADER_VERSION,
             Tables::HotRows(_) => HOT_ROWS_LOADER_VERSION,
+            Tables::IndexScan(_) => INDEX_SCAN_LOADER_VERSION,
         };
     }
     if let Some(script) = &data.setup {
@@ -123,6 +144,7 @@ pub fn literal(value: Value<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use bufferlab_workload::hot_rows::HotRowsPopulation;
+    use bufferlab_workload::index_scan::{IndexScanPopulation, ScaleFactor};
 
     use super::*;
 
@@ -131,7 +153,9 @@ mod tests {
         let hot_rows = HotRowsPopulation::new(10, 1).expect("the scale is valid");
         let tpcc = TpccConfig::new(1, 1, 0).expect("the scale is valid");
         let mut indexes = 0;
-        for tables in [Tables::Tpcc(tpcc), Tables::HotRows(hot_rows)] {
+        let scale_factor = ScaleFactor::new(0.01).expect("the scale is valid");
+        let tpch = |tables| Tables::IndexScan(IndexScanPopulation::new(scale_factor, tables));
+        for tables in [Tables::Tpcc(tpcc), Tables::HotRows(hot_rows), tpch(TableSet::LineItem), tpch(TableSet::All)] {
             let created: Vec<String> = statements(tables_sql(&tables)).collect();
             let schemas = table_schemas(&tables);
             assert_eq!(created.len(), schemas.len());
@@ -142,7 +166,8 @@ mod tests {
                 indexes += schema.indexes.len();
             }
         }
-        assert_eq!(indexes, 9 + 3, "primary keys of all but history, customers by name, orders by customer, k");
+        let tpch = 2 + 9;
+        assert_eq!(indexes, 9 + 3 + tpch, "primary keys of all but history, names, orders by customer, k, ship dates");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::startup::{connect, patient};
 use super::target::Target;
 use super::wire::Silence;
 use super::workloads::PostgresWorkload;
-use crate::dialect::{RowUse, sections};
+use crate::dialect::sections;
 use crate::failure::Failure;
 use crate::server::Sending;
 use crate::server::prefill::Reading;
@@ -71,12 +71,12 @@ impl Server for PostgresServer {
 
 impl<W: PostgresWorkload> Serves<W> for PostgresServer {
     fn connect(&mut self, workloads: &mut [W]) -> Result<Vec<PostgresClient>, Failure> {
+        for workload in &mut *workloads {
+            workload.check_plan(&mut self.control)?;
+        }
         let connect = |workload: &W| {
-            // Our own statements take milliseconds; a user's may take as long as they like.
-            let silence = match workload.statements()?.rows {
-                RowUse::Kept => Silence::Fatal,
-                RowUse::Counted => patient(&self.target),
-            };
+            // Most statements of ours take milliseconds; a user's may take as long as they like.
+            let silence = if workload.has_long_statements() { patient(&self.target) } else { Silence::Fatal };
             let connection = connect(&self.target, silence)?;
             PostgresClient::of_workload(connection, workload, self.sending, Arc::clone(&self.own_commits))
         };

@@ -2,10 +2,13 @@
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{self, HotRowsDriver};
+use bufferlab_workload::index_scan::IndexScanDriver;
 use bufferlab_workload::script::ScriptWorkload;
 use bufferlab_workload::tpcc::TpccDriver;
 use bufferlab_workload::tpcc::statements::STATEMENTS;
 
+use super::control::Control;
+use super::plan;
 use crate::dialect::{RowUse, Statements};
 use crate::failure::Failure;
 
@@ -26,6 +29,19 @@ pub trait PostgresWorkload: Workload {
     /// Settings of the sessions that execute them.
     fn session_sql(&self) -> &'static str {
         ""
+    }
+
+    /// Whether the server takes the plan that the workload wants; asked once, before anything is read. Most want none.
+    ///
+    /// # Errors
+    /// When it takes another one.
+    fn check_plan(&mut self, _control: &mut Control) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Whether one statement may take so long that a silent server need not be a dead one.
+    fn has_long_statements(&self) -> bool {
+        false
     }
 
     /// Sections of SQL that fill the pool, executed one after another on one connection before
@@ -61,7 +77,29 @@ impl PostgresWorkload for HotRowsDriver {
     }
 }
 
+impl PostgresWorkload for IndexScanDriver {
+    fn statements(&self) -> Result<Statements, Failure> {
+        plan::DIALECT.statements(self.plan_asked())
+    }
+
+    fn session_sql(&self) -> &'static str {
+        plan::session_sql(self.plan_asked())
+    }
+
+    fn check_plan(&mut self, control: &mut Control) -> Result<(), Failure> {
+        plan::check(self, control)
+    }
+
+    fn has_long_statements(&self) -> bool {
+        true
+    }
+}
+
 impl PostgresWorkload for ScriptWorkload {
+    fn has_long_statements(&self) -> bool {
+        true
+    }
+
     fn statements(&self) -> Result<Statements, Failure> {
         let catalogue = self.script().catalogue();
         let numbered = |index: usize| format!("${}", index + 1);

@@ -8,6 +8,9 @@ use bufferlab_workload::tpcc::schema::ColumnKind;
 
 use super::datetime::DateTime;
 
+/// Microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
+
 /// Which text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -55,6 +58,7 @@ impl<'a> Encoder<'a> {
             (Value::Int(int), ColumnKind::Cents) => decimal(int, 100, text),
             (Value::Int(int), ColumnKind::BasisPoints) => decimal(int, 10_000, text),
             (Value::Int(int), ColumnKind::Micros) => self.date(int, text),
+            (Value::Int(int), ColumnKind::Days) => self.day(int, text),
             (Value::Int(int), _) => integer(int, text),
             // No population has decimals.
             (Value::Real(real), _) => _ = write!(text, "{real}"),
@@ -82,6 +86,13 @@ impl<'a> Encoder<'a> {
         if tuples {
             text.push(b'\'');
         }
+    }
+
+    fn day(&self, days: i64, text: &mut Vec<u8>) {
+        let DateTime { year, month, day, .. } = DateTime::from_micros(days.saturating_mul(DAY_US));
+        let quote = if self.form == Form::Tuples { "'" } else { "" };
+        // A vector takes whatever is written to it.
+        let _ = write!(text, "{quote}{year:04}-{month:02}-{day:02}{quote}");
     }
 
     fn date(&mut self, micros: i64, text: &mut Vec<u8>) {
@@ -174,6 +185,18 @@ mod tests {
             tuples.value(ColumnKind::Micros, Value::Int(micros), &mut text);
         }
         assert_eq!(text, b"'1970-01-01 00:00:00''1970-01-01 00:00:00''2000-02-29 00:00:00'");
+    }
+
+    #[test]
+    fn days_are_written_as_dates() {
+        for (form, expected) in [(Form::Lines, "1970-01-011998-09-02"), (Form::Tuples, "'1970-01-01''1998-09-02'")] {
+            let mut encoder = Encoder::new(form, &[]);
+            let mut text = Vec::new();
+            for days in [0, 10_471] {
+                encoder.value(ColumnKind::Days, Value::Int(days), &mut text);
+            }
+            assert_eq!(text, expected.as_bytes());
+        }
     }
 
     #[test]

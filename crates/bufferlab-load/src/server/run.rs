@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, ServerProbe, clock};
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{HotRowsConfigError, HotRowsDriver};
+use bufferlab_workload::index_scan::IndexScanDriver;
 use bufferlab_workload::script::ScriptWorkload;
 use bufferlab_workload::tpcc::TpccDriver;
 
@@ -104,7 +105,7 @@ pub fn probes(server_pid: Option<u32>, datadir: Option<&Path>, cpu_ns: &Arc<Atom
 /// Whatever connecting, executing or reading counters meets.
 pub fn drive<S>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<(Measured, Findings), Failure>
 where
-    S: Serves<TpccDriver> + Serves<HotRowsDriver> + Serves<ScriptWorkload>,
+    S: Serves<TpccDriver> + Serves<HotRowsDriver> + Serves<IndexScanDriver> + Serves<ScriptWorkload>,
 {
     let unusable = |what: String, hint: &str| Failure::new(FailureKind::Usage, what, "workload", hint);
     let connections = session.course.connections;
@@ -122,6 +123,12 @@ where
             let workloads = each.collect::<Result<Vec<_>, HotRowsConfigError>>();
             let workloads = workloads.map_err(|error| unusable(error.to_string(), "see `bufferlab list workloads`"))?;
             measure(session, workloads, config.run_seed)?
+        }
+        WorkloadJob::IndexScan(config) => {
+            let first = IndexScanDriver::new(config)
+                .map_err(|error| unusable(error.to_string(), "see `bufferlab list workloads`"))?;
+            // Nothing of it is drawn.
+            measure(session, (0..connections).map(|_| first.another()).collect(), 0)?
         }
         WorkloadJob::Script(script) => measure(session, scripts(script, connections)?, script.seed)?,
     };
@@ -187,6 +194,12 @@ impl Reporting for TpccDriver {
 impl Reporting for HotRowsDriver {
     fn findings(&self) -> Findings {
         Findings::HotRows { hot_rows: self.hot_set().len() }
+    }
+}
+
+impl Reporting for IndexScanDriver {
+    fn findings(&self) -> Findings {
+        Findings::of_index_scan(self)
     }
 }
 

@@ -225,7 +225,8 @@ impl<S: Server> Session<'_, S> {
             }
             Ok(end.is_some())
         })?;
-        let end = if ended == Stretched::Cancelled { None } else { end.or(Some(GateEnd::Cap)) };
+        let unopened = if limit.transactions == 0 { GateEnd::Cold } else { GateEnd::Cap };
+        let end = if ended == Stretched::Cancelled { None } else { end.or(Some(unopened)) };
         Ok((end, feed.misses()))
     }
 

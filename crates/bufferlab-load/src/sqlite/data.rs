@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::hot_rows::HotRowsPopulation;
+use bufferlab_workload::index_scan::{IndexScanPopulation, TableSet};
 use bufferlab_workload::population::Population;
 use bufferlab_workload::script::Script;
 use bufferlab_workload::tpcc::TpccConfig;
@@ -19,12 +20,15 @@ pub enum Tables {
     Tpcc(TpccConfig),
     /// Sysbench's one.
     HotRows(HotRowsPopulation),
+    /// TPC-H's, all or LINEITEM alone.
+    IndexScan(IndexScanPopulation),
 }
 
 /// Versions of everything that decides a loaded file beside its schema, scale, seed and page size: the population and
 /// the order and manner of writing it. Raise one when any of them changes, or cached databases will be taken for new.
 const TPCC_LOADER_VERSION: u32 = 1;
 const HOT_ROWS_LOADER_VERSION: u32 = 1;
+const INDEX_SCAN_LOADER_VERSION: u32 = 1;
 const SETUP_LOADER_VERSION: u32 = 1;
 
 impl Tables {
@@ -34,6 +38,13 @@ impl Tables {
         match self {
             Tables::Tpcc(_) => include_str!("../../dialects/sqlite/tpcc/schema.sql"),
             Tables::HotRows(_) => include_str!("../../dialects/sqlite/hot_rows/schema.sql"),
+            Tables::IndexScan(population) => match population.table_set() {
+                TableSet::LineItem => include_str!("../../dialects/sqlite/index_scan/schema.sql"),
+                TableSet::All => concat!(
+                    include_str!("../../dialects/sqlite/index_scan/others.sql"),
+                    include_str!("../../dialects/sqlite/index_scan/schema.sql")
+                ),
+            },
         }
     }
 
@@ -41,6 +52,7 @@ impl Tables {
         match self {
             Tables::Tpcc(_) => TPCC_LOADER_VERSION,
             Tables::HotRows(_) => HOT_ROWS_LOADER_VERSION,
+            Tables::IndexScan(_) => INDEX_SCAN_LOADER_VERSION,
         }
     }
 
@@ -50,6 +62,7 @@ impl Tables {
         match self {
             Tables::Tpcc(config) => Box::new(TpccPopulation::new(*config)),
             Tables::HotRows(population) => Box::new(*population),
+            Tables::IndexScan(population) => Box::new(*population),
         }
     }
 }

@@ -157,6 +157,18 @@ impl Engine {
         }
     }
 
+    /// The lines of EXPLAIN QUERY PLAN of a statement, in order.
+    ///
+    /// # Errors
+    /// SQLite's error, also when an index that the statement insists on cannot be used.
+    pub fn query_plan(&self, sql: &str) -> Result<Vec<String>, Failure> {
+        let explain = || -> rusqlite::Result<Vec<String>> {
+            let mut statement = self.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+            statement.query_map([], |row| row.get("detail"))?.collect()
+        };
+        explain().map_err(|error| self.failure("explaining a statement", &error))
+    }
+
     /// The connection's handle, for statements prepared over the C interface.
     #[must_use]
     pub fn handle(&self) -> *mut ffi::sqlite3 {

@@ -11,6 +11,7 @@ pub mod knobs;
 pub mod loader;
 pub mod page_io;
 pub mod pcache;
+mod plan;
 pub mod pool;
 pub mod run;
 pub mod script;

@@ -6,12 +6,14 @@ use std::time::Instant;
 
 use bufferlab_probe::{CpuProbe, DeviceProbe, DriverThread, MemoryProbe, ProcessProbe, clock};
 use bufferlab_workload::hot_rows::HotRowsDriver;
+use bufferlab_workload::index_scan::IndexScanDriver;
 use bufferlab_workload::script::ScriptWorkload;
 use bufferlab_workload::tpcc::TpccDriver;
 
 use super::client::SqliteClient;
 use super::engine::Engine;
-use super::job::{PhaseJob, Run, WorkloadJob};
+use super::interrupt::Interruptible;
+use super::job::{Limit, PhaseJob, Run, WorkloadJob};
 use super::script;
 use super::session::{Driver, Session, Stepped};
 use super::workloads::SqliteWorkload;
@@ -47,6 +49,13 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
             })?;
             run_workload(job, workload, config.run_seed, sink, cancelled)
         }
+        WorkloadJob::IndexScan(config) => {
+            let workload = IndexScanDriver::new(config).map_err(|error| {
+                Failure::new(FailureKind::Usage, error.to_string(), "workload", "see `bufferlab list workloads`")
+            })?;
+            // Nothing of it is drawn.
+            run_workload(job, workload, 0, sink, cancelled)
+        }
         WorkloadJob::Script(script) => {
             let workload = ScriptWorkload::new(script.parse()?, script.seed)?;
             run_workload(job, workload, script.seed, sink, cancelled)
@@ -56,7 +65,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
 
 fn run_workload<W: SqliteWorkload>(
     job: &Run,
-    workload: W,
+    mut workload: W,
     seed: u64,
     sink: &dyn Sink,
     cancelled: &AtomicBool,
@@ -67,6 +76,7 @@ fn run_workload<W: SqliteWorkload>(
     let arrivals = job.pace.arrivals(seed)?;
     let engine = Engine::open(&job.database, &job.knobs)?;
     let actual = engine.actual(&job.knobs)?;
+    workload.check_plan(&engine)?;
     // SAFETY: the driver, and with it the client, is dropped before the engine is closed below.
     let client = unsafe { SqliteClient::new(&engine, &workload.statements()?)? };
     let mut driver = Driver::new(client, workload);
@@ -143,6 +153,7 @@ fn warm_up_and_measure<W: SqliteWorkload>(
     measured.interrupted = measured.gate.is_none();
     if !measured.interrupted {
         session.enter(Phase::Measure, driver, job.measure.transactions);
+        let _guard = interruptible(session, driver);
         let (part, whole) = session.window(driver, job.measure)?;
         measured.window = part;
         measured.interrupted = !whole;
@@ -170,10 +181,18 @@ fn warm_up<W: SqliteWorkload>(
     }
     let mut misses = session.engine.demand_misses();
     gate.prefill(misses);
+    if limit.transactions == 0 {
+        return Ok(Some(GateEnd::Cold));
+    }
+    let _guard = interruptible(session, driver);
     loop {
         for _ in 0..GATE_WINDOW {
             if session.step(driver, &|| false)? == Stepped::Cancelled {
                 return Ok(None);
+            }
+            // Where transactions are long, the cap comes before the gate has anything to look at.
+            if session.steps_in_phase(driver) >= limit.transactions || driver.was_long() && is_late(begun, limit) {
+                return Ok(Some(GateEnd::Cap));
             }
         }
         let now = session.engine.demand_misses();
@@ -181,10 +200,23 @@ fn warm_up<W: SqliteWorkload>(
             return Ok(Some(end));
         }
         misses = now;
-        if session.steps_in_phase(driver) >= limit.transactions || begun.elapsed().as_secs_f64() >= limit.seconds {
+        if is_late(begun, limit) {
             return Ok(Some(GateEnd::Cap));
         }
     }
+}
+
+fn is_late(begun: Instant, limit: Limit) -> bool {
+    begun.elapsed().as_secs_f64() >= limit.seconds
+}
+
+/// Lets a statement of a workload that has long ones be stopped in its middle, as long as the answer lives.
+fn interruptible<'a, W: SqliteWorkload>(session: &Session<'a>, driver: &Driver<W>) -> Option<Interruptible<'a>> {
+    if !driver.workload().has_long_statements() {
+        return None;
+    }
+    // SAFETY: the session's engine is closed after the phases, and whatever else sets a handler does so between them.
+    Some(unsafe { Interruptible::begin(session.engine.handle(), session.cancelled) })
 }
 
 /// Fills the pool as the workload wants it, before anything is counted; false when interrupted.

@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
                 Stepped::Cancelled => return Ok(false),
             }
             // The clock is looked at now and then: the time limit is a safety net, not the rule.
-            if done % 64 == 63 && is_over() {
+            if (done % 64 == 63 || driver.was_long()) && is_over() {
                 break;
             }
         }
@@ -144,7 +144,12 @@ impl<'a> Session<'a> {
                 return Ok(Stepped::OutOfTime);
             }
         }
-        driver.step().map_err(|error| self.client_failure(&error))?;
+        match driver.step() {
+            Ok(()) => {}
+            // A statement that was broken off in its middle is no failure of the engine.
+            Err(_) if self.is_cancelled() => return Ok(Stepped::Cancelled),
+            Err(error) => return Err(self.client_failure(&error)),
+        }
         self.answer_sampler(driver);
         Ok(if self.is_cancelled() { Stepped::Cancelled } else { Stepped::Done })
     }

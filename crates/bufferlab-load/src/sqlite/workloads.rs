@@ -2,9 +2,12 @@
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{self, HotRowsDriver};
+use bufferlab_workload::index_scan::IndexScanDriver;
 use bufferlab_workload::tpcc::TpccDriver;
 use bufferlab_workload::tpcc::statements::STATEMENTS;
 
+use super::engine::Engine;
+use super::plan;
 use crate::dialect::Statements;
 use crate::failure::Failure;
 pub use crate::findings::Findings;
@@ -16,6 +19,19 @@ pub trait SqliteWorkload: Workload {
     /// # Errors
     /// When catalogue and dialect have drifted apart.
     fn statements(&self) -> Result<Statements, Failure>;
+
+    /// Whether SQLite takes the plan that the workload wants; asked once, before anything is read. Most want none.
+    ///
+    /// # Errors
+    /// When it takes another one.
+    fn check_plan(&mut self, _engine: &Engine) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Whether one statement may take so long that stopping the run must not wait for its end.
+    fn has_long_statements(&self) -> bool {
+        false
+    }
 
     /// Sections of SQL that fill the pool, executed one after another before [`Workload::prefill_step`].
     fn prefill_sql(&self) -> &'static str {
@@ -51,5 +67,23 @@ impl SqliteWorkload for HotRowsDriver {
 
     fn findings(&self) -> Findings {
         Findings::HotRows { hot_rows: self.hot_set().len() }
+    }
+}
+
+impl SqliteWorkload for IndexScanDriver {
+    fn statements(&self) -> Result<Statements, Failure> {
+        plan::DIALECT.statements(self.plan_asked())
+    }
+
+    fn check_plan(&mut self, engine: &Engine) -> Result<(), Failure> {
+        plan::check(self, engine)
+    }
+
+    fn has_long_statements(&self) -> bool {
+        true
+    }
+
+    fn findings(&self) -> Findings {
+        Findings::of_index_scan(self)
     }
 }

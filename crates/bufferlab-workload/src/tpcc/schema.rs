@@ -33,6 +33,8 @@ pub enum ColumnKind {
     BasisPoints,
     /// A date and time as integer microseconds since 1970.
     Micros,
+    /// A date as integer days since 1970.
+    Days,
     /// ASCII text of at most so many characters.
     Text {
         /// Longest value.

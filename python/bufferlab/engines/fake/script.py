@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bufferlab.engines.fake.workloads import Work, work_of
+from bufferlab.engines.fake.workloads import Work, drawn_by, work_of
 from bufferlab.results import metrics
 
 _TRANSACTIONS_PER_SECOND = 1000
@@ -161,14 +161,14 @@ class Script:
         knobs, workload = dict(self.job["knobs"]), self.job["workload"]
         if knobs["behave"] == "other_setting":
             knobs["page_size_bytes"] //= 2
-        capped = knobs["behave"] == "capped"
+        asked = self.job["warm_up"]["max_transactions"]
+        gate = "cold" if asked == 0 else "cap" if knobs["behave"] == "capped" else "pool_turnover"
         main, *phases = self.parts
-        hot = {"hot_rows": workload["hot_rows"], "distinct_leaf_pages": None} if "hot_rows" in workload else None
         return {
             "status": status,
             "actual": knobs,
             "warm_up": {
-                "gate": "cap" if capped else "pool_turnover",
+                "gate": gate,
                 "seconds": self.warm_seconds,
                 "transactions": self.warm_transactions,
                 "reason": "scripted",
@@ -177,7 +177,7 @@ class Script:
             "phases": phases,
             "latency": self.latency,
             "delivered_orders": [],
-            "drawn": hot,
+            "drawn": drawn_by(workload, int(main["transactions"])),
             "engine_version": "1.0",
             "clock": {"wall_start": "2000-01-01T00:00:00Z", "monotonic_start_ns": 0},
         }

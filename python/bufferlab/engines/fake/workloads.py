@@ -14,6 +14,7 @@ from typing import Any
 HEADER_BYTES = 4096
 
 _BYTES_PER_WAREHOUSE = 400 * 1024
+_BYTES_PER_SCALE = 4 * 1024 * 1024
 _SCRIPT_BYTES = 300 * 1024
 _ROW_BYTES = 200
 _FILL = 0.9
@@ -46,10 +47,25 @@ def work_of(workload: Mapping[str, Any], pool_bytes: int, page_bytes: int, datab
         case "hot_rows":
             types = {"select": 100 - workload["update_percent"], "update": workload["update_percent"]}
             return Work(types, 3, _hot_misses(workload, pool_bytes // page_bytes, page_bytes) / 3, 1)
+        case "index_scan":
+            return Work({"q1": 1}, 4000, 0.05 + 0.5 * absent, 4)
         case "script":
             return Work(script_types(workload["text"]), 10, 0.01 + 0.1 * absent, 5)
         case name:
             raise ValueError(f"the fake engine has no workload {name}")
+
+
+def drawn_by(workload: Mapping[str, Any], transactions: int) -> dict[str, Any] | None:
+    """What a run tells of its workload beside counts."""
+    match workload["name"]:
+        case "hot_rows":
+            return {"hot_rows": workload["hot_rows"], "distinct_leaf_pages": None}
+        case "index_scan":
+            plan = workload["plan"]
+            text = f"the imaginary plan {plan}"
+            return {"plan": plan, "plan_text": text, "rows_in_range": 1000, "answers_checked": transactions}
+        case _:
+            return None
 
 
 def script_types(text: str) -> dict[str, int]:
@@ -69,6 +85,8 @@ def file_bytes(workload: Mapping[str, Any]) -> int:
             return HEADER_BYTES + int(workload["warehouses"]) * _BYTES_PER_WAREHOUSE
         case "hot_rows":
             return HEADER_BYTES + int(workload["rows"])
+        case "index_scan":
+            return HEADER_BYTES + int(float(workload["scale_factor"]) * _BYTES_PER_SCALE)
         case _:
             data = workload.get("data")
             return file_bytes(data) if data else HEADER_BYTES + _SCRIPT_BYTES
@@ -81,6 +99,8 @@ def shape_of(workload: Mapping[str, Any], page_bytes: int) -> dict[str, Any] | N
             trees = [_tree("order_line", int(workload["warehouses"]) * 300_000, page_bytes)]
         case "hot_rows":
             trees = [_tree("sbtest1", int(workload["rows"]), page_bytes)]
+        case "index_scan":
+            trees = [_tree("lineitem", int(float(workload["scale_factor"]) * 6_000_000), page_bytes)]
         case _:
             data = workload.get("data")
             return shape_of(data, page_bytes) if data else None

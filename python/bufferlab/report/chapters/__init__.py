@@ -16,6 +16,7 @@ from bufferlab.report.chapters.innodb import innodb
 from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
+from bufferlab.report.chapters.query_cost import query_cost
 from bufferlab.report.chapters.random_reads import random_reads
 from bufferlab.report.chapters.scan_depth import scan_depth
 from bufferlab.report.chapters.time_series import time_series
@@ -28,6 +29,7 @@ Chapter = Callable[[Analysis], Section | None]
 CHAPTERS: tuple[Chapter, ...] = (
     knee,
     scan_depth,
+    query_cost,
     latency_rate,
     best,
     cost_of_pages,

@@ -1,0 +1,3 @@
+-- Built after the rows: sorted, hence packed.
+
+ALTER TABLE lineitem ADD INDEX lineitem_by_shipdate (l_shipdate);

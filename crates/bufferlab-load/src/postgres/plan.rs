@@ -1,0 +1,107 @@
+//! Which plan PostgreSQL takes for Q1: forced by settings of the session, told by EXPLAIN.
+
+use bufferlab_workload::index_scan::{IndexScanDriver, Plan, SHIPDATE_INDEX, TABLE};
+use serde_json::Value;
+
+use super::control::Control;
+use crate::failure::Failure;
+use crate::q1::{Dialect, judge};
+
+/// PostgreSQL's words of Q1.
+pub(super) const DIALECT: Dialect = Dialect {
+    engine: "PostgreSQL",
+    file: "dialects/postgres/index_scan/statements.sql",
+    text: include_str!("../../dialects/postgres/index_scan/statements.sql"),
+    without: "it is not known here",
+    place: |index| format!("${}", index + 1),
+    day: |day| format!("(DATE '1970-01-01' + {day})"),
+};
+
+/// What makes the planner take a plan. Without parallel workers, so that the plans differ in how they find rows and in nothing
+/// else; without just-in-time compilation, which a forbidden plan's huge cost would set off in some of them.
+pub(super) fn session_sql(plan: Plan) -> &'static str {
+    match plan {
+        Plan::IndexScan => {
+            "SET plan_cache_mode = force_custom_plan; SET jit = off; SET max_parallel_workers_per_gather = 0; \
+             SET enable_seqscan = off; SET enable_bitmapscan = off"
+        }
+        Plan::Sequential => {
+            "SET plan_cache_mode = force_custom_plan; SET jit = off; SET max_parallel_workers_per_gather = 0; \
+             SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off"
+        }
+        Plan::Bitmap => {
+            "SET plan_cache_mode = force_custom_plan; SET jit = off; SET max_parallel_workers_per_gather = 0; \
+             SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off"
+        }
+    }
+}
+
+/// Asks the server for its plan, in a session with the same settings, and keeps it in the driver.
+///
+/// # Errors
+/// The server's own; a usage failure when it would take another plan.
+pub(super) fn check(driver: &mut IndexScanDriver, control: &mut Control) -> Result<(), Failure> {
+    let sql = DIALECT.with_days(driver)?;
+    control.execute("forcing a plan", session_sql(driver.plan_asked()))?;
+    let explained = control.one("explaining a statement", &format!("EXPLAIN (FORMAT JSON) {sql}"));
+    control.execute("forcing a plan no more", "RESET ALL")?;
+    let text = explained?.unwrap_or_default();
+    judge(driver, plan_of(&text), text)
+}
+
+/// The plan for the table, in the explanation's JSON.
+fn plan_of(text: &str) -> Option<Plan> {
+    let explained: Value = serde_json::from_str(text).ok()?;
+    let node = scan(&explained)?;
+    let text_of = |node: &Value, field: &str| node.get(field).and_then(Value::as_str).map(str::to_owned);
+    let is_ours = |node: &Value| text_of(node, "Index Name").as_deref() == Some(SHIPDATE_INDEX);
+    match text_of(node, "Node Type")?.as_str() {
+        "Index Scan" if is_ours(node) => Some(Plan::IndexScan),
+        "Seq Scan" => Some(Plan::Sequential),
+        "Bitmap Heap Scan" => {
+            let below = node.get("Plans").and_then(Value::as_array)?;
+            below.iter().all(is_ours).then_some(Plan::Bitmap)
+        }
+        _ => None,
+    }
+}
+
+/// The node that reads the table.
+fn scan(value: &Value) -> Option<&Value> {
+    match value {
+        Value::Object(fields) if fields.get("Relation Name").and_then(Value::as_str) == Some(TABLE) => Some(value),
+        Value::Object(fields) => fields.values().find_map(scan),
+        Value::Array(items) => items.iter().find_map(scan),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(scan: &str) -> String {
+        format!(r#"[{{"Plan": {{"Node Type": "Aggregate", "Plans": [{{"Node Type": "Sort", "Plans": [{scan}]}}]}}}}]"#)
+    }
+
+    #[test]
+    fn plans_are_told_by_the_node_that_reads_the_table() {
+        let of = |node: &str, rest: &str| {
+            plan_of(&explained(&format!(r#"{{"Node Type": "{node}", "Relation Name": "lineitem"{rest}}}"#)))
+        };
+        let index = r#", "Index Name": "lineitem_by_shipdate""#;
+        assert_eq!(of("Index Scan", index), Some(Plan::IndexScan));
+        assert_eq!(of("Seq Scan", ""), Some(Plan::Sequential));
+        let below = r#", "Plans": [{"Node Type": "Bitmap Index Scan", "Index Name": "lineitem_by_shipdate"}]"#;
+        assert_eq!(of("Bitmap Heap Scan", below), Some(Plan::Bitmap));
+    }
+
+    #[test]
+    fn other_plans_are_none_of_ours() {
+        let by_key = r#"{"Node Type": "Index Scan", "Relation Name": "lineitem", "Index Name": "lineitem_pkey"}"#;
+        assert_eq!(plan_of(&explained(by_key)), None);
+        let orders = r#"{"Node Type": "Seq Scan", "Relation Name": "orders"}"#;
+        assert_eq!(plan_of(&explained(orders)), None);
+        assert_eq!(plan_of("no JSON"), None);
+    }
+}

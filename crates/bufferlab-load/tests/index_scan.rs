@@ -1,0 +1,197 @@
+//! Q1 on SQLite: both plans give the right answer and are what they are said to be; everything else is an error in words.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bufferlab_load::event::{Edge, Event};
+use bufferlab_load::failure::{Failure, FailureKind};
+use bufferlab_load::findings::Findings;
+use bufferlab_load::finished::Finished;
+use bufferlab_load::gate::GateEnd;
+use bufferlab_load::sqlite::data::Tables;
+use bufferlab_load::sqlite::job::{Limit, Pace, Run, WorkloadJob};
+use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
+use bufferlab_load::sqlite::loader::{Load, load};
+use bufferlab_load::sqlite::run::run;
+use bufferlab_model::PageSize;
+use bufferlab_workload::index_scan::{IndexScanConfig, IndexScanPopulation, Plan, ScaleFactor, TableSet, day_of};
+use rusqlite::Connection;
+
+const PAGE_BYTES: u64 = 8_192;
+
+fn scale() -> ScaleFactor {
+    ScaleFactor::new(0.01).unwrap()
+}
+
+fn loaded(directory: &Path) -> PathBuf {
+    let database = directory.join("lineitem.db");
+    let data = Tables::IndexScan(IndexScanPopulation::new(scale(), TableSet::LineItem)).into();
+    let job = Load { database: database.clone(), page_size: PageSize::new(PAGE_BYTES).unwrap(), data, generators: 3 };
+    let loaded = load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(loaded.tables, [("lineitem".to_owned(), 60_175)]);
+    database
+}
+
+fn job(database: &Path, plan: Plan, transactions: u64) -> Run {
+    Run {
+        database: database.to_owned(),
+        knobs: SqliteKnobs {
+            page_size: PageSize::new(PAGE_BYTES).unwrap(),
+            pool_frames: 100,
+            io_mode: IoChoice::Buffered,
+            pcache: Pcache::Stock,
+            synchronous: Synchronous::Off,
+            wal_autocheckpoint_bytes: 1 << 20,
+            locking_mode: LockingMode::Exclusive,
+        },
+        workload: WorkloadJob::IndexScan(IndexScanConfig {
+            scale_factor: scale(),
+            from_day: day_of("1993-01-01").unwrap(),
+            until_day: day_of("1998-09-03").unwrap(),
+            plan,
+        }),
+        pace: Pace::Closed,
+        phases: Vec::new(),
+        warm_up: Limit { transactions: 0, seconds: 60.0 },
+        measure: Limit { transactions, seconds: 600.0 },
+        sample_interval: Duration::from_millis(20),
+    }
+}
+
+/// What samples of the window tell: those between the edges, and pages read between them.
+#[derive(Default)]
+struct Seen {
+    inside: Vec<Vec<bufferlab_probe::Reading>>,
+    pages_read: i64,
+}
+
+fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
+    let seen = Mutex::new(Seen::default());
+    let sink = |event: Event| {
+        let Event::Sample { edge, values, phase, .. } = event else { return };
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let sign = match edge {
+            Some(Edge::Start) => -1,
+            Some(Edge::End) => 1,
+            None if phase.name() == "measure" => return seen.inside.push(values),
+            None => return,
+        };
+        let read = values.iter().find(|reading| reading.metric == "pages_read").and_then(|reading| reading.count);
+        seen.pages_read += sign * read.unwrap_or(0);
+    };
+    let outcome = run(job, &sink, cancelled);
+    (outcome, seen.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[test]
+fn both_plans_give_the_right_answer_and_read_what_they_must() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = loaded(directory.path());
+    let pages = std::fs::metadata(&database).unwrap().len() as i64 / PAGE_BYTES as i64;
+    let rows: i64 = Connection::open(&database)
+        .unwrap()
+        .query_row("SELECT count(*) FROM lineitem WHERE l_shipdate BETWEEN 8401 AND 10471", [], |row| row.get(0))
+        .unwrap();
+    let mut read = Vec::new();
+    for (plan, words) in [
+        (Plan::IndexScan, "SEARCH lineitem USING INDEX lineitem_by_shipdate (l_shipdate>? AND l_shipdate<?)"),
+        (Plan::Sequential, "SCAN lineitem"),
+    ] {
+        let (finished, seen) = played(&job(&database, plan, 2), &AtomicBool::new(false));
+        let finished = finished.unwrap();
+        assert_eq!((finished.gate, finished.measured.transactions), (Some(GateEnd::Cold), 2));
+        assert_eq!((finished.warm_up.transactions, finished.interrupted), (0, false));
+        let Findings::IndexScan { plan: used, plan_text, rows: in_range, answers } = finished.findings else {
+            panic!("{:?}", finished.findings)
+        };
+        assert_eq!((used, in_range as i64, answers), (plan, rows, 2));
+        assert!(plan_text.lines().any(|line| line == words), "{plan_text}");
+        read.push(seen.pages_read / 2);
+    }
+    // Rows of a range of dates lie anywhere in the table: nearly each costs a page, where a scan reads each page once.
+    let (by_index, whole) = (read[0], read[1]);
+    assert!((pages * 6 / 10..pages).contains(&whole), "{whole} of {pages} pages");
+    assert!(by_index > 7 * rows / 10, "{by_index} pages for {rows} rows");
+}
+
+#[test]
+fn the_host_is_sampled_while_one_statement_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = loaded(directory.path());
+    let mut job = job(&database, Plan::IndexScan, 1);
+    job.sample_interval = Duration::from_millis(10);
+    let (finished, seen) = played(&job, &AtomicBool::new(false));
+    finished.unwrap();
+    let alone = |metric: &str| {
+        let told = |values: &&Vec<bufferlab_probe::Reading>| {
+            values.iter().any(|reading| reading.metric == metric && reading.count.is_some())
+        };
+        seen.inside.iter().filter(told).count()
+    };
+    let held = seen.inside.iter().filter(|values| values.iter().any(|reading| reading.reason.is_some())).count();
+    assert!(held > 0, "the driver was inside its statement in none of {} samples", seen.inside.len());
+    assert_eq!((alone("cpu_idle_us"), alone("process_user_us")), (seen.inside.len(), seen.inside.len()));
+}
+
+#[test]
+fn a_window_ends_by_its_time_and_a_query_in_its_middle_when_it_is_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = loaded(directory.path());
+    let mut limited = job(&database, Plan::IndexScan, 1_000_000);
+    limited.measure.seconds = 0.05;
+    let (finished, _) = played(&limited, &AtomicBool::new(false));
+    let finished = finished.unwrap();
+    assert!(!finished.interrupted);
+    assert!((1..20).contains(&finished.measured.transactions), "{:?}", finished.measured);
+    let cancelled = AtomicBool::new(false);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            cancelled.store(true, Ordering::Relaxed);
+        });
+        let (finished, _) = played(&job(&database, Plan::IndexScan, 1_000_000), &cancelled);
+        assert!(finished.unwrap().interrupted);
+    });
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_plan_that_cannot_be_is_an_error_that_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = loaded(directory.path());
+    let refused = |plan| played(&job(&database, plan, 1), &AtomicBool::new(false)).0.map(|_| ()).unwrap_err();
+    let bitmap = refused(Plan::Bitmap);
+    assert_eq!(bitmap.kind, FailureKind::Usage);
+    assert!(bitmap.what.contains("bitmap") && bitmap.what.contains("SQLite"), "{bitmap}");
+    let change = |sql: &str| {
+        let connection = Connection::open(&database).unwrap();
+        connection.execute_batch(sql).unwrap();
+        connection.close().unwrap();
+    };
+    change("DROP INDEX lineitem_by_shipdate");
+    let without = refused(Plan::IndexScan);
+    assert!(without.what.contains("lineitem_by_shipdate"), "{without}");
+    // The name alone is not enough: this index cannot be searched for a range of dates.
+    change("CREATE INDEX lineitem_by_shipdate ON lineitem (l_partkey)");
+    let other = refused(Plan::IndexScan);
+    assert!(other.what.contains("plan = index_scan was asked for") && other.what.contains("SCAN"), "{other}");
+}
+
+#[test]
+fn a_wrong_answer_fails_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = loaded(directory.path());
+    let connection = Connection::open(&database).unwrap();
+    let sql = "UPDATE lineitem SET l_tax = l_tax + 1 WHERE l_orderkey = \
+               (SELECT l_orderkey FROM lineitem WHERE l_shipdate > 9000 LIMIT 1) AND l_linenumber = 1";
+    assert_eq!(connection.execute(sql, []).unwrap(), 1);
+    connection.close().unwrap();
+    let failure = played(&job(&database, Plan::Sequential, 1), &AtomicBool::new(false)).0.map(|_| ()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Data, "{failure}");
+    assert!(failure.what.contains("sum_charge in millionths"), "{failure}");
+}

@@ -1,0 +1,120 @@
+//! Q1 on a real PostgreSQL server: all three plans give the right answer and are what they are said to be; see
+//! `support/postgres_server.rs` for which server.
+
+#[path = "support/postgres_server.rs"]
+#[allow(dead_code, reason = "another test uses the rest of it")]
+mod server;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bufferlab_load::event::Event;
+use bufferlab_load::failure::{Failure, FailureKind};
+use bufferlab_load::findings::Findings;
+use bufferlab_load::finished::Finished;
+use bufferlab_load::gate::GateEnd;
+use bufferlab_load::job::{Limit, Pace, WorkloadJob};
+use bufferlab_load::postgres::control::Control;
+use bufferlab_load::postgres::job::Run;
+use bufferlab_load::postgres::run::run;
+use bufferlab_load::postgres::target::Target;
+use bufferlab_load::server::Sending;
+use bufferlab_load::sqlite::data::Tables;
+use bufferlab_workload::index_scan::{IndexScanConfig, IndexScanPopulation, Plan, ScaleFactor, TableSet, day_of};
+
+use server::{drop_database, loaded, one, target};
+
+fn scale() -> ScaleFactor {
+    ScaleFactor::new(0.01).expect("the scale is valid")
+}
+
+fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
+    let day = |text| day_of(text).expect("a date");
+    let config =
+        IndexScanConfig { scale_factor: scale(), from_day: day("1993-01-01"), until_day: day("1998-09-03"), plan };
+    Run {
+        target: target.clone(),
+        server_pid: None,
+        datadir: None,
+        connections: 2,
+        sending: Sending::Spec,
+        frames: 512,
+        workload: WorkloadJob::IndexScan(config),
+        pace: Pace::Closed,
+        phases: Vec::new(),
+        warm_up: Limit { transactions: 0, seconds: 60.0 },
+        measure: Limit { transactions, seconds: 600.0 },
+        sample_interval: Duration::from_millis(50),
+    }
+}
+
+fn played(job: &Run, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    let sink = |event: Event| {
+        let Event::Sample { values, .. } = event else { return };
+        assert!(values.iter().any(|reading| reading.metric == "cpu_idle_us" && reading.count.is_some()));
+    };
+    run(job, &sink, cancelled)
+}
+
+#[test]
+fn all_plans_give_the_right_answer_and_everything_else_is_an_error() {
+    let Some(target) = target("lineitem") else { return };
+    let tables = loaded(&target, Tables::IndexScan(IndexScanPopulation::new(scale(), TableSet::All))).tables;
+    assert_eq!(tables.len(), 8);
+    assert_eq!(tables.last(), Some(&("lineitem".to_owned(), 60_175)));
+    let range = "l_shipdate >= '1993-01-01' AND l_shipdate < '1998-09-03'";
+    let rows = one(&target, &format!("SELECT count(*) FROM lineitem WHERE {range}"));
+    for (plan, node) in [
+        (Plan::IndexScan, "\"Index Scan\""),
+        (Plan::Sequential, "\"Seq Scan\""),
+        (Plan::Bitmap, "\"Bitmap Heap Scan\""),
+    ] {
+        let finished = played(&job(&target, plan, 3), &AtomicBool::new(false));
+        let finished = finished.expect("the plan is taken and the answers are right");
+        assert_eq!((finished.gate, finished.measured.transactions), (Some(GateEnd::Cold), 3));
+        let Findings::IndexScan { plan: used, plan_text, rows: in_range, answers } = finished.findings else {
+            panic!("{:?}", finished.findings)
+        };
+        assert_eq!((used, in_range.to_string(), answers), (plan, rows.clone(), 3));
+        assert!(plan_text.contains(node), "{plan_text}");
+    }
+    a_query_is_stopped_in_its_middle(&target);
+    what_is_wrong_is_refused(&target);
+    drop_database(&target);
+}
+
+fn a_query_is_stopped_in_its_middle(target: &Target) {
+    let cancelled = AtomicBool::new(false);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            cancelled.store(true, Ordering::Relaxed);
+        });
+        let finished = played(&job(target, Plan::IndexScan, 1_000_000), &cancelled);
+        assert!(finished.expect("it was stopped").interrupted);
+    });
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+fn what_is_wrong_is_refused(target: &Target) {
+    let refused = |plan| {
+        let finished = played(&job(target, plan, 1), &AtomicBool::new(false));
+        finished.map(|_| ()).expect_err("it cannot be")
+    };
+    let change = |sql: &str| {
+        let mut control = Control::open(target).expect("the server is there");
+        control.execute("changing the table", sql).expect("it is allowed");
+    };
+    change("UPDATE lineitem SET l_tax = l_tax + 0.01 WHERE l_orderkey = 1");
+    let wrong = refused(Plan::Sequential);
+    assert_eq!(wrong.kind, FailureKind::Data, "{wrong}");
+    assert!(wrong.what.contains("sum_charge in millionths"), "{wrong}");
+    // The name alone is not enough: this index cannot be searched for a range of dates.
+    change("DROP INDEX lineitem_by_shipdate");
+    change("CREATE INDEX lineitem_by_shipdate ON lineitem (l_partkey)");
+    for plan in [Plan::IndexScan, Plan::Bitmap] {
+        let other = refused(plan);
+        assert!(other.what.contains("was asked for") && other.what.contains("Seq Scan"), "{other}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Scale, range of dates and plan of an index-scan run, checked once so that nothing later need check.
+
+/// Smallest scale accepted: 1,500 orders.
+pub const MIN_SCALE_FACTOR: f64 = 0.001;
+/// Largest scale accepted: beyond it the sums of Q1, kept exactly in millionths of a currency unit, leave 64 bits.
+pub const MAX_SCALE_FACTOR: f64 = 50.0;
+
+/// The day after the last that Q1 reads with the specification's validation parameter: 1998-12-01 less 90 days is read.
+pub const Q1_UNTIL_DAY: i32 = 10_472;
+
+/// ORDERS of scale factor 1 (4.2.5.1); each has one to seven lines, four on average.
+const ORDERS: f64 = 1_500_000.0;
+
+/// How much data: about 6,000,000 lines for each 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScaleFactor(f64);
+
+impl ScaleFactor {
+    /// A scale factor, if it is one that can be loaded and whose answers are exact.
+    ///
+    /// # Errors
+    /// [`IndexScanConfigError::ScaleFactor`].
+    pub fn new(scale_factor: f64) -> Result<Self, IndexScanConfigError> {
+        // Not a number is in no range.
+        if (MIN_SCALE_FACTOR..=MAX_SCALE_FACTOR).contains(&scale_factor) {
+            Ok(ScaleFactor(scale_factor))
+        } else {
+            Err(IndexScanConfigError::ScaleFactor { scale_factor })
+        }
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        self.0
+    }
+
+    /// Orders, rounded down as the specification's generator does.
+    #[must_use]
+    pub fn orders(self) -> u64 {
+        (ORDERS * self.0) as u64
+    }
+}
+
+/// How an engine is to find the rows of the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Along the index on the ship date, fetching each row of the table when its entry comes up.
+    IndexScan,
+    /// The whole table in the order in which it is stored.
+    Sequential,
+    /// The index first, then the table's pages that hold matches, in the order in which they are stored.
+    Bitmap,
+}
+
+impl Plan {
+    /// The plan of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Plan::IndexScan, Plan::Sequential, Plan::Bitmap].into_iter().find(|plan| plan.name() == name)
+    }
+
+    /// Its name in settings and results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Plan::IndexScan => "index_scan",
+            Plan::Sequential => "sequential",
+            Plan::Bitmap => "bitmap",
+        }
+    }
+}
+
+/// What one run reads of which table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndexScanConfig {
+    /// Scale of the loaded data.
+    pub scale_factor: ScaleFactor,
+    /// First ship date read, in days since 1970.
+    pub from_day: i32,
+    /// First ship date after it that is not read.
+    pub until_day: i32,
+    /// How the rows are to be found.
+    pub plan: Plan,
+}
+
+/// A configuration that cannot be loaded or run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum IndexScanConfigError {
+    /// The scale is out of range.
+    #[error("scale_factor = {scale_factor} is not between {MIN_SCALE_FACTOR} and {MAX_SCALE_FACTOR}")]
+    ScaleFactor {
+        /// The scale factor asked for.
+        scale_factor: f64,
+    },
+    /// The range of dates holds no day.
+    #[error("ship_until is not after ship_from: the range has {days} days")]
+    Range {
+        /// Days from the first to the one that is not read.
+        days: i32,
+    },
+    /// The generated rows are not those that the specification publishes the answer of.
+    #[error("the generated rows do not give Q1's published answer: {difference}")]
+    NotPublished {
+        /// Where they differ.
+        difference: String,
+    },
+}
+
+impl IndexScanConfig {
+    /// Checks what the parts cannot check alone.
+    ///
+    /// # Errors
+    /// [`IndexScanConfigError::Range`].
+    pub fn check(&self) -> Result<(), IndexScanConfigError> {
+        if self.from_day < self.until_day {
+            return Ok(());
+        }
+        Err(IndexScanConfigError::Range { days: self.until_day.saturating_sub(self.from_day) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index_scan::day_of;
+
+    #[test]
+    fn scales_beyond_the_bounds_and_no_numbers_are_refused() {
+        for scale_factor in [f64::NAN, f64::INFINITY, -1.0, 0.0, 0.0009, 50.1] {
+            assert!(ScaleFactor::new(scale_factor).is_err(), "{scale_factor}");
+        }
+        assert_eq!(ScaleFactor::new(0.01).map(ScaleFactor::orders), Ok(15_000));
+    }
+
+    #[test]
+    fn a_range_has_a_day() {
+        let scale_factor = ScaleFactor::new(1.0).expect("a scale");
+        let range =
+            |from_day, until_day| IndexScanConfig { scale_factor, from_day, until_day, plan: Plan::IndexScan }.check();
+        assert_eq!(range(5, 6), Ok(()));
+        assert_eq!(range(6, 6), Err(IndexScanConfigError::Range { days: 0 }));
+        assert!(range(i32::MAX, i32::MIN).is_err());
+    }
+
+    #[test]
+    fn the_specifications_range_ends_after_the_second_of_september() {
+        assert_eq!(day_of("1998-09-03"), Some(Q1_UNTIL_DAY));
+    }
+
+    #[test]
+    fn plans_have_names_of_their_own() {
+        for plan in [Plan::IndexScan, Plan::Sequential, Plan::Bitmap] {
+            assert_eq!(Plan::from_name(plan.name()), Some(plan));
+        }
+        assert_eq!(Plan::from_name("hash"), None);
+    }
+}

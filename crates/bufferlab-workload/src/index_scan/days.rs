@@ -1,0 +1,71 @@
+//! Dates as whole days since 1970-01-01, the form in which they are loaded, compared and given to statements.
+
+const DAYS_OF_MONTH: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+fn is_leap(year: u32) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+/// The day of a date written as 1998-09-02; nothing for what is no date from 1970 to 2199.
+#[must_use]
+pub fn day_of(text: &str) -> Option<i32> {
+    let mut parts = text.splitn(3, '-');
+    let mut part = |digits: usize| {
+        let part = parts.next()?;
+        let plain = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        plain.then(|| part.parse::<u32>().ok()).flatten()
+    };
+    let (year, month, day) = (part(4)?, part(2)?, part(2)?);
+    if !(1970..2200).contains(&year) {
+        return None;
+    }
+    let of_month = |month: u32| {
+        let days = DAYS_OF_MONTH.get(month.checked_sub(1)? as usize)?;
+        Some(days + u32::from(month == 2 && is_leap(year)))
+    };
+    if day == 0 || day > of_month(month)? {
+        return None;
+    }
+    let years: u32 = (1970..year).map(|year| 365 + u32::from(is_leap(year))).sum();
+    let months: u32 = (1..month).filter_map(of_month).sum();
+    Some((years + months + day - 1) as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_dates_have_their_days() {
+        for (text, day) in [
+            ("1970-01-01", 0),
+            ("1970-12-31", 364),
+            ("1992-01-01", 8_035),
+            ("1996-02-29", 9_555),
+            ("1998-09-02", 10_471),
+            ("2000-03-01", 11_017),
+        ] {
+            assert_eq!(day_of(text), Some(day), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_has_none() {
+        for text in [
+            "",
+            "1998",
+            "1998-09",
+            "1998-9-2",
+            "1998-09-31",
+            "1997-02-29",
+            "1998-00-01",
+            "1998-13-01",
+            "1969-12-31",
+            "1998-09-02 ",
+            "+998-09-02",
+            "1998-09-02-1",
+        ] {
+            assert_eq!(day_of(text), None, "{text}");
+        }
+    }
+}

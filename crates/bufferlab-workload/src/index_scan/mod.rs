@@ -1,0 +1,28 @@
+//! TPC-H's Q1 over a range of ship dates, by a chosen plan: one long read-only query a transaction, its answer checked.
+//!
+//! The tables are those of the TPC-H specification, their rows those of the crate `tpchgen`. Q1 reads LINEITEM. Which plan an engine takes is
+//! forced by its dialect; that the engine really takes it is checked where the engine is known.
+
+mod answer;
+mod config;
+mod days;
+mod driver;
+mod population;
+mod statements;
+mod tables;
+
+pub use answer::{Answer, Group, Sums};
+pub use config::{
+    IndexScanConfig, IndexScanConfigError, MAX_SCALE_FACTOR, MIN_SCALE_FACTOR, Plan, Q1_UNTIL_DAY, ScaleFactor,
+};
+pub use days::day_of;
+pub use driver::{IndexScanDriver, TRANSACTION_TYPES};
+pub use population::IndexScanPopulation;
+pub use statements::STATEMENTS;
+pub use tables::{Table, TableSet};
+
+/// The table that Q1 reads.
+pub const TABLE: &str = Table::LineItem.name();
+
+/// The index on the ship date, under the same name in every dialect.
+pub const SHIPDATE_INDEX: &str = "lineitem_by_shipdate";

@@ -1,0 +1,224 @@
+//! TPC-H's eight tables (1.4.1): names, columns in order, kinds, and how many rows a scale has.
+//!
+//! Q1 reads LINEITEM alone; the others make the database as large as the specification's, for those who want it so.
+
+use super::config::ScaleFactor;
+use crate::tpcc::schema::ColumnKind;
+
+type Column = (&'static str, ColumnKind);
+
+const fn int(name: &'static str) -> Column {
+    (name, ColumnKind::Integer)
+}
+
+const fn cents(name: &'static str) -> Column {
+    (name, ColumnKind::Cents)
+}
+
+const fn days(name: &'static str) -> Column {
+    (name, ColumnKind::Days)
+}
+
+const fn text(name: &'static str, max_chars: u16) -> Column {
+    (name, ColumnKind::Text { max_chars })
+}
+
+const REGION: &[Column] = &[int("r_regionkey"), text("r_name", 25), text("r_comment", 152)];
+
+const NATION: &[Column] = &[int("n_nationkey"), text("n_name", 25), int("n_regionkey"), text("n_comment", 152)];
+
+const SUPPLIER: &[Column] = &[
+    int("s_suppkey"),
+    text("s_name", 25),
+    text("s_address", 40),
+    int("s_nationkey"),
+    text("s_phone", 15),
+    cents("s_acctbal"),
+    text("s_comment", 101),
+];
+
+const PART: &[Column] = &[
+    int("p_partkey"),
+    text("p_name", 55),
+    text("p_mfgr", 25),
+    text("p_brand", 10),
+    text("p_type", 25),
+    int("p_size"),
+    text("p_container", 10),
+    cents("p_retailprice"),
+    text("p_comment", 23),
+];
+
+const PARTSUPP: &[Column] =
+    &[int("ps_partkey"), int("ps_suppkey"), int("ps_availqty"), cents("ps_supplycost"), text("ps_comment", 199)];
+
+const CUSTOMER: &[Column] = &[
+    int("c_custkey"),
+    text("c_name", 25),
+    text("c_address", 40),
+    int("c_nationkey"),
+    text("c_phone", 15),
+    cents("c_acctbal"),
+    text("c_mktsegment", 10),
+    text("c_comment", 117),
+];
+
+const ORDERS: &[Column] = &[
+    int("o_orderkey"),
+    int("o_custkey"),
+    text("o_orderstatus", 1),
+    cents("o_totalprice"),
+    days("o_orderdate"),
+    text("o_orderpriority", 15),
+    text("o_clerk", 15),
+    int("o_shippriority"),
+    text("o_comment", 79),
+];
+
+const LINEITEM: &[Column] = &[
+    int("l_orderkey"),
+    int("l_partkey"),
+    int("l_suppkey"),
+    int("l_linenumber"),
+    cents("l_quantity"),
+    cents("l_extendedprice"),
+    cents("l_discount"),
+    cents("l_tax"),
+    text("l_returnflag", 1),
+    text("l_linestatus", 1),
+    days("l_shipdate"),
+    days("l_commitdate"),
+    days("l_receiptdate"),
+    text("l_shipinstruct", 25),
+    text("l_shipmode", 10),
+    text("l_comment", 44),
+];
+
+/// One of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Five regions.
+    Region,
+    /// Their 25 nations.
+    Nation,
+    /// 10,000 suppliers at scale factor 1.
+    Supplier,
+    /// 200,000 parts at scale factor 1.
+    Part,
+    /// Four suppliers of each part.
+    PartSupp,
+    /// 150,000 customers at scale factor 1.
+    Customer,
+    /// 1,500,000 orders at scale factor 1.
+    Orders,
+    /// One to seven lines of each order.
+    LineItem,
+}
+
+/// Which of them are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableSet {
+    /// LINEITEM alone, which Q1 reads.
+    LineItem,
+    /// All eight.
+    All,
+}
+
+impl TableSet {
+    /// The set of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "lineitem" => Some(TableSet::LineItem),
+            "all" => Some(TableSet::All),
+            _ => None,
+        }
+    }
+
+    /// Its tables, in the order in which they are loaded.
+    #[must_use]
+    pub fn tables(self) -> &'static [Table] {
+        match self {
+            TableSet::LineItem => &Table::ALL[Table::ALL.len() - 1..],
+            TableSet::All => &Table::ALL,
+        }
+    }
+}
+
+impl Table {
+    /// All of them; LINEITEM is the last.
+    pub const ALL: [Table; 8] = [
+        Table::Region,
+        Table::Nation,
+        Table::Supplier,
+        Table::Part,
+        Table::PartSupp,
+        Table::Customer,
+        Table::Orders,
+        Table::LineItem,
+    ];
+
+    /// Its name, the same in every dialect.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Table::Region => "region",
+            Table::Nation => "nation",
+            Table::Supplier => "supplier",
+            Table::Part => "part",
+            Table::PartSupp => "partsupp",
+            Table::Customer => "customer",
+            Table::Orders => "orders",
+            Table::LineItem => "lineitem",
+        }
+    }
+
+    /// Its columns, in the order of every dialect's schema.
+    #[must_use]
+    pub const fn columns(self) -> &'static [Column] {
+        match self {
+            Table::Region => REGION,
+            Table::Nation => NATION,
+            Table::Supplier => SUPPLIER,
+            Table::Part => PART,
+            Table::PartSupp => PARTSUPP,
+            Table::Customer => CUSTOMER,
+            Table::Orders => ORDERS,
+            Table::LineItem => LINEITEM,
+        }
+    }
+
+    /// What the generators count when they cut the table: its rows, or, of a table of details, those that it details.
+    fn units(self, scale_factor: ScaleFactor) -> u64 {
+        let scaled = |rows: f64| (rows * scale_factor.get()) as u64;
+        match self {
+            Table::Region => 5,
+            Table::Nation => 25,
+            Table::Supplier => scaled(10_000.0),
+            Table::Part | Table::PartSupp => scaled(200_000.0),
+            Table::Customer => scaled(150_000.0),
+            Table::Orders | Table::LineItem => scale_factor.orders(),
+        }
+    }
+
+    /// How many of them make one partition of about a megabyte.
+    const fn units_per_partition(self) -> u64 {
+        match self {
+            Table::PartSupp | Table::LineItem => 1_500,
+            _ => 6_000,
+        }
+    }
+
+    /// Partitions of the table at a scale.
+    #[must_use]
+    pub fn partitions(self, scale_factor: ScaleFactor) -> i32 {
+        self.units(scale_factor).div_ceil(self.units_per_partition()).max(1) as i32
+    }
+
+    /// Rows of the table at a scale: exact, save that LINEITEM draws one to seven for each order, four on average.
+    #[must_use]
+    pub fn expected_rows(self, scale_factor: ScaleFactor) -> u64 {
+        let details = if matches!(self, Table::PartSupp | Table::LineItem) { 4 } else { 1 };
+        details * self.units(scale_factor)
+    }
+}

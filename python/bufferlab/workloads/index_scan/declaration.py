@@ -1,0 +1,115 @@
+"""Parameters and sizes of TPC-H's Q1 by a chosen plan. Pure data; rows, query and check of its answer are in the core.
+
+Follows the TPC-H specification, revision 3.0: LINEITEM (1.4.1), scale factors (4.2.5), Q1 (2.4.1).
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.workloads.declaration import Impossible, OnlyOn, Parameters, WorkloadDeclaration
+
+# Measured on SQLite files of 4 KiB pages, the index on the ship date included.
+_BYTES_PER_SCALE = {"lineitem": 650_000_000, "all": 1_000_000_000}
+_DATE = r"(199[2-8])-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+
+
+def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
+    """Bytes of the tables and the index; pages below 4 KiB waste more of themselves."""
+    waste = 1.1 if page_size_bytes < 4096 else 1.0
+    return int(waste * float(parameters["scale_factor"]) * _BYTES_PER_SCALE[str(parameters["tables"])])
+
+
+def _impossible(parameters: Parameters) -> Impossible | None:
+    """Dates that the calendar does not have, and ranges without a day."""
+    days = {}
+    for name in ("ship_from", "ship_until"):
+        try:
+            days[name] = date.fromisoformat(str(parameters[name]))
+        except ValueError as error:
+            return Impossible(f"{name} = {parameters[name]} is no date: {error}", "write one such as 1998-09-03")
+    if days["ship_from"] < days["ship_until"]:
+        return None
+    return Impossible(
+        f"ship_until = {days['ship_until']} is not after ship_from = {days['ship_from']}",
+        "ship_until is the first day that is not read",
+    )
+
+
+DECLARATION = WorkloadDeclaration(
+    name="index_scan",
+    version=1,
+    meaning="TPC-H's Q1 over ship dates, by an index, a sequential or a bitmap scan; every answer is checked",
+    parameters=(
+        Knob(
+            name="scale_factor",
+            native_name="scale_factor",
+            kind=KnobKind.NUMBER,
+            unit="",
+            default="0.1",
+            minimum=Decimal("0.01"),
+            maximum=50,
+            decides_file=True,
+            meaning="TPC-H's scale: 6 million lines, about 650 MB with the index, for each 1",
+        ),
+        Knob(
+            name="tables",
+            native_name="tables",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="lineitem",
+            choices=("lineitem", "all"),
+            decides_file=True,
+            meaning="what is loaded: LINEITEM, which Q1 reads; or all eight, if shares are to be of the whole database",
+        ),
+        Knob(
+            name="plan",
+            native_name="plan",
+            kind=KnobKind.CHOICE,
+            unit="",
+            default="index_scan",
+            choices=("index_scan", "sequential", "bitmap"),
+            meaning="how the rows are found; forced, and checked before the window (bitmap: PostgreSQL alone)",
+        ),
+        Knob(
+            name="ship_from",
+            native_name="ship_from",
+            kind=KnobKind.TEXT,
+            unit="",
+            default="1992-01-01",
+            pattern=_DATE,
+            example="a date from 1992 to 1998, such as 1992-01-01",
+            meaning="first ship date that is read",
+        ),
+        Knob(
+            name="ship_until",
+            native_name="ship_until",
+            kind=KnobKind.TEXT,
+            unit="",
+            default="1998-09-03",
+            pattern=_DATE,
+            example="a date from 1992 to 1998, such as 1998-09-03",
+            meaning="first ship date after it that is not read; 1998-09-03 is Q1 with DELTA = 90, 98 % of the rows",
+        ),
+    ),
+    transaction_types=("q1",),
+    headline="seconds_per_transaction",
+    compared=(
+        "seconds_per_transaction",
+        "device_reads_per_transaction",
+        "device_read_size_kib",
+        "reads_per_transaction",
+        "misses_per_transaction",
+        "page_gets_per_transaction",
+        "read_bytes_per_transaction",
+        "cpu_us_per_transaction",
+    ),
+    estimate_bytes=_estimate_bytes,
+    grows_bytes_per_transaction=0.0,
+    caveat="one query of TPC-H on one of its tables: not a TPC-H result, and not comparable with one",
+    relative_cost=2000.0,
+    impossible=_impossible,
+    only_on=(OnlyOn("plan", "bitmap", ("postgres",), "rows are fetched there one by one, in the order of the index"),),
+)
