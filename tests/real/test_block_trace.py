@@ -192,6 +192,39 @@ def test_a_run_has_a_trace_that_agrees_with_the_engines_own_counts(disk: Path) -
     assert "Block requests" in page
 
 
+def test_random_reads_past_the_page_cache_are_one_request_each_as_the_driver_counts_them(disk: Path) -> None:
+    out = disk / "random"
+    axes = (
+        "--set",
+        "device=loop",
+        "--sweep",
+        "io_mode=direct",
+        "--sweep",
+        "io_size=8k",
+        "--sweep",
+        "alignment=io_size,512",
+    )
+    ended = subprocess.run(
+        _cli("run", "random-read", "--smoke", *axes, "--sweep", "read_ahead=0", "--probe", "block-trace", "--out", out,
+             "--share-device"),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    (sweep,) = out.glob("random-read-*")
+    runs = SweepFolder.open(sweep).runs()
+    assert len(runs) >= 2
+    for record in runs:
+        table = record.block_trace()
+        assert table is not None, record.run["block_trace"]
+        assert record.run["block_trace"]["names"][record.run["block_trace"]["device"]].startswith("loop")
+        reads = table.filter(pl.col("flags").str.starts_with("R"))
+        done = record.run["measured"]["transactions"]
+        assert done > 0
+        for action in "QDC":
+            found = reads.filter(action=action)
+            assert (found.height, set(found["sectors"].to_list())) == (done, {16})
+
+
 def test_a_run_that_is_interrupted_leaves_no_instance(disk: Path) -> None:
     long = ("run", "buffer-size", "--smoke", "--duration", "60s", "--share-device", "--out", disk / "stopped")
     process = subprocess.Popen(_cli(*long, "--probe", "block-trace"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)

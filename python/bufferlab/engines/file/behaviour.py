@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from bufferlab.engines import block_trace
 from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import host_settings, loop_device, places
 from bufferlab.engines.file.declaration import AS_IS, OWN, OWN_BYTES
@@ -36,6 +37,9 @@ class _Ready:
 
 class FileBehaviour:
     """A file or block device, and the kernel's ways to read it."""
+
+    arms_block_trace = True
+    """The device that is read may be made in the run."""
 
     def find(self) -> Found:
         """What reads is the kernel: its release is the version."""
@@ -113,6 +117,7 @@ class FileBehaviour:
         if job.get("phases"):
             raise EngineFailure("usage", "a file has no phases: scripts need a database", "phases", "leave them out")
         with _ready(Path(job["database"]), knobs) as ready:
+            block_trace.arm(ready.path)
             core_job = {
                 "path": str(ready.path),
                 "range_bytes": ready.range_bytes,
