@@ -72,7 +72,8 @@ class Knob:
     """What holds when nothing is said; "" for what must be said (a file)."""
     meaning: str
     choices: tuple[str, ...] = ()
-    """The words that may be written: all there are of a CHOICE, beside the numbers of a NUMBER."""
+    """The words that may be written: all there are of a CHOICE, beside the numbers of a NUMBER and the sizes of a
+    SIZE_OR_SHARE."""
     minimum: int | Decimal = 0
     maximum: int | None = None
     power_of_two: bool = False
@@ -138,7 +139,7 @@ class Knob:
             case KnobKind.DURATION:
                 return parse_duration(canonical)
             case KnobKind.SIZE | KnobKind.SIZE_OR_SHARE:
-                return parse_bytes(canonical)
+                return canonical if canonical in self.choices else parse_bytes(canonical)
 
     def share(self, canonical: str) -> Decimal | None:
         """The ratio, when the canonical text is a share."""
@@ -156,8 +157,9 @@ class Knob:
             return self.example
         if self.kind is KnobKind.FILE:
             return "the path of a text file"
-        text = f"{self._show(self.minimum)} "
-        text += "or more" if self.maximum is None else f"to {self._show(self.maximum)}"
+        text = self._show(self.minimum)
+        if self.maximum != self.minimum:
+            text += " or more" if self.maximum is None else f" to {self._show(self.maximum)}"
         if self.power_of_two:
             text += ", a power of two"
         if self.kind in (KnobKind.SIZE_OR_SHARE, KnobKind.COUNT_OR_SHARE):
@@ -214,6 +216,8 @@ class Knob:
         return canonical_duration(seconds)
 
     def _size_or_share(self, value: object) -> str:
+        if isinstance(value, str) and value in self.choices:
+            return value
         size = parse_size(self._text_or_whole(value, "size"))
         if size.ratio is None:
             self._within(size.size_bytes or 0, value)

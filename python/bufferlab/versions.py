@@ -52,7 +52,7 @@ def _part_in_words(part: str) -> str:
     found = _PART.fullmatch(part)
     if found is None:
         raise ValueError(f"{part!r} is not versions of a server")
-    name = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(found["flavour"], found["flavour"])
+    name = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}.get(found["flavour"], found["flavour"])
     bounds = dict(_BOUND.findall(found["bounds"]))
     match (bounds.get(">="), bounds.get("<")):
         case (None, None):

@@ -39,6 +39,8 @@ EXCUSED: dict[str, str] = {
     "--sweep page_size=4k,8k,16k --transactions 40000 --repetitions 3": "takes a quarter of an hour, and a server",
     "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --warehouses 4 --set pool_size=100MiB "
     "--sweep skew=spec,tpcc-mysql,uniform": "takes six minutes and a fetched server",
+    "./bufferlab run memory-split": "takes half an hour, a PostgreSQL server and the right to make a cgroup",
+    "./bufferlab run memory-split --quick": "as the one above; tests/real/test_postgres_runs.py limits memory",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
     "./bufferlab run hot-rows": "takes five minutes; tests/cli runs its --smoke form",
     "./bufferlab run index-scan": "takes five minutes; tests/real/test_index_scan.py runs its --smoke form",

@@ -49,7 +49,7 @@ class Kind:
 
     def emits(self, name: str) -> bool:
         """Whether such an engine has this metric."""
-        return not name.startswith(("innodb_", "com_", "server_")) and name != "questions"
+        return not name.startswith(("innodb_", "com_", "server_", "postgres_")) and name != "questions"
 
     def missing(self, name: str) -> str | None:
         """Why the server does not have this metric, if it has not."""

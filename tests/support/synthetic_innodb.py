@@ -103,7 +103,7 @@ class Innodb(Kind):
 
     def emits(self, name: str) -> bool:
         of_sqlite = ("wal_", "db_syncs", "db_other", "bounce_", "pool_fetches", "pool_hits", "pool_ad", "pool_re",
-                     "pool_ev", "pool_over", "pages_spilled", "db_read_ns", "db_write_ns")  # fmt: skip
+                     "pool_ev", "pool_over", "pages_spilled", "db_read_ns", "db_write_ns", "postgres_")  # fmt: skip
         return not name.startswith(of_sqlite)
 
     def missing(self, name: str) -> str | None:

@@ -192,10 +192,7 @@ def test_an_adaptive_hash_index_and_a_change_buffer_are_told() -> None:
 
 @pytest.mark.parametrize("workload", ["tpcc", "hot_rows", "index_scan"])
 def test_every_condition_has_words_that_mysql_understands(workload: str) -> None:
-    import importlib.resources
-
-    folder = importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency")
-    found = conditions._conditions(folder)
+    found = conditions.conditions(conditions.folder_of(workload), "mysql")
     assert [condition.number for condition in found] == list(range(1, len(found) + 1))
     for condition in found:
         words = condition.query.upper()

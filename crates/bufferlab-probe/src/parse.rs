@@ -15,12 +15,12 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The fields of a line between runs of blanks.
-fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
 /// A decimal number of digits only; None also when it does not fit.
-fn number(field: &[u8]) -> Option<u64> {
+pub(crate) fn number(field: &[u8]) -> Option<u64> {
     if field.is_empty() {
         return None;
     }

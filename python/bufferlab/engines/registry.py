@@ -17,6 +17,7 @@ ENGINES: dict[str, str] = {
     "mysql": "bufferlab.engines.mysql",
     "mariadb": "bufferlab.engines.mariadb",
     "file": "bufferlab.engines.file",
+    "postgres": "bufferlab.engines.postgres",
     "fake": "bufferlab.engines.fake",
     "fake_server": "bufferlab.engines.fake_server",
 }

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from bufferlab.load_knobs import UNLIMITED
-from bufferlab.results.check import INNODB_ENGINES
+from bufferlab.results.check import INNODB_ENGINES, POSTGRES
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.store import RunRecord, SweepFolder
@@ -128,8 +128,9 @@ class Analysis:
         declared = _workload(sweep, points)
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
-        if any(record.run["engine"] in INNODB_ENGINES for point in points for record in point.records):
-            compared = tuple(_of_servers(name) for name in compared)
+        logs = {_SERVERS_LOGS.get(record.run["engine"]) for point in points for record in point.records} - {None}
+        if logs:
+            compared = tuple(_of_servers(name, str(min(filter(None, logs)))) for name in compared)
         return cls(sweep, points, axis, groups, headline, compared)
 
     @property
@@ -260,9 +261,21 @@ def rest_label(point: PointRuns, axis: str | None) -> str:
     return ", ".join(f"{knob.replace('_', ' ')} {spaced(value)}" for knob, value in point.swept.items() if knob != axis)
 
 
+_SIZES = (
+    "size",
+    "checkpoint",
+    "log_capacity",
+    "memory_limit",
+    "flush_after",
+    "wal_buffers",
+    "combine_limit",
+    "work_mem",
+)
+
+
 def is_size(knob: str) -> bool:
     """Whether a knob is a number of bytes."""
-    return knob.removesuffix("_bytes").endswith(("size", "checkpoint", "log_capacity"))
+    return knob.removesuffix("_bytes").endswith(_SIZES)
 
 
 def spaced(value: str) -> str:
@@ -271,9 +284,12 @@ def spaced(value: str) -> str:
     return f"{match[1]} {match[2]}" if match else value
 
 
-def _of_servers(metric: str) -> str:
-    """What a server has in place of a figure of an engine inside the driver: its redo log, its own process."""
-    metric = metric.replace("wal_write_bytes", "redo_bytes")
+_SERVERS_LOGS = {**dict.fromkeys(INNODB_ENGINES, "redo_bytes"), POSTGRES: "wal_log_bytes"}
+
+
+def _of_servers(metric: str, log: str) -> str:
+    """What a server has in place of a figure of an engine inside the driver: its own log, its own process."""
+    metric = metric.replace("wal_write_bytes", log)
     return "server_cpu_us_per_transaction" if metric == "cpu_us_per_transaction" else metric
 
 

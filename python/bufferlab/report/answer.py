@@ -19,6 +19,10 @@ _ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping"})
 #: What a server's own account of its settings is stored as: to be known, but no miscount.
 _CONFOUNDED = "no_confounds"
 _COMMIT = "innodb_flush_log_at_trx_commit"
+_THROUGH_PAGE_CACHE = (
+    "PostgreSQL reads through the page cache: its reads are pages that were not in shared buffers; the table "
+    '"Where pages came from" tells how many of them the device saw.'
+)
 #: Below this share of the misses, the log is no cache to speak of.
 LOG_SHARE_WORTH_SAYING = 0.005
 _KNOB_WORDS = {
@@ -29,6 +33,7 @@ _KNOB_WORDS = {
     "rate": "the rate of arrivals",
     "lru_scan_depth": "the LRU scan depth",
     "server": "the server build",
+    "memory_limit": "the memory limit",
 }
 
 
@@ -230,6 +235,8 @@ def _settings(analysis: Analysis) -> list[str]:
     knobs = [run.run["knobs_actual"] for run in analysis.runs]
     if any(actual.get("synchronous") == "off" for actual in knobs):
         found.append("Commits did not wait for the device (synchronous = off): commit latency is not measured.")
+    if any(actual.get("synchronous_commit") == "off" for actual in knobs):
+        found.append("Commits did not wait for the device (synchronous_commit = off): commit latency is not measured.")
     commits = {str(actual[_COMMIT]) for actual in knobs if _COMMIT in actual}
     if commits - {"1"}:
         found.append(
@@ -243,6 +250,8 @@ def _settings(analysis: Analysis) -> list[str]:
         found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
     if any(actual.get("io_mode") == "buffered" for actual in knobs):
         found.append("Buffered I/O: reads of the database may have been served by the page cache, not the device.")
+    if any(run.is_postgres and not run.direct for run in analysis.runs):
+        found.append(_THROUGH_PAGE_CACHE)
     served = max((_served_by_log(run) for run in analysis.runs), default=0.0)
     if served > LOG_SHARE_WORTH_SAYING:
         found.append(
@@ -253,7 +262,7 @@ def _settings(analysis: Analysis) -> list[str]:
 
 def _served_by_log(run: MeasuredRun) -> float:
     """The share of the demand misses that no read of the database file answered (reads by checkpoints do not count)."""
-    if run.is_innodb:
+    if run.is_server:
         return 0.0
     misses, reads = run.figures["misses_per_transaction"].value, run.figures["reads_per_transaction"].value
     return max(0.0, 1 - reads / misses) if misses and reads is not None else 0.0

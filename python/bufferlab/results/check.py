@@ -1,6 +1,6 @@
 """What every integrity check is made of: a run whose samples have been read, a check's outcome, the worst of many runs.
 
-Pure: runs in, checks out. Which checks there are is said in `integrity` and, for InnoDB, in `integrity_innodb`.
+Pure: runs in, checks out. Which checks there are is said in `integrity`, `integrity_innodb` and `integrity_postgres`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 #: Engines that are servers with InnoDB in them.
 INNODB_ENGINES = frozenset({"mysql", "mariadb"})
+POSTGRES = "postgres"
 
 Status = Literal["passed", "failed", "not_applicable"]
 
@@ -81,6 +82,8 @@ class MeasuredRun:
     @property
     def direct(self) -> bool:
         """Whether the database file was read past the page cache."""
+        if self.is_postgres:
+            return "data" in str(self.knob("debug_io_direct")).split(",")
         return self.knob("io_mode") == "direct" or str(self.knob("innodb_flush_method")).upper().startswith("O_DIRECT")
 
     @property
@@ -92,6 +95,16 @@ class MeasuredRun:
     def is_file(self) -> bool:
         """Whether the engine is a file or device without a database."""
         return bool(self.run["engine"] == "file")
+
+    @property
+    def is_postgres(self) -> bool:
+        """Whether the engine is PostgreSQL."""
+        return bool(self.run["engine"] == POSTGRES)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the engine is a process of its own, with a connection for each that runs transactions."""
+        return self.is_innodb or self.is_postgres
 
     @property
     def connections(self) -> int:

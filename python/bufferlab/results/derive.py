@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bufferlab.results import innodb, metrics, random_read
+from bufferlab.results import innodb, metrics, postgres, random_read
 from bufferlab.results.quantity import Figure, Quantity, check_units
 from bufferlab.results.window import MEASURE, Window, counted, elapsed
 
@@ -133,7 +133,10 @@ FORMULAS = check_units(
     | innodb.per_work_formulas(_NEW_ORDERS, "new_order")
     | innodb.per_work_formulas(_TRANSACTIONS, "transaction")
     | innodb.formulas(_SECONDS)
-    | random_read.formulas(_SECONDS),
+    | random_read.formulas(_SECONDS)
+    | postgres.per_work_formulas(_NEW_ORDERS, "new_order")
+    | postgres.per_work_formulas(_TRANSACTIONS, "transaction")
+    | postgres.formulas(_SECONDS),
     {name: metric.unit for name, metric in metrics.DERIVED.items()},
 )
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import exp, log
 from typing import Any
 
-from bufferlab.results import integrity_innodb, integrity_random_read, metrics
+from bufferlab.results import integrity_innodb, integrity_postgres, integrity_random_read, metrics
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
 from bufferlab.results.quantity import Figure
 from bufferlab.results.steady import MIN_MISSES
@@ -39,13 +39,22 @@ def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:
     """Every check over the runs that ended well, in the order a report shows them."""
     if not runs:
         return []
-    of_engine = integrity_innodb.CHECKS if all(run.is_innodb for run in runs) else _OF_SQLITE
-    of_engine = integrity_random_read.CHECKS if all(run.is_file for run in runs) else of_engine
+    of_engine = _OF_SQLITE
+    if all(run.is_innodb for run in runs):
+        of_engine = integrity_innodb.CHECKS
+    elif all(run.is_postgres for run in runs):
+        of_engine = integrity_postgres.CHECKS
+    elif all(run.is_file for run in runs):
+        of_engine = integrity_random_read.CHECKS
     return [check(runs) for check in (*_BEFORE, *of_engine, *_AFTER)]
 
 
 #: Settings that leave it to the transactions which pages are asked for.
-_SAME_WORK = {"pool_size", "pool_size_bytes", "io_mode", "pcache", "arm", *integrity_innodb.SAME_WORK}
+_SAME_WORK = {
+    *("pool_size", "pool_size_bytes", "io_mode", "pcache", "arm"),
+    *integrity_innodb.SAME_WORK,
+    *integrity_postgres.SAME_WORK,
+}
 
 
 def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
@@ -71,7 +80,8 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
         of_block = [value for run, value in told if run.run["block"] == block]
         means[block] = sum(of_block) / len(of_block)
     offs = (Off(run, abs(value / means[run.run["block"]] - 1)) for run, value in told)
-    return worst_of(name, title, PAGE_GETS_LIMIT, offs)
+    limit = integrity_postgres.PAGE_GETS_LIMIT if all(run.is_postgres for run in runs) else PAGE_GETS_LIMIT
+    return worst_of(name, title, limit, offs)
 
 
 def _asked_for(run: MeasuredRun) -> Figure:
@@ -92,7 +102,7 @@ def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 def _process_of(run: MeasuredRun) -> str:
     """Who reads the database: a server is a process of its own."""
-    return "server_read_bytes" if run.is_innodb else "process_read_bytes"
+    return "server_read_bytes" if run.is_server else "process_read_bytes"
 
 
 def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
@@ -125,7 +135,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
     A server's connections are as many as run transactions at once: connections = throughput x service.
     """
     name = "littles_law"
-    if all(run.is_innodb for run in runs):
+    if all(run.is_server for run in runs):
         title = "Little's law holds (connections = throughput × service time)"
         return worst_of(name, title, integrity_innodb.LITTLE_LIMIT, map(integrity_innodb.little_off, runs))
     return worst_of(name, "Little's law holds (terminals = throughput × time)", LITTLE_LIMIT, map(_little_off, runs))

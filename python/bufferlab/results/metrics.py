@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 from bufferlab.results import metrics_innodb as innodb
 from bufferlab.results import metrics_random_read as random_read
+from bufferlab.results import metrics_postgres as postgres
 
 Kind = Literal["counter", "gauge", "ratio", "latency"]
 Better = Literal["lower", "higher", "neither"]
@@ -57,10 +58,10 @@ def _derived(table: str) -> list[Metric]:
 
 
 _ENGINE_COUNTERS = """
-page_gets        | gets   | neither | logical page requests (SQLite's CACHE_HIT + CACHE_MISS; InnoDB's buffer_pool_read_requests)
-demand_misses    | gets   | lower   | gets that found no page in the pool (CACHE_MISS, of which the WAL may serve some; InnoDB's buffer_pool_reads)
-pages_read       | pages  | lower   | whole pages read from the database file (InnoDB: pages_read, read-ahead included)
-pages_written    | pages  | lower   | whole pages written to the database file (InnoDB: pages_written, doublewrite not counted)
+page_gets        | gets   | neither | logical page requests (SQLite's CACHE_HIT + CACHE_MISS; InnoDB's buffer_pool_read_requests; PostgreSQL's blks_hit + blks_read)
+demand_misses    | gets   | lower   | gets that found no page in the pool (CACHE_MISS, of which the WAL may serve some; InnoDB's buffer_pool_reads; PostgreSQL's blks_read)
+pages_read       | pages  | lower   | whole pages read from the database file (InnoDB: pages_read, read-ahead included; PostgreSQL: blks_read, of which the page cache may serve some)
+pages_written    | pages  | lower   | whole pages written to the database file (InnoDB: pages_written, doublewrite not counted; PostgreSQL: by checkpoints, background writer and connections)
 pages_created    | pages  | neither | pages added to the database (InnoDB: pages_created in the pool)
 pages_spilled    | pages  | lower   | dirty pages written before commit to free a frame (CACHE_SPILL)
 db_read_bytes    | bytes  | lower   | bytes read from the database file (InnoDB: data_read)
@@ -184,7 +185,8 @@ CPU_COLUMNS = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", 
 _CPU_COUNTERS = "\n".join(f"cpu_{name}_us | us | neither | CPU time in mpstat's %{name}" for name in CPU_COLUMNS)
 
 _ENGINE_OWN = (
-    "SQLite's status counters, bufferlab's VFS and page pool; InnoDB's status variables (docs/innodb-metrics.md)"
+    "SQLite's status counters, bufferlab's VFS and page pool; InnoDB's status variables (docs/innodb-metrics.md); "
+    "PostgreSQL's statistics views (docs/postgres-metrics.md)"
 )
 _PROC_SELF = "getrusage, /proc/self/io and statm, and the driver thread's CPU clock"
 _RAW_LIST = [
@@ -196,6 +198,7 @@ _RAW_LIST = [
     *_raw("engine", innodb.METRICS_SOURCE, "gauge", innodb.stored_rows(innodb.METRICS_GAUGES)),
     *_raw("engine", random_read.SOURCE, "counter", random_read.COUNTERS),
     *_raw("engine", random_read.CACHE_SOURCE, "gauge", random_read.GAUGES),
+    *_raw("engine", postgres.SOURCE, "counter", postgres.counters()),
     *_raw("workload", "the driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
     *_raw("workload", "the driver's histograms", "latency", _WORKLOAD_LATENCIES),
     *_raw("workload", "the driver's arrival clock", "gauge", _ARRIVAL_LAG),
@@ -317,6 +320,7 @@ _DERIVED_LIST = [
     *_derived(_CPU_SHARES),
     *_derived(innodb.derived()),
     *_derived(random_read.derived()),
+    *_derived(postgres.derived()),
 ]
 
 #: What probes and engines emit, by name.

@@ -85,7 +85,7 @@ buffer_flush_n_to_flush_requested | pages | neither | pages that the page cleane
 """  # noqa: E501
 
 SERVER_SOURCE = "/proc/PID/io, stat and statm of the database server"
-#: The server's own process; the driver's is the probe "process".
+#: The server's own process and its children; the driver's is the probe "process".
 SERVER_COUNTERS = """
 server_read_bytes   | bytes  | lower | bytes the server caused to be read from storage
 server_write_bytes  | bytes  | lower | bytes the server caused to be sent to storage

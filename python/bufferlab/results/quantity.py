@@ -25,6 +25,7 @@ _PLURALS = frozenset(
     (
         *("bytes", "pages", "gets", "reads", "writes", "requests", "transactions", "syncs", "faults", "rows"),
         *("arrivals", "frames", "loops", "scans", "splits", "merges", "statements", "waits"),
+        *("checkpoints", "records", "operations", "hits", "evictions", "reuses", "rounds", "deadlocks"),
     )
 )
 _SINGULAR = {"batches": "batch", "searches": "search"}

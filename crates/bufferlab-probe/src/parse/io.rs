@@ -22,6 +22,11 @@ pub fn resident_pages(text: &[u8]) -> Option<u64> {
     number(fields(text).nth(1)?)
 }
 
+/// Resident pages that are shared with others, from /proc/PID/statm, its third field.
+pub fn shared_pages(text: &[u8]) -> Option<u64> {
+    number(fields(text).nth(2)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +44,7 @@ mod tests {
     fn resident_pages_are_the_second_field_of_statm() {
         assert_eq!(resident_pages(b"765 381 350 5 0 120 0\n"), Some(381));
         assert_eq!(resident_pages(b"765"), None);
+        assert_eq!(shared_pages(b"765 381 350 5 0 120 0\n"), Some(350));
     }
 
     proptest! {

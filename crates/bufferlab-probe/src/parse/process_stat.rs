@@ -10,6 +10,11 @@ pub struct ProcessStat {
     pub major_faults: Option<u64>,
     pub user_ticks: Option<u64>,
     pub system_ticks: Option<u64>,
+    /// The same of children that have ended and were waited for.
+    pub children_minor_faults: Option<u64>,
+    pub children_major_faults: Option<u64>,
+    pub children_user_ticks: Option<u64>,
+    pub children_system_ticks: Option<u64>,
 }
 
 /// Reads /proc/PID/stat. The name of the program stands in brackets and may hold blanks and brackets itself.
@@ -17,7 +22,16 @@ pub fn process_stat(text: &[u8]) -> ProcessStat {
     let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return ProcessStat::default() };
     // The field behind the name is the third.
     let field = |number_in_manual: usize| fields(&text[end + 1..]).nth(number_in_manual - 3).and_then(number);
-    ProcessStat { minor_faults: field(10), major_faults: field(12), user_ticks: field(14), system_ticks: field(15) }
+    ProcessStat {
+        minor_faults: field(10),
+        major_faults: field(12),
+        user_ticks: field(14),
+        system_ticks: field(15),
+        children_minor_faults: field(11),
+        children_major_faults: field(13),
+        children_user_ticks: field(16),
+        children_system_ticks: field(17),
+    }
 }
 
 #[cfg(test)]
@@ -31,6 +45,8 @@ mod tests {
         let stat = process_stat(text);
         assert_eq!((stat.minor_faults, stat.major_faults), (Some(15_001), Some(33)));
         assert_eq!((stat.user_ticks, stat.system_ticks), (Some(1_200), Some(340)));
+        assert_eq!((stat.children_minor_faults, stat.children_major_faults), (Some(7), Some(9)));
+        assert_eq!((stat.children_user_ticks, stat.children_system_ticks), (Some(1), Some(2)));
     }
 
     proptest! {

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import IO, Any
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import process
@@ -26,7 +27,6 @@ from bufferlab.errors import EnvironmentLackingError
 READY_SECONDS = 120.0
 _SOCKET_BYTES_MAX = 107
 """sun_path of sockaddr_un has 108 bytes, one of them the end (unix(7))."""
-_SOCKET = "mysqld.sock"
 _SHORT = "bufferlab-socket-"
 _POLL_SECONDS = 0.05
 _OURS = frozenset(
@@ -73,13 +73,22 @@ def option_file(
 
 
 class ServerProcess:
-    """A running server. `home` holds its option file, socket, pid, log and temporary files, and is its user's own."""
+    """A running server. `home` holds its option file, socket, pid, log and temporary files, and is its user's own.
+
+    What is another family's is overridden: the names below, `configuration`, `launch` and `clean_up`.
+    """
+
+    socket_name = "mysqld.sock"
+    stop_signal = signal.SIGTERM
+    """What asks it to stop."""
+    failure = staticmethod(process.failure)
+    """Why it failed, from how it ended and the end of its log."""
 
     def __init__(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> None:
         self.build, self.data, self.home, self.user = build, data, home, user
         self.log = home / "server.log"
         self._short: Path | None = None
-        self.socket = home / _SOCKET
+        self.socket = home / self.socket_name
         self._process: subprocess.Popen[bytes] | None = None
         self.abandoned = False
 
@@ -93,19 +102,33 @@ class ServerProcess:
         """Start it; the text of its option file. It is not ready yet."""
         make_home(self.home, self.user)
         self.socket = self._place_socket()
-        text = option_file(self.build, self.data, self.home, self.socket, connections, settings)
-        conf = self.home / "engine.conf"
-        conf.write_text(text)
-        conf.chmod(0o600)
-        give(conf, self.user)
-        command = [str(self.build.binary), f"--defaults-file={conf}"]
+        text = self.configuration(connections, settings)
+        conf = self.write("engine.conf", text)
         # The log is opened by us and inherited, so that what the loader and a dying server say is in it too.
         with self.log.open("ab") as log:
             give(self.log, self.user)
-            self._process = process.start(
-                command, user=self.user, libraries=self.build.libraries, output=log, folder=self.home
-            )
+            self._process = self.launch(conf, log)
         return text
+
+    def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
+        """The text of its option file."""
+        return option_file(self.build, self.data, self.home, self.socket, connections, settings)
+
+    def launch(self, conf: Path, output: IO[Any]) -> subprocess.Popen[bytes]:
+        """The process itself, which reads `conf`."""
+        command = [str(self.build.binary), f"--defaults-file={conf}"]
+        return process.start(command, user=self.user, libraries=self.build.libraries, output=output, folder=self.home)
+
+    def clean_up(self) -> None:
+        """What its sudden end may have left outside its folders is removed."""
+
+    def write(self, name: str, text: str) -> Path:
+        """A file in the server's folder, which its user alone may read."""
+        path = self.home / name
+        path.write_text(text)
+        path.chmod(0o600)
+        give(path, self.user)
+        return path
 
     def wait_until(self, ready: Callable[[], bool], on_wait: OnWait, seconds: float = READY_SECONDS) -> None:
         """Until `ready` says so; EngineFailure when the process ends first, or takes longer."""
@@ -114,7 +137,7 @@ class ServerProcess:
             self.require_alive("the server did not start")
             if time.monotonic() > deadline:
                 self.kill()
-                raise process.failure(f"the server was not ready after {seconds:g} s", None, self.log)
+                raise self.failure(f"the server was not ready after {seconds:g} s", None, self.log)
             on_wait("starting")
             time.sleep(_POLL_SECONDS)
 
@@ -122,7 +145,7 @@ class ServerProcess:
         """EngineFailure, with the end of the log, when the server has ended."""
         code = self.ended()
         if code is not None:
-            raise process.failure(what, code, self.log)
+            raise self.failure(what, code, self.log)
 
     def ended(self) -> int | None:
         """Its exit code, once it has ended."""
@@ -134,16 +157,16 @@ class ServerProcess:
             return
         try:
             self.require_alive("the server ended by itself")
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(self.stop_signal)
             deadline = time.monotonic() + seconds
             while self.ended() is None:
                 if time.monotonic() > deadline:
                     what = f"the server did not stop within {seconds:g} s, and was killed"
-                    raise process.failure(what, None, self.log)
+                    raise self.failure(what, None, self.log)
                 on_wait("stopping")
                 time.sleep(_POLL_SECONDS)
             if self.ended() != 0:
-                raise process.failure("the server did not stop cleanly", self.ended(), self.log)
+                raise self.failure("the server did not stop cleanly", self.ended(), self.log)
         finally:
             self.kill()
 
@@ -160,6 +183,7 @@ class ServerProcess:
             with suppress(ProcessLookupError):
                 self._process.kill()
             self._process.wait()
+            self.clean_up()
         if self._short is not None:
             shutil.rmtree(self._short, ignore_errors=True)
         if self._process is not None:  # What stood there before a server of ours was started is somebody else's.
@@ -168,13 +192,13 @@ class ServerProcess:
 
     def _place_socket(self) -> Path:
         """In the server's folder; where its path would be too long, in a short one of the same privacy."""
-        socket = self.home / _SOCKET
+        socket = self.home / self.socket_name
         # The server also makes a lock beside it (socket.lock), which may not be longer than it can name.
         if len(os.fsencode(socket)) > _SOCKET_BYTES_MAX - len(".lock"):
             _remove_dead_sockets()
             self._short = Path(tempfile.mkdtemp(prefix=f"{_SHORT}{os.getpid()}-", dir="/tmp"))
             give(self._short, self.user)
-            socket = self._short / _SOCKET
+            socket = self._short / self.socket_name
         if socket.exists() or socket.is_symlink():
             raise EnvironmentLackingError(
                 "there is a socket already: another server may be using this folder",

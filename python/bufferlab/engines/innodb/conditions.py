@@ -6,13 +6,9 @@ understood; results have the fields that the check of SQLite's files has. First 
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +17,10 @@ from pymysql.cursors import SSCursor
 
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.accounts import DATABASE
-from bufferlab.errors import DataFileError, InternalError
+from bufferlab.engines.servers.conditions import NOT_OURS, TREES, VARIABLE, Condition, conditions, expected, folder_of
+from bufferlab.errors import DataFileError
 
-_TREES = 0
-"""The number of the condition that holds for every database; the workloads' own begin at 1."""
 _DIALECT = "mysql"
-_NOT_OURS = "is this the workload's database? load it again with the command that made it"
-
-
-@dataclass(frozen=True)
-class _Condition:
-    number: int
-    name: str
-    query: str
 
 
 def check(
@@ -53,19 +40,19 @@ def check(
         cursor.execute(f"USE `{schema}`")
     found = [_trees(connection)]
     if found[0]["passed"]:
-        folder = importlib.resources.files("bufferlab.workloads").joinpath(workload["name"], "consistency")
-        expected = _expected(folder)
+        folder = folder_of(workload["name"])
+        wanted = expected(folder)
         try:
-            _expect_rows(connection, expected.get("rows", {}), workload, database)
-            if expected.get("delivered", False):
+            _expect_rows(connection, wanted.get("rows", {}), workload, database)
+            if wanted.get("delivered", False):
                 _give_deliveries(connection, delivered)
-            variables = {**expected.get("values", {}), **workload}
-            found += [_row(connection, condition, variables) for condition in _conditions(folder)]
+            variables = {**wanted.get("values", {}), **workload}
+            found += [_row(connection, condition, variables) for condition in conditions(folder, _DIALECT)]
         except pymysql.ProgrammingError as error:
             raise DataFileError(
                 f"the workload's conditions cannot be asked of this database: {error.args[-1]}",
                 str(database),
-                _NOT_OURS,
+                NOT_OURS,
             ) from error
     return {"seconds": time.monotonic() - started, "conditions": found}
 
@@ -83,7 +70,7 @@ def _trees(connection: Any) -> dict[str, Any]:
             if kind == "error" or (kind == "status" and text not in ("OK", "Table is already up to date"))
         ]
     return {
-        "condition": _TREES,
+        "condition": TREES,
         "name": "the tables' b-trees are well formed (CHECK TABLE)",
         "passed": not faults,
         "violations": len(faults),
@@ -91,10 +78,10 @@ def _trees(connection: Any) -> dict[str, Any]:
     }
 
 
-def _row(connection: Any, condition: _Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
+def _row(connection: Any, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
     # Unbuffered: a database that breaks everywhere must not fill memory with its violations.
     with connection.cursor(SSCursor) as cursor:
-        cursor.execute(*_with_parameters(condition.query, variables))
+        cursor.execute(*_with_parameters(condition, variables))
         first = cursor.fetchone()
         violations = 0 if first is None else 1 + sum(1 for _ in cursor)
         columns = [column[0] for column in cursor.description]
@@ -107,43 +94,19 @@ def _row(connection: Any, condition: _Condition, variables: Mapping[str, Any]) -
     }
 
 
-def _with_parameters(query: str, variables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _with_parameters(condition: Condition, variables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The query with PyMySQL's placeholders, without the comments, and the variables it names.
 
-    >>> _with_parameters("-- a: b\\nSELECT 1 WHERE 2 > :rows;", {"rows": 3, "seed": 1})
+    >>> _with_parameters(Condition(1, "b", "-- a: b\\nSELECT 1 WHERE 2 > :rows;"), {"rows": 3, "seed": 1})
     ('SELECT 1 WHERE 2 > %(rows)s', {'rows': 3})
     """
-    code = re.sub(r"(?m)^--.*\n?", "", query).strip().rstrip(";").replace("%", "%%")
-    names = set(re.findall(r"(?<![:\w]):([a-z_]+)", code))
-    return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", code), {name: variables[name] for name in names}
+    code = re.sub(VARIABLE, r"%(\1)s", condition.code.replace("%", "%%"))
+    return code, {name: variables[name] for name in condition.variables}
 
 
 def _plain(value: Any) -> Any:
     """As JSON can hold it: amounts and dates as text."""
     return value if isinstance(value, int | float | str | None) else str(value)
-
-
-def _expected(folder: Traversable) -> dict[str, Any]:
-    file = folder.joinpath("expect.toml")
-    return tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
-
-
-def _conditions(folder: Traversable) -> list[_Condition]:
-    """In the specification's order; each in the dialect's words where it has any."""
-    if not folder.is_dir():
-        return []
-    shared = {file.name: file for file in folder.iterdir() if file.name.endswith(".sql")}
-    own = folder.joinpath(_DIALECT)
-    if own.is_dir():
-        shared |= {file.name: file for file in own.iterdir() if file.name.endswith(".sql")}
-    return [_parsed(name, file.read_text("utf-8")) for name, file in sorted(shared.items())]
-
-
-def _parsed(file_name: str, query: str) -> _Condition:
-    number, name = re.fullmatch(r"condition_(\d+)\.sql", file_name), re.match(r"-- .*?: (.+)\n", query)
-    if number is None or name is None:
-        raise InternalError(f"{file_name} is not a consistency condition", file_name)
-    return _Condition(int(number[1]), name[1], query)
 
 
 def _expect_rows(connection: Any, rows: Mapping[str, str], workload: Mapping[str, Any], database: Path) -> None:
@@ -154,7 +117,7 @@ def _expect_rows(connection: Any, rows: Mapping[str, str], workload: Mapping[str
             raise DataFileError(
                 f"the database has {found} {parameter} where {workload[parameter]} are expected",
                 str(database),
-                _NOT_OURS,
+                NOT_OURS,
             )
 
 

@@ -5,74 +5,28 @@ Finds and asks; fetches nothing (packages.py) and starts no database.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from bufferlab.engines.innodb.process import environment, missing_library
-from bufferlab.engines.innodb.user import default_root, require_runnable, server_user
+from bufferlab.engines.innodb.user import require_runnable, server_user
+from bufferlab.engines.servers.builds import ON_PATH, Build, Listed, fetched, newest_fetched, servers_root
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
+
+__all__ = ["ON_PATH", "Build", "Flavour", "Listed", "ask_version", "by_path", "fetched", "find", "listed"]
 
 Flavour = Literal["mysql", "mariadb"]
 
-ON_PATH = "path"
-"""As a name: the first server of the flavour on $PATH, or, without one, the newest that was fetched."""
-
-MANIFEST = "manifest.json"
 _BINARIES: dict[str, tuple[str, ...]] = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
 _SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb", "../share", "../share/mysql", "../share/mariadb")
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* for ")
 _VERSION_SECONDS = 60
-
-
-@dataclass(frozen=True)
-class Build:
-    """One server that can be run."""
-
-    name: str
-    """How it was asked for: a fetched one's name, `path`, or the path of its binary."""
-    flavour: Flavour
-    version: str
-    """Three numbers: 5.7.22."""
-    binary: Path
-    share: Path | None
-    """The folder with english/errmsg.sys and the SQL of the system tables; None: the server's own idea."""
-    libraries: Path | None = None
-    """Further shared libraries that came with it."""
-    system_tables: Path | None = None
-    """A data directory to copy the system tables from, for builds that cannot make them (5.6)."""
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The version as numbers, to be compared."""
-        return tuple(int(part) for part in self.version.split("."))
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A line of `bufferlab engines`: a build, or the reason why there is none."""
-
-    name: str
-    where: str
-    build: Build | None
-    reason: str | None = None
-    hint: str | None = None
-
-
-def servers_root() -> Path:
-    """Where fetched servers are kept: they must be reachable by the user they run as."""
-    if own := os.environ.get("BUFFERLAB_CACHE"):
-        return Path(own).absolute() / "servers"
-    if root := default_root():
-        return root / "cache" / "servers"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bufferlab" / "servers"
 
 
 def find(flavour: Flavour, name: str = ON_PATH) -> Build:
@@ -98,28 +52,6 @@ def by_path(path: Path, name: str | None = None) -> Build:
         raise EnvironmentLackingError(what, str(path), "name a server's binary, or its folder")
     version, flavour = ask_version(binary, None)
     return Build(name or str(path), flavour, version, binary, _share(binary, flavour))
-
-
-def fetched(name: str) -> Build | None:
-    """A server that was fetched, from its manifest; None when it was not."""
-    folder = servers_root() / name
-    try:
-        told = json.loads((folder / MANIFEST).read_text())
-        return Build(
-            name,
-            told["flavour"],
-            told["version"],
-            folder / told["binary"],
-            folder / told["share"],
-            folder / told["libraries"] if told.get("libraries") else None,
-            folder / told["system_tables"] if told.get("system_tables") else None,
-        )
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EnvironmentLackingError(
-            f"the fetched server cannot be used: {error}", str(folder), f"remove it and: bufferlab engines fetch {name}"
-        ) from error
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
@@ -194,8 +126,7 @@ def _first(flavour: Flavour) -> Build:
             continue
         if build.flavour == flavour:
             return build
-    there = [fetched(file.parent.name) for file in servers_root().glob(f"{flavour}-*/{MANIFEST}")]
-    newest = max((build for build in there if build is not None), key=lambda build: build.numbers, default=None)
+    newest = newest_fetched(flavour)
     if newest is not None:
         ask_version(newest.binary, newest.libraries)
         return newest

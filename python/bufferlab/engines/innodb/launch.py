@@ -1,4 +1,7 @@
-"""Becomes a server: `python -I -S launch.py PARENT UID GID PROGRAM ARGUMENT...`; UID and GID -1: stay who we are.
+"""Becomes a server: `python -I -S launch.py PARENT UID GID IPC GROUP PROGRAM ARGUMENT...`.
+
+UID and GID -1: stay who we are. IPC 1: in a namespace of System V shared memory of its own, so that the kernel removes
+it with the server. GROUP: the cgroup.procs of the group to join, or "-".
 
 A file to be run, never imported. Between bufferlab and the server there must be a moment in which the new process gives
 up root and asks the kernel to end it with its parent; Python's preexec_fn is unsafe in a process with threads, and this
@@ -11,17 +14,23 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_CLONE_NEWIPC, _CLONE_NEWUSER = 0x08000000, 0x10000000
 
 
 def main() -> None:
-    """Change user, ask for the death signal, see that the parent still lives, and become the program."""
-    parent, uid, gid = (int(text) for text in sys.argv[1:4])
-    program = sys.argv[4:]
+    """Join the group, change user, ask for the death signal, see that the parent lives, and become the program."""
+    parent, uid, gid, own_ipc = (int(text) for text in sys.argv[1:5])
+    group, program = sys.argv[5], sys.argv[6:]
+    libc = ctypes.CDLL(None, use_errno=True)
+    if group != "-":
+        _write(group, "0")  # The writing process.
+    if own_ipc:
+        _leave_ipc(libc)
     if uid >= 0:
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("the parent ended before the server began")
     # The worker blocks these in its threads; the server must hear of them.
@@ -31,6 +40,26 @@ def main() -> None:
         os.execv(program[0], program)
     except OSError as error:
         sys.exit(f"{program[0]} cannot be run: {error.strerror}")
+
+
+def _leave_ipc(libc: ctypes.CDLL) -> None:
+    """A new IPC namespace (unshare(2)); without root only inside a user namespace, in which we stay who we are."""
+    uid, gid = os.geteuid(), os.getegid()
+    flags = _CLONE_NEWIPC if uid == 0 else _CLONE_NEWIPC | _CLONE_NEWUSER
+    if libc.unshare(flags) != 0:
+        sys.exit(f"there is no IPC namespace for us: {os.strerror(ctypes.get_errno())}")
+    if uid != 0:
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{uid} {uid} 1")
+        _write("/proc/self/gid_map", f"{gid} {gid} 1")
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w") as file:
+            file.write(text)
+    except OSError as error:
+        sys.exit(f"{path} cannot be written: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +36,14 @@ LIBRARY_PACKAGES = {
     "liburing.so.2": "liburing2",
     "libpcre2-8.so.0": "libpcre2-8-0",
     "libstdc++.so.6": "libstdc++6",
+    "libpq.so.5": "libpq5",
+    "liblz4.so.1": "liblz4-1",
+    "libldap-2.5.so.0": "libldap-2.5-0",
+    "libxml2.so.2": "libxml2",
+    "libgssapi_krb5.so.2": "libgssapi-krb5-2",
+    "libicui18n.so.72": "libicu72",
+    "libpam.so.0": "libpam0g",
+    "libsystemd.so.0": "libsystemd0",
 }
 """Debian's packages of the libraries that the servers want."""
 
@@ -47,17 +56,52 @@ def start(
     output: IO[Any] | int,
     folder: Path,
     stdin: IO[Any] | int = subprocess.DEVNULL,
+    own_ipc: bool = False,
+    group: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """The program, in `folder`, as `user`; what it prints goes to `output`."""
-    uid, gid = user or (-1, -1)
+    """The program, in `folder`, as `user`; what it prints goes to `output`.
+
+    `own_ipc`: in an IPC namespace of its own (see `can_own_ipc`); `group`: in the cgroup whose cgroup.procs this is.
+    """
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(uid), str(gid), *program],
+        [*_launch(user, own_ipc, group), *program],
         stdin=stdin,
         stdout=output,
         stderr=subprocess.STDOUT,
         env=environment(libraries),
         cwd=folder,
     )
+
+
+@cache
+def can_own_ipc(user: tuple[int, int] | None) -> bool:
+    """May a child have an IPC namespace of its own here? Tried, once; some containers and systems forbid it."""
+    tried = subprocess.run(
+        [*_launch(user, True, None), "/bin/true"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return tried.returncode == 0
+
+
+def can_join(group: Path) -> str | None:
+    """Can a child of ours join that cgroup? None when it can, or what is said."""
+    tried = subprocess.run(
+        [*_launch(None, False, group), "/bin/true"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    return None if tried.returncode == 0 else tried.stderr.decode("utf-8", "replace").strip()
+
+
+def _launch(user: tuple[int, int] | None, own_ipc: bool, group: Path | None) -> list[str]:
+    uid, gid = user or (-1, -1)
+    start = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(uid), str(gid)]
+    return [*start, str(int(own_ipc)), str(group or "-")]
 
 
 def environment(libraries: Path | None) -> Mapping[str, str]:
@@ -92,7 +136,7 @@ def failure(what: str, code: int | None, log: Path) -> EngineFailure:
         return EngineFailure("environment", f"the server lacks {library}", str(log), "install the package")
     if "errno: 28" in text or "No space left" in text or "Disk is full" in text or "OS error number 28" in text:
         return EngineFailure("full_disk", f"{what}: the disk is full", str(log), "free some space")
-    ended = "" if code is None else f" ({_ended(code)})"
+    ended = "" if code is None else f" ({ended_by(code)})"
     errors = [line for line in text.splitlines() if re.search(r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion", line)]
     others = [line for line in text.splitlines() if "[Warning]" not in line]
     said = "\n".join(errors[-6:] or others[-4:]) or "nothing"
@@ -125,5 +169,6 @@ def refused_setting(log_text: str) -> EngineFailure | None:
     return None
 
 
-def _ended(code: int) -> str:
+def ended_by(code: int) -> str:
+    """How a process ended, in words."""
     return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control, process
+from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.boot import READY_SECONDS, OnWait, ServerProcess
 from bufferlab.engines.innodb.find import Build
 from bufferlab.engines.innodb.user import require_reachable
@@ -25,6 +25,7 @@ class Server:
     """`with Server(...) as server:` a server that answers. Leaving stops it; after an exception it is killed.
 
     EngineFailure when it does not start, ended while it was used, or does not stop; its text has the end of the log.
+    What is another family's is overridden: `make_process`, `connect` and `answers`.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Server:
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
         self.build = build
-        self._process = ServerProcess(build, data, home, user)
+        self._process = self.make_process(build, data, home, user)
         self._user, self._login, self._settings, self._connections = user, login, dict(settings), connections
         self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
         self._pulse: Any = None
@@ -50,12 +51,16 @@ class Server:
         self.conf = ""
         """The text of the option file it runs with."""
 
-    def __enter__(self) -> Server:
+    def make_process(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> ServerProcess:
+        """Its process, not yet started."""
+        return ServerProcess(build, data, home, user)
+
+    def __enter__(self) -> Self:
         require_reachable(self._process.data, self._user)
         require_reachable(self._process.home.parent, self._user)
         try:
             self.conf = self._process.start(self._connections, self._settings)
-            self._process.wait_until(self._answers, self._on_wait, self._ready_seconds)
+            self._process.wait_until(self.answers, self._on_wait, self._ready_seconds)
         except BaseException:
             self._process.kill()
             raise
@@ -76,7 +81,7 @@ class Server:
             return
         # What failed is most often not what went wrong: connections break because their server is gone.
         if code is not None and isinstance(error, Exception):
-            raise process.failure("the server ended while it was used", code, self.log) from error
+            raise self._process.failure("the server ended while it was used", code, self.log) from error
 
     @property
     def socket(self) -> Path:
@@ -130,7 +135,8 @@ class Server:
         """From now on, connect as this user."""
         self._login = (user, password)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Is it ready? EngineFailure when it will never be for us."""
         try:
             control.connect(self.socket, *self._login, answer_seconds=control.ANSWER_SECONDS).close()
         except control.AccessDenied as error:

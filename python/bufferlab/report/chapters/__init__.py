@@ -16,6 +16,7 @@ from bufferlab.report.chapters.innodb import innodb
 from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
+from bufferlab.report.chapters.postgres import postgres
 from bufferlab.report.chapters.query_cost import query_cost
 from bufferlab.report.chapters.random_reads import random_reads
 from bufferlab.report.chapters.scan_depth import scan_depth
@@ -37,6 +38,7 @@ CHAPTERS: tuple[Chapter, ...] = (
     random_reads,
     victim_path,
     innodb,
+    postgres,
     block_trace,
     time_series,
     noise_floor,

@@ -21,7 +21,7 @@ import pymysql
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.existing.address import Address, connect, parse
-from bufferlab.engines.innodb.find import servers_root
+from bufferlab.engines.servers.builds import servers_root
 from bufferlab.errors import BufferlabError
 
 ALLOW = "--allow-online-changes"

@@ -1,0 +1,155 @@
+"""One PostgreSQL process: its configuration file, start and end. Knows no data and no workload.
+
+A private server listens on a Unix socket in a folder that only its user may enter, and on nothing else. Its shared
+memory of System V is in a namespace of its own where the host allows that, so that nothing of it is left even when
+everything is killed; where not, what postmaster.pid names is removed (ipc: pg_shmem.h, sysv_shmem.c).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import process
+from bufferlab.engines.innodb.boot import ServerProcess
+from bufferlab.engines.postgres.control import PORT
+from bufferlab.engines.postgres.failure import failure
+from bufferlab.engines.servers.builds import Build
+
+_IPC_RMID = 0
+_CHILDREN_SECONDS = 5.0
+_OURS = frozenset(
+    ("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "listen_addresses", "port",
+     "unix_socket_directories", "unix_socket_permissions", "unix_socket_group", "logging_collector", "log_destination",
+     "log_directory", "shared_preload_libraries", "session_preload_libraries", "local_preload_libraries",
+     "dynamic_library_path", "restart_after_crash", "max_wal_senders", "archive_command", "archive_library",
+     "archive_mode", "restore_command", "ssl", "password_encryption", "dynamic_shared_memory_type",
+     "shared_memory_type", "max_connections", "include", "include_dir", "include_if_exists")
+)  # fmt: skip
+"""What a private server's safety, or a run's meaning, rests on: not to be passed through."""
+
+
+def configuration_file(
+    data: Path, home: Path, socket_folder: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
+) -> str:
+    """The text of postgresql.conf: what a private server needs, then what was asked. Holds no credentials."""
+    for name, value in settings.items():
+        if name.lower() in _OURS:
+            raise EngineFailure("usage", f"{name} is bufferlab's to set", f"var.{name}", "leave it out")
+        if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_.]*", name) or re.search(r"[\x00-\x1f\"'\\]", value):
+            what = f"{name} = {value!r} does not fit into a configuration file"
+            raise EngineFailure("usage", what, f"var.{name}", None)
+    places = {"data_directory": data, "hba_file": home / "hba.conf", "ident_file": home / "ident.conf",
+              "unix_socket_directories": socket_folder}  # fmt: skip
+    lines = ["# Where things are. Listens on the socket alone."]
+    lines += [f"{name} = {_quoted(str(place))}" for name, place in places.items()]
+    lines += ["listen_addresses = ''", f"port = {PORT}", "unix_socket_permissions = 0700"]
+    lines += ["logging_collector = off", "log_destination = 'stderr'", "log_timezone = 'GMT'", "timezone = 'GMT'"]
+    lines += ["", "# It ends when one of its processes crashes, and its queries when we are gone."]
+    lines += ["restart_after_crash = off", "client_connection_check_interval = '1s'"]
+    # POSIX segments would stay in /dev/shm when all is killed; System V ones end with the namespace.
+    lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]
+    lines += ["", "# Nothing beside the workload: no replication."]
+    lines += ["max_wal_senders = 0", "max_logical_replication_workers = 0", f"max_connections = {connections + 20}"]
+    lines += ["", "# What was asked."]
+    lines += [f"{name} = {_quoted(value)}" for name, value in settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+class PostgresProcess(ServerProcess):
+    """A running server; `group` is the cgroup.procs of the group it joins before it starts."""
+
+    socket_name = f".s.PGSQL.{PORT}"
+    stop_signal = signal.SIGINT
+    """Fast shutdown: transactions are rolled back, a checkpoint is made."""
+    failure = staticmethod(failure)
+
+    def __init__(
+        self, build: Build, data: Path, home: Path, user: tuple[int, int] | None, group: Path | None = None
+    ) -> None:
+        super().__init__(build, data, home, user)
+        self._group = group
+        self._own_ipc = False
+
+    def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
+        """The text of its configuration file; who may connect is written beside it."""
+        self._own_ipc = process.can_own_ipc(self.user)
+        self.write("hba.conf", "local all all scram-sha-256\n")
+        self.write("ident.conf", "")
+        return configuration_file(
+            self.data, self.home, self.socket.parent, connections, settings, own_ipc=self._own_ipc
+        )
+
+    def launch(self, conf: Path, output: IO[Any]) -> subprocess.Popen[bytes]:
+        """The postmaster, which reads `conf` in place of the file in its data directory."""
+        return process.start(
+            [str(self.build.binary), "-D", str(self.data), "-c", f"config_file={conf}"],
+            user=self.user,
+            libraries=self.build.libraries,
+            output=output,
+            folder=self.home,
+            own_ipc=self._own_ipc,
+            group=self._group,
+        )
+
+    def terminate_now(self) -> None:
+        """End it and its processes at once: a stopped one would not see that all is over, and keep its client."""
+        super().terminate_now()
+        if self._process is not None:
+            _end(_processes(self.data, self.build.binary))
+
+    def kill(self) -> None:
+        """Whatever happened, it and its processes are gone afterwards."""
+        started = self._process is not None
+        super().kill()
+        if started:
+            _wait_until_gone(self.data, self.build.binary)
+
+    def clean_up(self) -> None:
+        """The segment of System V shared memory that a killed server leaves in the host's own namespace."""
+        if self._own_ipc:
+            return
+        with suppress(OSError, ValueError, IndexError):
+            # Line 7: the segment's key and number (pidfile.h).
+            segment = int((self.data / "postmaster.pid").read_text().splitlines()[6].split()[1])
+            ctypes.CDLL(None, use_errno=True).shmctl(segment, _IPC_RMID, None)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _wait_until_gone(data: Path, binary: Path) -> None:
+    """A server's processes end when they see that their postmaster has; one that does not is ended."""
+    deadline = time.monotonic() + _CHILDREN_SECONDS
+    while left := _processes(data, binary):
+        if time.monotonic() > deadline:
+            _end(left)
+            return
+        time.sleep(0.02)
+
+
+def _end(processes: list[int]) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _processes(data: Path, binary: Path) -> list[int]:
+    """Processes of the server's own program that work in this data directory, as all of a server's do."""
+    folder, program, found = str(data.resolve()), str(binary.resolve()), []
+    for entry in Path("/proc").iterdir():
+        # Gone meanwhile, or another user's.
+        with suppress(OSError):
+            if entry.name.isdigit() and os.readlink(entry / "cwd") == folder and os.readlink(entry / "exe") == program:
+                found.append(int(entry.name))
+    return found

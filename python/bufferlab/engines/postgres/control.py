@@ -1,0 +1,80 @@
+"""A control connection to a private server: settings, conditions, vacuum. psycopg, over the Unix socket.
+
+Nothing hot comes through here; the core drives transactions over connections of its own.
+"""
+
+from __future__ import annotations
+
+import socket as sockets
+import struct
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+PORT = 5432
+"""A part of the socket's name (.s.PGSQL.5432): the folder is the server's own, so that any number will do."""
+SYSTEM_DATABASE = "postgres"
+_CONNECT_SECONDS = 10
+_DENIED = ("password authentication failed", "does not exist", "no pg_hba.conf entry")
+
+_SSL_REQUEST = struct.pack(">II", 8, 80877103)
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class AccessDenied(Exception):
+    """The server is there, and does not know our user, our password or the database."""
+
+
+def connect(folder: Path, user: str, password: str, database: str) -> Connection:
+    """An open connection, in autocommit. psycopg.OperationalError: no server yet; AccessDenied: not for this user."""
+    try:
+        return psycopg.connect(
+            host=str(folder),
+            port=PORT,
+            user=user,
+            password=password,
+            dbname=database,
+            connect_timeout=_CONNECT_SECONDS,
+            autocommit=True,
+            application_name="bufferlab",
+            passfile="/dev/null",
+            gssencmode="disable",
+        )
+    except psycopg.OperationalError as error:
+        said = str(error)
+        if any(words in said for words in _DENIED):
+            raise AccessDenied(f"the server refuses the user {user} in {database}: {_last_line(said)}") from None
+        raise
+
+
+def greet(socket: Path, seconds: float) -> None:
+    """Ask the server for its first word, without logging in; OSError when it says none within that time.
+
+    SSLRequest: a postmaster starts a process for it, which answers with one letter (protocol.h, postmaster.c).
+    """
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as line:
+        line.settimeout(seconds)
+        line.connect(str(socket))
+        line.sendall(_SSL_REQUEST)
+        line.recv(1)
+
+
+def rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
+    """All rows of a query; none of a statement that returns none."""
+    cursor = connection.execute(query)
+    return cursor.fetchall() if cursor.description else []
+
+
+def settings(connection: Connection) -> dict[str, tuple[str, str | None]]:
+    """Every row of pg_settings: name -> (setting, unit)."""
+    return {
+        str(name): (str(setting), unit)
+        for name, setting, unit in rows(connection, "SELECT name, setting, unit FROM pg_settings")
+        if setting is not None
+    }
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1]

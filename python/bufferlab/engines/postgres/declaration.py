@@ -1,0 +1,46 @@
+"""PostgreSQL as bufferlab sees it. Pure data.
+
+Rates were seen on two shared cores and a fast virtual disk; runs on a host replace them.
+"""
+
+from __future__ import annotations
+
+from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.postgres.knobs import KNOBS
+from bufferlab.engines.postgres.settings import PREFIX
+from bufferlab.units import MIB
+
+DECLARATION = EngineDeclaration(
+    name="postgres",
+    meaning="PostgreSQL: a private server for each run, on a copy of a loaded cluster",
+    knobs=KNOBS,
+    rates=Rates(
+        load_bytes_per_s=20 * MIB,
+        restore_bytes_per_s=250 * MIB,
+        warm_up_bytes_per_s=15 * MIB,
+        transactions_per_s=300.0,
+        check_bytes_per_s=40 * MIB,
+    ),
+    max_connections=500,
+    connections_reason="PostgreSQL keeps a process for each connection; more than five hundred measure the scheduler",
+    needs_disk=True,
+    frame_knob="pool_size",
+    page_knob="page_size",
+    min_frames=128,
+    file_format="own",
+    # A row has a header of 24 bytes and an item pointer, and its key is kept again in an index.
+    size_factor=1.5,
+    # Three system databases, and the log that a run begins with.
+    base_bytes=64 * MIB,
+    start_seconds=1.5,
+    data_kind="directory",
+    is_server=True,
+    needs_unprivileged_user=True,
+    default_connections=8,
+    rounds=("pool_size_bytes", "memory_limit_bytes", "max_wal_size_bytes", "min_wal_size_bytes", "wal_buffers_bytes"),
+    passes_through=PREFIX,
+    notes=(
+        "reads are the server's: some of them are served by the page cache (memory_limit bounds it)",
+        "autovacuum off: old row versions stay for the length of a run, which begins from a vacuumed database",
+    ),
+)

@@ -1,0 +1,181 @@
+"""PostgreSQL servers that can be used here: on PATH or where Debian keeps them, by path, or fetched by name.
+
+Finds and asks each for its version; fetches nothing (packages.py) and starts no database.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from bufferlab.engines.innodb.process import environment, missing_library
+from bufferlab.engines.innodb.user import require_runnable, server_user
+from bufferlab.engines.servers.builds import ON_PATH, Build, Listed, fetched, newest_fetched, servers_root
+from bufferlab.errors import BufferlabError, EnvironmentLackingError
+
+_DEBIAN = Path("/usr/lib/postgresql")
+"""Debian keeps each major version's programs in a folder of its own, and none of them on PATH."""
+_FOLDERS = ("/usr/local/pgsql/bin", "/usr/pgsql/bin")
+_VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
+_VERSION_SECONDS = 60
+_OLDEST = 15
+"""Before it statistics are collected by a process of their own, and cannot be forced out at a window's edge."""
+
+
+def find(name: str = ON_PATH) -> Build:
+    """The server of that name, which can be run; EnvironmentLackingError with the way to get one."""
+    build = _find(name)
+    if build.numbers < (_OLDEST,):
+        raise EnvironmentLackingError(
+            f"this is PostgreSQL {build.version}; {_OLDEST} and later can be measured",
+            str(build.binary),
+            "choose another with --server, or: bufferlab engines fetch postgres-17",
+        )
+    require_runnable(build.binary, server_user())
+    return build
+
+
+def by_path(path: Path, name: str | None = None) -> Build:
+    """The server that is this binary, or in this folder (itself, or its bin)."""
+    path = path.absolute()
+    inside = [path / folder / "postgres" for folder in (".", "bin")]
+    binary = next((file for file in inside if file.is_file()), None) if path.is_dir() else path
+    if binary is None or not binary.exists():
+        what = "there is no program postgres in this folder" if path.is_dir() else "there is no such file"
+        raise EnvironmentLackingError(what, str(path), "name a server's binary (bin/postgres), or its folder")
+    version, flavour = ask_version(binary, None)
+    return Build(name or str(path), flavour, version, binary)
+
+
+def initdb(build: Build) -> Path:
+    """The program that makes clusters for this server; EnvironmentLackingError when it is not beside it."""
+    # Debian links programs from elsewhere; what belongs to a server lies beside the real one.
+    for folder in (build.binary.parent, build.binary.resolve().parent):
+        if (folder / "initdb").is_file():
+            return folder / "initdb"
+    raise EnvironmentLackingError(
+        "there is no initdb beside the server", str(build.binary), "install the whole server package, or give its path"
+    )
+
+
+def listed(known: tuple[str, ...]) -> list[Listed]:
+    """Every server on PATH and where Debian keeps them, then the known ones by name: each usable, or why not."""
+    lines = [_listed(binary) for binary in _installed()]
+    for name in known:
+        try:
+            build = fetched(name)
+            if build is None:
+                lines.append(Listed(name, "", None, "not fetched", f"bufferlab engines fetch {name}"))
+                continue
+            ask_version(build.binary, build.libraries)
+            require_runnable(build.binary, server_user())
+            lines.append(Listed(name, str(build.binary), build))
+        except BufferlabError as error:
+            lines.append(Listed(name, str(servers_root() / name), None, error.what, error.hint))
+    return lines
+
+
+def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["postgres"]]:
+    """(version, "postgres") as the binary says it; EnvironmentLackingError when it is no such server, or cannot run."""
+    try:
+        done = subprocess.run(
+            [str(binary), "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(environment(libraries)),
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        hint = "choose another build, or: bufferlab engines"
+        raise EnvironmentLackingError(f"the server cannot be run: {error.strerror}", str(binary), hint) from error
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentLackingError(
+            f"it did not tell its version in {_VERSION_SECONDS} s", str(binary), "is this a database server?"
+        ) from error
+    text = (done.stdout + done.stderr).decode("utf-8", "replace")
+    if library := missing_library(text):
+        raise EnvironmentLackingError(f"the server lacks {library}", str(binary), "install the package")
+    found = _VERSION.search(text)
+    if found is None:
+        first = (text.strip().splitlines() or ["nothing"])[0][:100]
+        raise EnvironmentLackingError(
+            f'this is not a PostgreSQL server: asked for its version it says "{first}"',
+            str(binary),
+            "the program is called postgres; psql and pg_ctl are others",
+        )
+    return found[1], "postgres"
+
+
+def _find(name: str) -> Build:
+    if name.startswith("/"):
+        return by_path(Path(name))
+    if name == ON_PATH:
+        return _first()
+    build = fetched(name) or _same_version(name)
+    if build is None:
+        raise EnvironmentLackingError(
+            f"there is no server {name} here", str(servers_root()), f"get it: bufferlab engines fetch {name}"
+        )
+    # Asked again at each use: a library that has gone since is then named, and not guessed from a log.
+    ask_version(build.binary, build.libraries)
+    return build
+
+
+def _first() -> Build:
+    """The first on PATH, else the newest where Debian keeps them, else the newest that was fetched."""
+    unusable: BufferlabError | None = None
+    for binary in _installed():
+        try:
+            return by_path(binary, ON_PATH)
+        except BufferlabError as error:
+            unusable = unusable or error
+    newest = newest_fetched("postgres")
+    if newest is not None:
+        ask_version(newest.binary, newest.libraries)
+        return newest
+    if unusable is not None:
+        raise unusable
+    raise EnvironmentLackingError(
+        "there is no PostgreSQL server on PATH or in /usr/lib/postgresql, and none was fetched",
+        os.environ.get("PATH"),
+        "install one, or: bufferlab engines fetch postgres-17",
+    )
+
+
+def _same_version(name: str) -> Build | None:
+    """An installed server of the version that the name says: a distribution's own package."""
+    for binary in _installed():
+        try:
+            build = by_path(binary, name)
+        except BufferlabError:
+            continue
+        if f"postgres-{build.version}.".startswith(f"{name}."):
+            return build
+    return None
+
+
+def _installed() -> Iterator[Path]:
+    """Servers on PATH, then Debian's, the newest first; each file once."""
+    seen = set()
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_FOLDERS))
+    on_path = shutil.which("postgres", path=path)
+    majors = sorted((int(folder.name) for folder in _DEBIAN.glob("[0-9]*") if folder.name.isdigit()), reverse=True)
+    for binary in (*([Path(on_path)] if on_path else []), *(_DEBIAN / str(major) / "bin/postgres" for major in majors)):
+        if binary.is_file() and (real := binary.resolve()) not in seen:
+            seen.add(real)
+            yield binary
+
+
+def _listed(binary: Path) -> Listed:
+    try:
+        build = by_path(binary)
+        require_runnable(build.binary, server_user())
+        return Listed(str(binary), str(binary), build)
+    except BufferlabError as error:
+        return Listed(str(binary), str(binary), None, error.what, error.hint)

@@ -1,0 +1,88 @@
+"""Makes a new cluster with initdb: one user, with a password, in locale C and UTF8."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from bufferlab.engines.innodb import process
+from bufferlab.engines.innodb.accounts import Identity
+from bufferlab.engines.innodb.boot import OnWait, make_home
+from bufferlab.engines.innodb.user import give
+from bufferlab.engines.postgres.failure import failure
+from bufferlab.engines.postgres.find import initdb
+from bufferlab.engines.servers.builds import Build
+
+_SECONDS = 300.0
+_POLL_SECONDS = 0.05
+_CHECKSUMS_BY_DEFAULT = (18,)
+
+
+def initialise(
+    build: Build,
+    data: Path,
+    home: Path,
+    user: tuple[int, int] | None,
+    identity: Identity,
+    on_wait: OnWait,
+    *,
+    checksums: bool = False,
+) -> None:
+    """Make `data`, which must not exist, with the identity's user as its superuser and no other account.
+
+    EngineFailure with the end of initdb's words when it could not be made.
+    """
+    make_home(home, user)
+    data.mkdir(mode=0o700)
+    give(data, user)
+    secret, log = home / "initialise.password", home / "initialise.log"
+    try:
+        secret.touch(mode=0o600)
+        give(secret, user)
+        secret.write_text(identity.password + "\n")
+        _run(
+            [str(initdb(build)), *_arguments(build, data, secret, identity, checksums)], build, home, user, log, on_wait
+        )
+    finally:
+        with suppress(FileNotFoundError):
+            secret.unlink()
+
+
+def _arguments(build: Build, data: Path, secret: Path, identity: Identity, checksums: bool) -> list[str]:
+    # Text is compared by bytes, as on the other engines: names sort alike everywhere. What is made is synced once.
+    words = ["-D", str(data), "-U", identity.user, f"--pwfile={secret}", "--auth=scram-sha-256", "--locale=C",
+             "--encoding=UTF8", "--no-sync", "--no-instructions"]  # fmt: skip
+    if checksums:
+        words.append("--data-checksums")
+    elif build.numbers >= _CHECKSUMS_BY_DEFAULT:
+        words.append("--no-data-checksums")
+    return words
+
+
+def _run(
+    command: list[str], build: Build, home: Path, user: tuple[int, int] | None, log: Path, on_wait: OnWait
+) -> None:
+    with log.open("ab") as output:
+        give(log, user)
+        running = process.start(
+            command,
+            user=user,
+            libraries=build.libraries,
+            output=output,
+            folder=home,
+            own_ipc=process.can_own_ipc(user),
+        )
+    deadline = time.monotonic() + _SECONDS
+    try:
+        while running.poll() is None:
+            if time.monotonic() > deadline:
+                raise failure(f"the data directory was not made within {_SECONDS:g} s", None, log)
+            on_wait("initialising")
+            time.sleep(_POLL_SECONDS)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+    if running.returncode != 0:
+        raise failure("the data directory could not be made", running.returncode, log)

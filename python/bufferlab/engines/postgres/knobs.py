@@ -1,0 +1,153 @@
+"""PostgreSQL's knobs, 15 to 18, each with the versions that have it. Pure data.
+
+Follows the manual's chapter "Server Configuration" and guc_tables.c (guc.c before 16). What bufferlab sets itself is
+little and has a reason below; everything else is "auto" and left to the server, so that a point is the version's own
+defaults and what was asked. A knob's name is the server's variable; its native name has the unit last.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from bufferlab.knob import Knob, KnobKind
+from bufferlab.units import GIB, KIB, MIB, TIB
+
+FLAVOUR = "postgres"
+PAGE_BYTES = 8 * KIB
+"""BLCKSZ: chosen when a server is compiled, and 8 KiB in every package."""
+OFF = "off"
+
+_EVERY = "postgres"
+_ON_OFF = ("on", "off")
+_OWN = ""
+"""Left to the server: `auto` sets nothing."""
+_ON_PATH = "path"
+
+
+def _size(name: str, meaning: str, **more: Any) -> Knob:
+    return _knob(name, f"{name}_bytes", KnobKind.SIZE, "bytes", meaning, **more)
+
+
+def _duration(name: str, meaning: str, **more: Any) -> Knob:
+    return _knob(name, f"{name}_s", KnobKind.DURATION, "s", meaning, **more)
+
+
+def _count(name: str, meaning: str, **more: Any) -> Knob:
+    return _knob(name, name, KnobKind.COUNT, "", meaning, **more)
+
+
+def _number(name: str, meaning: str, **more: Any) -> Knob:
+    return _knob(name, name, KnobKind.NUMBER, "", meaning, **more)
+
+
+def _choice(name: str, choices: tuple[str, ...], meaning: str, **more: Any) -> Knob:
+    return _knob(name, name, KnobKind.CHOICE, "", meaning, choices=choices, **more)
+
+
+def _knob(name: str, native_name: str, kind: KnobKind, unit: str, meaning: str, **more: Any) -> Knob:
+    given = {"auto": _OWN, "default": "auto", "versions": _EVERY, **more}
+    return Knob(name, native_name, kind, unit, meaning=meaning, **given)
+
+
+KNOBS: tuple[Knob, ...] = (
+    Knob(
+        name="server",
+        native_name="server",
+        kind=KnobKind.TEXT,
+        unit="",
+        default=_ON_PATH,
+        decides_file=True,
+        pattern=rf"{_ON_PATH}|{FLAVOUR}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*",
+        example=f"{_ON_PATH} | a name such as {FLAVOUR}-17, see `bufferlab engines` | a path",
+        meaning=f"the build: {_ON_PATH} (the first on $PATH, or Debian's newest), a fetched one's name, or the path of "
+        "its binary or folder",
+    ),
+    Knob(
+        name="page_size",
+        native_name="page_size_bytes",
+        kind=KnobKind.SIZE,
+        unit="bytes",
+        default="8k",
+        minimum=PAGE_BYTES,
+        maximum=PAGE_BYTES,
+        decides_file=True,
+        meaning="bytes of a page: 8 KiB, chosen when a server is compiled",
+    ),
+    Knob(
+        name="pool_size",
+        native_name="pool_size_bytes",
+        kind=KnobKind.SIZE_OR_SHARE,
+        unit="bytes",
+        default="20%",
+        # A thousand connections may pin a page each; fewer frames are another experiment.
+        minimum=MIB,
+        maximum=16 * TIB,
+        meaning="shared_buffers: reads that miss it may still be served by the page cache",
+    ),
+    Knob(
+        name="memory_limit",
+        native_name="memory_limit_bytes",
+        kind=KnobKind.SIZE_OR_SHARE,
+        unit="bytes",
+        default=OFF,
+        choices=(OFF,),
+        minimum=16 * MIB,
+        maximum=16 * TIB,
+        meaning="what the server, its shared buffers and the page cache of its files may take together, by a cgroup; "
+        "off: the page cache takes what the host has free",
+    ),
+    # As initdb has it before 18, so that versions write and check the same.
+    _choice("data_checksums", _ON_OFF, "every page has a checksum, made at each write and checked at each read",
+            auto=None, default="off", decides_file=True),
+    _count("effective_io_concurrency", "pages a bitmap scan asks for ahead; from 18 on also other scans", maximum=1000),
+    _count("maintenance_io_concurrency", "the same for VACUUM and ANALYZE", maximum=1000),
+    _duration("bgwriter_delay", "between two rounds of the background writer", minimum=Decimal("0.01"), maximum=10),
+    _count("bgwriter_lru_maxpages", "pages the background writer writes in a round at most; 0: it writes none",
+           maximum=1_073_741_823),
+    _number("bgwriter_lru_multiplier", "pages it cleans ahead, over those that rounds before needed", maximum=10),
+    _size("bgwriter_flush_after", "its writes after which the kernel is told to write them out; 0: never",
+          maximum=2 * MIB),
+    _size("backend_flush_after", "the same for writes of connections' own processes", maximum=2 * MIB),
+    _duration("checkpoint_timeout", "between two checkpoints at most", minimum=30, maximum=86400),
+    _number("checkpoint_completion_target", "the share of that time over which a checkpoint spreads its writes",
+            maximum=1),
+    _size("checkpoint_flush_after", "a checkpoint's writes after which the kernel is told to write them out; 0: never",
+          maximum=2 * MIB),
+    _size("max_wal_size", "write-ahead log between two checkpoints, about", minimum=32 * MIB, maximum=2 * TIB),
+    _size("min_wal_size", "write-ahead log whose files are used again instead of removed", minimum=32 * MIB,
+          maximum=2 * TIB),
+    _size("wal_buffers", "write-ahead log kept in memory", minimum=32 * KIB, maximum=2 * GIB),
+    _choice("full_page_writes", _ON_OFF, "the first change of a page after a checkpoint logs the whole page"),
+    _choice("fsync", _ON_OFF, "writes are forced to the device; off, a crash of the host ruins the data"),
+    # As the other servers here: a read-side sweep should not wait for the log's fsync at every commit.
+    _choice("synchronous_commit", ("on", "off", "local"),
+            "a commit waits until its log is on the device; off: for up to three wal_writer_delay it may be lost",
+            auto=None, default="off"),
+    _choice("wal_compression", ("off", "on", "pglz", "lz4", "zstd"), "whole pages in the log are compressed"),
+    _choice("debug_io_direct", ("off", "data", "wal", "wal_init", "data,wal", "data,wal,wal_init"),
+            "which files are read and written past the page cache; a developer's option: without asynchronous I/O "
+            "every read is waited for", auto=_OWN, versions="postgres >= 16"),
+    _size("io_combine_limit", "the largest read or write made of several pages", minimum=PAGE_BYTES, maximum=MIB,
+          versions="postgres >= 17"),
+    _choice("io_method", ("worker", "io_uring", "sync"),
+            "who reads ahead: processes of their own, the kernel (if compiled in), or nobody",
+            versions="postgres >= 18"),
+    _count("io_workers", "processes that read for others with io_method = worker", minimum=1, maximum=32,
+           versions="postgres >= 18"),
+    # On, a scan begins where another one is: two runs of the same seed would read other pages.
+    _choice("synchronize_seqscans", _ON_OFF, "scans of one large table go along with each other", auto=None,
+            default="off"),
+    # On, it begins when its clock says so, in some windows and not in others.
+    _choice("autovacuum", _ON_OFF, "old row versions are removed in the background", auto=None, default="off"),
+    # On, a plan's estimated cost decides about a compilation of a tenth of a second or more.
+    _choice("jit", _ON_OFF, "expensive queries are compiled", auto=None, default="off"),
+    # Huge pages are the host's to give, and no cgroup's memory.controller counts them.
+    _choice("huge_pages", ("off", "try", "on"), "shared buffers in huge pages", auto=None, default="off"),
+    _size("work_mem", "for each sort or hash before it goes to disk", minimum=64 * KIB, maximum=2 * TIB),
+    _number("random_page_cost", "what the planner thinks a page out of order costs, over one in order",
+            maximum=1_000_000),
+    Knob("statements", "statements", KnobKind.CHOICE, "", "spec",
+         "spec: each statement of TPC-C is waited for; batched: runs of statements are sent together (pipelined)",
+         choices=("spec", "batched")),
+)  # fmt: skip

@@ -1,0 +1,116 @@
+"""From a run's native knobs to the variables of postgresql.conf, and back from what pg_settings answers.
+
+Pure text: starts no server and asks none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+
+from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF
+from bufferlab.knob import KnobKind
+from bufferlab.units import canonical_duration, canonical_number
+from bufferlab.versions import has
+
+PREFIX = "var."
+"""Before the name of a variable that is passed through."""
+
+Told = tuple[str, str | None]
+"""A row of pg_settings: setting, unit."""
+
+_NOT_THE_SERVERS = ("server", "page_size_bytes", "memory_limit_bytes", "data_checksums", "statements")
+_RENAMED = {"pool_size_bytes": "shared_buffers"}
+_BY_NATIVE_NAME = {knob.native_name: knob for knob in KNOBS}
+_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "MB": 1 << 20, "16MB": 16 << 20, "GB": 1 << 30}
+_SECONDS = {"us": Decimal("0.000001"), "ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60)}
+
+
+def server_settings(version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
+    """The configuration file's variables with their values.
+
+    What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the start.
+
+    >>> server_settings("17.2", {"pool_size_bytes": 8388608, "bgwriter_delay_s": "0.2s", "debug_io_direct": "off"})
+    {'shared_buffers': '8388608B', 'bgwriter_delay': '0.2s', 'debug_io_direct': ''}
+    """
+    settings: dict[str, str] = {}
+    for name, value in knobs.items():
+        knob = _BY_NATIVE_NAME.get(name)
+        if name in _NOT_THE_SERVERS or (knob is not None and not has(knob.versions, FLAVOUR, version)):
+            continue
+        settings[str(variable(name))] = _written(name, value)
+    return settings
+
+
+def variable(native_name: str) -> str | None:
+    """The server's variable behind a native name; None for what is bufferlab's own."""
+    if native_name in _NOT_THE_SERVERS:
+        return None
+    knob = _BY_NATIVE_NAME.get(native_name)
+    return _RENAMED.get(native_name, knob.name if knob else native_name.removeprefix(PREFIX))
+
+
+def as_asked(native_name: str, asked: int | str | None, told: Told) -> int | str:
+    """What pg_settings answers, in the form in which it was asked.
+
+    >>> as_asked("pool_size_bytes", 8388608, ("1024", "8kB")), as_asked("bgwriter_delay_s", "0.2s", ("200", "ms"))
+    (8388608, '0.2s')
+    """
+    setting, unit = told
+    knob = _BY_NATIVE_NAME.get(native_name)
+    if knob is None:
+        return str(asked) if asked is not None and _same(str(asked), told) else in_words(told)
+    match knob.kind:
+        case KnobKind.SIZE | KnobKind.SIZE_OR_SHARE:
+            return bytes_of(told)
+        case KnobKind.DURATION:
+            return canonical_duration(float(Decimal(setting) * _SECONDS.get(unit or "s", Decimal(1))))
+        case KnobKind.COUNT:
+            return int(Decimal(setting))
+        case KnobKind.NUMBER:
+            return canonical_number(Decimal(setting))
+    return OFF if setting == "" and OFF in knob.choices else setting.replace(" ", "")
+
+
+def bytes_of(told: Told) -> int:
+    """The bytes of a size."""
+    return int(Decimal(told[0]) * _BYTES.get(told[1] or "B", 1))
+
+
+def in_words(told: Told) -> str:
+    """A setting with its unit, where it has one that can be written behind it.
+
+    >>> in_words(("4096", "kB")), in_words(("1024", "8kB")), in_words(("-1", "8kB"))
+    ('4096kB', '8192kB', '-1')
+    """
+    setting, unit = told
+    if unit in _BYTES and not setting.startswith("-"):
+        size = bytes_of(told)
+        return f"{size // 1024}kB" if size % 1024 == 0 else f"{size}B"
+    return f"{setting}{unit}" if unit in _SECONDS and not setting.startswith("-") else setting
+
+
+def _written(native_name: str, value: int | str) -> str:
+    knob = _BY_NATIVE_NAME.get(native_name)
+    if knob is None:
+        return str(value)
+    if knob.kind in (KnobKind.SIZE, KnobKind.SIZE_OR_SHARE):
+        return f"{value}B"
+    return "" if native_name == "debug_io_direct" and value == OFF else str(value)
+
+
+def _same(asked: str, told: Told) -> bool:
+    """Is a passed-through value what is told? Compared as text, as switches, as numbers, as sizes and times."""
+    switches = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
+    setting, unit = told
+    if asked.lower() == setting.lower() or (setting in ("on", "off") and switches.get(asked.lower()) == setting):
+        return True
+    number = asked.rstrip("BkMGTmsuinhd ")
+    suffix = asked[len(number) :].strip()
+    try:
+        units: dict[str, int | Decimal] = {**_BYTES, **_SECONDS, "TB": 1 << 40, "h": Decimal(3600), "d": Decimal(86400)}
+        factor = Decimal(units.get(suffix or unit or "", 1))
+        return Decimal(number) * factor == Decimal(setting) * Decimal(units.get(unit or "", 1))
+    except InvalidOperation:
+        return False

@@ -1,0 +1,181 @@
+"""How large loaded tables are, and the trees of their indexes: asked of the server, then counted in its closed files.
+
+The server names relations and their files; the pages of each level are counted in the closed cluster (bufpage.h: page
+header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). Kept in sizes.json beside the data.
+
+A table of PostgreSQL is a heap, and a row is found by its key through an index: the `level_pages` of a table are those
+of its key's index, from the root, and the heap's pages last, which is the way of a select by key.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.innodb.sizes import read
+from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres.knobs import PAGE_BYTES
+
+__all__ = ["ask", "read", "store"]
+
+_FILE = "sizes.json"
+_SEGMENT_PAGES = 131_072
+"""RELSEG_SIZE: a relation's file goes on in another after 1 GiB."""
+_HEADER_BYTES, _POINTER_BYTES, _SPECIAL_BYTES = 24, 4, 16
+_HEADER = struct.Struct("<HHH")
+"""From byte 12: where item pointers end, where items begin, where the special space begins."""
+_OPAQUE = struct.Struct("<IIIHH")
+_DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
+
+_RELATIONS = """
+SELECT c.oid::bigint, c.relname, c.relkind, coalesce(i.indrelid, 0)::bigint, coalesce(i.indisprimary, false),
+       coalesce(a.amname, ''), pg_relation_size(c.oid, 'main'), pg_relation_filepath(c.oid), c.reltoastrelid::bigint,
+       greatest(c.reltuples, 0)::bigint
+FROM pg_class c
+LEFT JOIN pg_index i ON i.indexrelid = c.oid
+LEFT JOIN pg_am a ON a.oid = c.relam
+WHERE c.relkind IN ('r', 'i', 't', 'm')
+  AND (c.relnamespace = 'public'::regnamespace
+       OR c.oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
+       OR i.indrelid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace))
+ORDER BY c.oid
+"""
+_COLUMNS = ("oid", "name", "kind", "table_oid", "primary", "method", "bytes", "file", "toast_oid", "rows")
+
+
+@dataclass
+class _Tree:
+    levels: Counter[int] = field(default_factory=Counter)
+    entries: int = 0
+    """Of the leaves: one for each row, or for several with the same key."""
+    payload_bytes: int = 0
+    unused_bytes: int = 0
+
+
+def ask(connection: control.Connection) -> dict[str, Any]:
+    """Every table and index of the workload with its bytes and its file; the statistics must be fresh (ANALYZE)."""
+    return {
+        "relations": [
+            dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True))
+            for row in control.rows(connection, _RELATIONS)
+        ]
+    }
+
+
+def store(database: Path, asked: Mapping[str, Any]) -> None:
+    """Count the trees in the closed files and keep everything in sizes.json."""
+    relations = asked["relations"]
+    document = {
+        "format": "bufferlab-server-sizes",
+        "format_version": 1,
+        "allocated_bytes": sum(relation["bytes"] for relation in relations),
+        "shape": count(database / "data", relations),
+        **asked,
+    }
+    (database / _FILE).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def count(data: Path, relations: list[dict[str, Any]]) -> dict[str, Any]:
+    """The trees of all tables of a closed cluster, as run.json's `database.shape` has them."""
+    trees = {
+        relation["oid"]: _count_index(data / relation["file"], relation["bytes"])
+        for relation in relations
+        if relation["kind"] == "i" and relation["method"] == "btree"
+    }
+    bytes_of = {relation["oid"]: relation["bytes"] for relation in relations}
+    shapes = []
+    for table in sorted((relation for relation in relations if relation["kind"] == "r"), key=lambda row: row["name"]):
+        own = [relation for relation in relations if relation["table_oid"] == table["oid"] and relation["oid"] in trees]
+        key = next((index for index in own if index["primary"]), None)
+        toast_pages = bytes_of.get(table["toast_oid"], 0) // PAGE_BYTES
+        shapes.append(_table(table, trees[key["oid"]] if key else None, data, toast_pages))
+        shapes += [_index(index, table, trees[index["oid"]]) for index in own if index is not key]
+    pages = sum(bytes_of.values()) // PAGE_BYTES
+    return {"page_size_bytes": PAGE_BYTES, "pages": pages, "free_pages": 0, "trees": shapes}
+
+
+def _table(table: Mapping[str, Any], key: _Tree | None, data: Path, toast_pages: int) -> dict[str, Any]:
+    heap_pages = table["bytes"] // PAGE_BYTES
+    payload, unused = _count_heap(data / table["file"], table["bytes"])
+    levels = [*(_levels(key) if key else []), heap_pages]
+    return {
+        "name": table["name"],
+        "table": table["name"],
+        "kind": "table",
+        "rows": table["rows"],
+        "leaf_pages": heap_pages,
+        "interior_pages": sum(levels) - heap_pages,
+        "overflow_pages": toast_pages,
+        "height": len(levels),
+        "level_pages": levels,
+        "payload_bytes": payload,
+        "unused_bytes": unused + (key.unused_bytes if key else 0),
+    }
+
+
+def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: _Tree) -> dict[str, Any]:
+    levels = _levels(tree)
+    return {
+        "name": index["name"],
+        "table": table["name"],
+        "kind": "index",
+        # With equal keys gathered in one entry (deduplication), entries are fewer than rows.
+        "rows": index["rows"] or tree.entries,
+        "leaf_pages": tree.levels[0],
+        "interior_pages": sum(levels) - tree.levels[0],
+        "overflow_pages": 0,
+        "height": len(levels),
+        "level_pages": levels,
+        "payload_bytes": tree.payload_bytes,
+        "unused_bytes": tree.unused_bytes,
+    }
+
+
+def _levels(tree: _Tree) -> list[int]:
+    """Pages per level, the root first."""
+    return [tree.levels[level] for level in sorted(tree.levels, reverse=True)]
+
+
+def _count_index(file: Path, size_bytes: int) -> _Tree:
+    tree = _Tree()
+    for number, page in enumerate(_pages(file, size_bytes)):
+        lower, upper, special = _HEADER.unpack_from(page, 12)
+        if number == 0 or special != PAGE_BYTES - _SPECIAL_BYTES:
+            continue  # The meta page, or one that was never used.
+        _, following, level, flags, _ = _OPAQUE.unpack_from(page, special)
+        if flags & (_DELETED | _META | _HALF_DEAD):
+            continue
+        tree.levels[level] += 1
+        tree.payload_bytes += special - upper
+        tree.unused_bytes += upper - lower
+        if level == 0:
+            # Every leaf but the right-most begins with its high key, which is no entry.
+            tree.entries += (lower - _HEADER_BYTES) // _POINTER_BYTES - bool(following)
+    return tree
+
+
+def _count_heap(file: Path, size_bytes: int) -> tuple[int, int]:
+    """(bytes of rows, bytes free) of a heap."""
+    payload = unused = 0
+    for page in _pages(file, size_bytes):
+        lower, upper, special = _HEADER.unpack_from(page, 12)
+        payload += special - upper
+        unused += upper - lower
+    return payload, unused
+
+
+def _pages(file: Path, size_bytes: int) -> Any:
+    """Every page of a relation, through all its segments."""
+    for segment in range(-(-size_bytes // (_SEGMENT_PAGES * PAGE_BYTES))):
+        with (file if segment == 0 else file.with_name(f"{file.name}.{segment}")).open("rb") as opened:
+            while len(page := opened.read(PAGE_BYTES)) == PAGE_BYTES:
+                yield page
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | str | bool) else str(value)

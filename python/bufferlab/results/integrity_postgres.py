@@ -1,0 +1,101 @@
+"""Checks of PostgreSQL's own counters: do numbers that the server counts in different places agree?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, worst_of
+from bufferlab.results.metrics_postgres import IO_CONTEXTS
+from bufferlab.results.quantity import Figure
+
+#: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So
+#: work gets a few pages less the longer it was warmed up, and a larger pool is warmed up for longer: 373 a New-Order
+#: after 30 s against 385 after 3 s (PostgreSQL 15.18).
+PAGE_GETS_LIMIT = 0.05
+COMMITS_LIMIT = 0.0
+#: Queries a second of the connection that watches, each a transaction of its own; far more than it makes.
+WATCHING_PER_S = 40.0
+IO_LIMIT = 0.01
+TABLES_LIMIT = 0.05
+
+#: Settings that change where pages are and when they are written, not which are asked for.
+SAME_WORK = frozenset(
+    """memory_limit effective_io_concurrency maintenance_io_concurrency bgwriter_delay bgwriter_lru_maxpages
+    bgwriter_lru_multiplier bgwriter_flush_after backend_flush_after checkpoint_timeout checkpoint_completion_target
+    checkpoint_flush_after max_wal_size min_wal_size wal_buffers full_page_writes fsync synchronous_commit
+    wal_compression debug_io_direct io_combine_limit io_method io_workers huge_pages""".split()  # noqa: SIM905
+)
+
+
+def _commits(runs: Sequence[MeasuredRun]) -> Check:
+    """Every transaction that the drivers saw committed is one that the server committed, and there were no others.
+
+    The server's count has the watching connection's queries too: a few for each sample.
+    """
+    title = "Transactions committed by the server = those the drivers saw, and few of the watching connection"
+
+    def off(run: MeasuredRun) -> Off:
+        server, ours = run.window.change("postgres_database_xact_commit"), run.window.change("transactions_committed")
+        if server.value is None or ours.value is None:
+            return Off(run, None, server.reason or ours.reason)
+        if not ours.value:
+            return Off(run, None, "no transaction was committed")
+        if run.run["workload"]["name"] == "script":
+            return Off(run, None, "a script's transaction may be several of the server's")
+        more = server.value - ours.value
+        # Each connection is made to tell its counters, in a transaction of its own that is taken off again.
+        more = min(0.0, more + run.connections) if more < 0 else more
+        beyond = max(0.0, more - WATCHING_PER_S * ((run.window.seconds or 0.0) + 2))
+        return Off(run, max(-more, beyond) / ours.value if more < 0 or beyond else 0.0, "less" if more < 0 else "more")
+
+    return worst_of("postgres_commits", title, COMMITS_LIMIT, map(off, runs))
+
+
+def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
+    """pg_stat_io and pg_stat_database count a page read in different places (bufmgr.c)."""
+    title = "Pages read by pg_stat_io = by pg_stat_database"
+
+    def off(run: MeasuredRun) -> Off:
+        if run.version >= (18,):
+            return Off(run, None, "from PostgreSQL 18 on pg_stat_io counts operations of several pages")
+        parts = [run.window.change(f"postgres_io_{context}_reads") for context in IO_CONTEXTS]
+        missing = next((part.reason for part in parts if part.value is None), None)
+        if missing:
+            return Off(run, None, missing)
+        return ratio_off(run, Figure(sum(part.value or 0.0 for part in parts)), run.window.change("pages_read"))
+
+    return worst_of("postgres_io_reads", title, IO_LIMIT, map(off, runs))
+
+
+def _of_tables(runs: Sequence[MeasuredRun]) -> Check:
+    """The workload's tables and indexes are what is read: catalogues are in caches of their own once they were used."""
+    title = "Page gets of the workload's tables and indexes = page gets of the database"
+    names = tuple(f"postgres_statio_{kind}_blks_{way}" for kind in ("heap", "idx") for way in ("read", "hit"))
+
+    def off(run: MeasuredRun) -> Off:
+        parts = [run.window.change(name) for name in names]
+        missing = next((part.reason for part in parts if part.value is None), None)
+        if missing:
+            return Off(run, None, missing)
+        return ratio_off(run, Figure(sum(part.value or 0.0 for part in parts)), run.window.change("page_gets"))
+
+    return worst_of("postgres_tables", title, TABLES_LIMIT, map(off, runs))
+
+
+def _device_split(runs: Sequence[MeasuredRun]) -> Check:
+    """A split that cannot be told shows read-ahead of the kernel, or other programs on the device."""
+    name, title = "postgres_split", "The device read no more than the server asked for"
+    if any(run.direct for run in runs):
+        return not_applicable(name, title, "direct I/O: the page cache serves nothing")
+
+    def off(run: MeasuredRun) -> Off:
+        found = run.figures["page_cache_pages_per_transaction"]
+        read, device = run.window.change("pages_read"), run.figures["device_pages_per_transaction"]
+        if read.value is None or device.value is None:
+            return Off(run, None, read.reason or device.reason)
+        return Off(run, 0.0 if found.value is not None else 1.0, found.reason)
+
+    return worst_of(name, title, 0.0, map(off, runs))
+
+
+CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (_commits, _io_reads, _of_tables, _device_split)

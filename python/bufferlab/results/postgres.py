@@ -1,0 +1,115 @@
+"""Formulas of PostgreSQL's figures: where a page came from, who wrote pages, what went into the log.
+
+A page get is served by shared buffers, by the kernel's page cache, or by the device. The server tells the first from
+the other two (pg_stat_database: blks_hit, blks_read), and it cannot tell those from each other, because it reads files
+through the page cache. The kernel tells what it had read from storage for each of the server's processes (read_bytes in
+/proc/PID/io); where it does not, the device tells what it read for all programs. So a page from the page cache is one
+that the server read and no device did. Where the kernel reads ahead, the device may read more than the server asks for,
+and the split cannot be told.
+"""
+
+from __future__ import annotations
+
+from bufferlab.results.quantity import Figure, Quantity, Unit
+from bufferlab.results.window import Window, counted
+
+PAGE_BYTES = 8192
+#: What every run of PostgreSQL has and no other.
+MARK = "postgres_database_xact_commit"
+NOT_POSTGRES = "the engine is not PostgreSQL"
+NO_SPLIT = (
+    "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
+    "what the page cache served cannot be told"
+)
+#: Pages more than the server asked for, and the share of its reads, before the split is given up.
+_STRAY_PAGES, _STRAY_SHARE = 256, 0.02
+
+
+def _of_postgres(unit: str, name: str, *metrics: str) -> Quantity:
+    """The changes of some counters, the first less the others, in runs of PostgreSQL."""
+
+    def evaluate(window: Window) -> Figure:
+        if MARK not in window.end:
+            return Figure(None, NOT_POSTGRES)
+        found = [window.change(metric) for metric in metrics]
+        missing = next((figure.reason for figure in found if figure.value is None), None)
+        if missing:
+            return Figure(None, missing)
+        first, *others = (figure.value or 0.0 for figure in found)
+        return Figure(first - sum(others))
+
+    return Quantity(Unit.parse(unit), evaluate, name)
+
+
+def _device_pages(window: Window) -> Figure:
+    if MARK not in window.end:
+        return Figure(None, NOT_POSTGRES)
+    read = window.change("server_read_bytes")
+    if read.value is None:
+        read = window.change("device_read_bytes")
+    return read if read.value is None else Figure(read.value / PAGE_BYTES)
+
+
+def _page_cache_pages(window: Window) -> Figure:
+    device, read = _device_pages(window), window.change("pages_read")
+    if device.value is None or read.value is None:
+        return Figure(None, device.reason or read.reason)
+    left = read.value - device.value
+    if left < -max(_STRAY_PAGES, _STRAY_SHARE * read.value):
+        return Figure(None, NO_SPLIT)
+    return Figure(max(0.0, left))
+
+
+def _page_cache_share(window: Window) -> Figure:
+    cached, read = _page_cache_pages(window), window.change("pages_read")
+    if cached.value is None or not read.value:
+        return Figure(None, cached.reason or read.reason or "nothing was read in the measured window")
+    return Figure(cached.value / read.value)
+
+
+def _backend_writes(window: Window) -> Figure:
+    """Until 16 the background writer's view counts them, from 17 on pg_stat_io does."""
+    if MARK not in window.end:
+        return Figure(None, NOT_POSTGRES)
+    old = window.change("postgres_bgwriter_buffers_backend")
+    if old.value is not None:
+        return old
+    parts = [window.change(f"postgres_io_{context}_writes") for context in ("normal", "bulkread")]
+    missing = next((part.reason for part in parts if part.value is None), None)
+    return Figure(None, missing) if missing else Figure(sum(part.value or 0.0 for part in parts))
+
+
+HITS = _of_postgres("gets", "shared-buffer hits", "page_gets", "demand_misses")
+DEVICE_PAGES = Quantity(Unit.parse("pages"), _device_pages, "pages from the device")
+PAGE_CACHE_PAGES = Quantity(Unit.parse("pages"), _page_cache_pages, "pages from the page cache")
+BACKEND_WRITES = Quantity(Unit.parse("pages"), _backend_writes, "pages written by connections")
+_WAL_BYTES = _of_postgres("bytes", "log bytes", "postgres_wal_bytes")
+
+
+def per_work_formulas(work: Quantity, suffix: str) -> dict[str, Quantity]:
+    """The figures told per unit of work."""
+    tops = {
+        "shared_buffer_hits": HITS,
+        "page_cache_pages": PAGE_CACHE_PAGES,
+        "device_pages": DEVICE_PAGES,
+        "heap_pages_read": counted("postgres_statio_heap_blks_read"),
+        "index_pages_read": counted("postgres_statio_idx_blks_read"),
+        "buffers_taken": counted("postgres_bgwriter_buffers_alloc"),
+        "wal_log_bytes": _WAL_BYTES,
+        "full_page_images": counted("postgres_wal_fpi"),
+        "backend_writes": BACKEND_WRITES,
+    }
+    return {f"{name}_per_{suffix}": top / work for name, top in tops.items()}
+
+
+def formulas(seconds: Quantity) -> dict[str, Quantity]:
+    """Every other figure of PostgreSQL."""
+    return {
+        "page_cache_share": Quantity(Unit.parse("1"), _page_cache_share, "page-cache share"),
+        "checkpoint_writes_per_s": counted("postgres_bgwriter_buffers_checkpoint") / seconds,
+        "cleaner_writes_per_s": counted("postgres_bgwriter_buffers_clean") / seconds,
+        "backend_writes_per_s": BACKEND_WRITES / seconds,
+        "wal_log_bytes_per_s": _WAL_BYTES / seconds,
+        "checkpoints_in_window": counted("postgres_checkpointer_num_timed")
+        + counted("postgres_checkpointer_num_requested"),
+    }

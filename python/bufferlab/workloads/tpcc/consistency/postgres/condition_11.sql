@@ -1,0 +1,14 @@
+-- TPC-C 3.3.2.11: a district's orders less its new orders are 2100, plus the orders delivered since the load
+-- One row per district that violates it. As for SQLite: the temporary table delivered(w_id, d_id, orders) has the
+-- deliveries that the driver counted, :initial_delivered what was loaded as delivered.
+SELECT d_w_id, d_id, order_rows, new_order_rows, expected_difference
+FROM (
+  SELECT d_w_id, d_id,
+    (SELECT count(*) FROM orders WHERE o_w_id = d_w_id AND o_d_id = d_id) AS order_rows,
+    (SELECT count(*) FROM new_order WHERE no_w_id = d_w_id AND no_d_id = d_id) AS new_order_rows,
+    :initial_delivered
+      + coalesce((SELECT orders FROM delivered WHERE delivered.w_id = d_w_id AND delivered.d_id = district.d_id), 0)
+      AS expected_difference
+  FROM district
+) AS counted
+WHERE order_rows - new_order_rows <> expected_difference;

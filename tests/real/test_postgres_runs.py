@@ -1,0 +1,204 @@
+"""PostgreSQL as the worker drives it: load, check, run, check, under a memory limit too; and unwanted ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.innodb import accounts
+from bufferlab.engines.postgres import control
+from bufferlab.engines.servers import memory_limit
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.supervise import Outcome, supervise
+from support import postgres
+
+pytestmark = pytest.mark.real
+
+MIB = 1 << 20
+PAGE_BYTES = 8192
+TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
+HOT_ROWS = {"name": "hot_rows", "rows": 20_000, "load_seed": 1}
+
+
+class Job:
+    """One loaded database, and jobs on it in workers of their own."""
+
+    def __init__(self, name: str, root: Path, workload: dict[str, Any] | None = None) -> None:
+        postgres.build(name)  # Fetched, or skipped.
+        self.name, self.root, self.workload = name, root, workload or TPCC
+        self.database = root / "database"
+        self.edges: dict[str, dict[str, int]] = {}
+        self.stop = StopRequest()
+
+    def do(self, kind: str, on_event: Callable[[dict[str, Any]], None] | None = None, **job: Any) -> Outcome:
+        def hear(event: dict[str, Any]) -> None:
+            if event.get("event") == "sample" and event.get("edge"):
+                self.edges[event["edge"]] = {
+                    row["metric"]: row["count"] for row in event["values"] if row["count"] is not None
+                }
+            if on_event:
+                on_event(event)
+
+        return supervise(
+            kind,
+            "postgres",
+            {"database": str(self.database), **job},
+            log_file=self.root / "worker.log",
+            stop=self.stop,
+            silent_seconds=60,
+            on_event=hear,
+        )
+
+    def load(self) -> Outcome:
+        knobs = {"server": self.name, "page_size_bytes": PAGE_BYTES, "data_checksums": "off"}
+        return self.do("load", knobs=knobs, workload=self.workload, threads=2)
+
+    def run(
+        self, transactions: int, on_event: Callable[[dict[str, Any]], None] | None = None, **knobs: int | str
+    ) -> Outcome:
+        own = {"server": self.name, "page_size_bytes": PAGE_BYTES, "pool_size_bytes": 8 * MIB, "autovacuum": "off",
+               "synchronous_commit": "off", "statements": "spec", "memory_limit_bytes": "off"}  # fmt: skip
+        hot = {"hot_rows": 500, "layout": "scattered", "zipf": 0, "update_percent": 0}
+        return self.do(
+            "run",
+            on_event,
+            knobs={**own, **knobs},
+            connections=4,
+            workload={**self.workload, **(hot if self.workload["name"] == "hot_rows" else {}), "seed": 5},
+            load={"mode": "closed"},
+            warm_up={"max_transactions": 2000, "max_seconds": 60},
+            measure={"transactions": transactions, "max_seconds": 60},
+            phases=[],
+            sample_interval_ms=1000,
+        )
+
+    def passed(self, delivered: list[list[int]]) -> list[bool]:
+        outcome = self.do("check", workload=self.workload, delivered_orders=delivered)
+        assert outcome.result is not None, outcome
+        return [condition["passed"] for condition in outcome.result["conditions"]]
+
+    def change(self, metric: str) -> int:
+        return self.edges["end"][metric] - self.edges["start"][metric]
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with postgres.folder() as path:
+        yield path
+
+
+@pytest.mark.parametrize("name", postgres.ALL)
+def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Path) -> None:
+    job = Job(name, root)
+    loaded = job.load()
+    assert loaded.kind == "ok", loaded
+    # The log of a load is not copied for each run.
+    assert sum(file.stat().st_size for file in (job.database / "data/pg_wal").glob("0*")) <= 32 * MIB
+    assert job.passed([]) == [True] * 13
+    outcome = job.run(1000)
+    assert outcome.kind == "ok", outcome
+    result = outcome.result
+    assert result is not None
+    assert result["measured"]["transactions"] == 1000
+    assert result["actual"]["page_size_bytes"] == PAGE_BYTES
+    assert result["actual"]["pool_size_bytes"] == 8 * MIB
+    assert result["engine_version"] == postgres.build(name).version
+    assert "shared_buffers" in result["engine_conf"]
+    assert result["confounds"] == []
+    assert job.change("pages_read") > 0
+    assert job.change("page_gets") > job.change("pages_read")
+    assert job.change("postgres_database_xact_commit") >= 1000 * 0.98
+    assert job.passed(result["delivered_orders"]) == [True] * 13
+    # Without the deliveries that the run counted, condition 11 must notice them.
+    assert job.passed([]) == [True] * 11 + [False, True]
+    assert postgres.processes(root) == []
+
+
+def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(root: Path) -> None:
+    job = Job("postgres-15", root)
+    assert job.load().kind == "ok"
+    held: list[tuple[Any, ...]] = []
+    looks = []
+
+    def look(event: dict[str, Any]) -> None:
+        if event.get("event") != "sample" or event.get("phase") != "measure" or event.get("edge"):
+            return
+        identity = accounts.read(job.database)
+        connection = control.connect(root / "server", identity.user, identity.password, "bufferlab")
+        with closing(connection):
+            looks.append(event)
+            held.extend(
+                control.rows(
+                    connection,
+                    "SELECT pid, backend_xmin, query FROM pg_stat_activity WHERE backend_xmin IS NOT NULL "
+                    "AND state = 'idle in transaction' AND query LIKE '%pg_stat%' AND pid <> pg_backend_pid()",
+                )
+            )
+
+    assert job.run(3000, look).kind == "ok"
+    assert looks
+    assert held == []
+
+
+def test_selects_of_hot_rows_read_each_page_of_their_rows_once(root: Path) -> None:
+    job = Job("postgres-15", root, HOT_ROWS)
+    assert job.load().kind == "ok"
+    assert job.passed([]) == [True] * 6
+    assert job.run(2000).kind == "ok"
+    # Key and heap of 500 rows fit into the pool: each select gets the pages of its way, and none is read.
+    assert job.change("pages_read") <= 20
+    assert 3 <= job.change("page_gets") / 2000 < 4.5
+
+
+def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(root: Path) -> None:
+    try:
+        hierarchy = memory_limit.usable()
+    except EnvironmentLackingError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    job = Job("postgres-15", root)
+    assert job.load().kind == "ok"
+    seen: list[int] = []
+
+    def look(event: dict[str, Any]) -> None:
+        for group in memory_limit._ours(hierarchy.root):
+            file = group / ("memory.usage_in_bytes" if hierarchy.version == 1 else "memory.current")
+            if event.get("event") == "sample" and file.exists():
+                seen.append(int(file.read_text()))
+
+    outcome = job.run(1000, look, memory_limit_bytes=96 * MIB)
+    assert outcome.kind == "ok", outcome
+    assert outcome.result is not None
+    assert outcome.result["actual"]["memory_limit_bytes"] == 96 * MIB
+    assert seen
+    assert 16 * MIB < max(seen) <= 96 * MIB
+    assert list(memory_limit._ours(hierarchy.root)) == []
+
+
+def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(root: Path) -> None:
+    job = Job("postgres-15", root)
+    assert job.load().kind == "ok"
+
+    def kill(event: dict[str, Any]) -> None:
+        if event.get("edge") == "start":
+            os.kill(min(postgres.processes(root)), signal.SIGKILL)  # The postmaster began first.
+
+    killed = job.run(1_000_000, kill)
+    assert killed.kind == "engine"
+    assert killed.problem is not None
+    assert "SIGKILL" in killed.problem.what
+
+    def ask_to_stop(event: dict[str, Any]) -> None:
+        if event.get("edge") == "start":
+            threading.Timer(1.0, lambda: setattr(job.stop, "signal_number", signal.SIGTERM)).start()
+
+    (job.database / "data/postmaster.pid").unlink(missing_ok=True)
+    assert job.run(1_000_000, ask_to_stop).kind == "interrupted"
+    assert postgres.processes(root) == []

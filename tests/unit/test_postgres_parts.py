@@ -1,0 +1,386 @@
+"""The parts of private PostgreSQL servers that need none: settings, finding, conditions, sizes, cgroups."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import user
+from bufferlab.engines.postgres import boot, conditions, find, initialise, packages, read_back, settings, sizes
+from bufferlab.engines.postgres.declaration import DECLARATION
+from bufferlab.engines.postgres.failure import failure
+from bufferlab.engines.servers import families, memory_limit
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.conditions import conditions as read_conditions
+from bufferlab.engines.servers.conditions import folder_of
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.versions import has
+
+MIB = 1 << 20
+PAGE = 8192
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def native(**asked: str) -> dict[str, int | str]:
+    texts = {
+        **DECLARATION.defaults(),
+        **{name: DECLARATION.by_name()[name].parse(text) for name, text in asked.items()},
+    }
+    return DECLARATION.native(texts, 100 * MIB)
+
+
+# Settings.
+
+
+def test_a_point_of_defaults_sets_what_bufferlab_has_a_reason_for_and_nothing_else() -> None:
+    assert settings.server_settings("18.0", native()) == {
+        "shared_buffers": f"{20 * MIB}B",
+        "synchronous_commit": "off",
+        "synchronize_seqscans": "off",
+        "autovacuum": "off",
+        "jit": "off",
+        "huge_pages": "off",
+    }
+
+
+def test_knobs_become_variables_in_units_the_server_reads() -> None:
+    asked = native(
+        bgwriter_delay="50ms", max_wal_size="1GiB", bgwriter_lru_multiplier="2.50", checkpoint_timeout="5min"
+    )
+    written = settings.server_settings("15.18", {**asked, "var.maintenance_work_mem": "64MB"})
+    assert written["bgwriter_delay"] == "0.05s"
+    assert written["max_wal_size"] == f"{1 << 30}B"
+    assert written["bgwriter_lru_multiplier"] == "2.5"
+    assert written["checkpoint_timeout"] == "300s"
+    assert written["maintenance_work_mem"] == "64MB"
+    assert not {"server", "statements", "memory_limit", "page_size", "data_checksums"} & set(written)
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "version", "has_it"),
+    [
+        ("debug_io_direct", "data", "15.18", False),
+        ("debug_io_direct", "data", "16.10", True),
+        ("io_combine_limit", "128k", "16.10", False),
+        ("io_combine_limit", "128k", "17.2", True),
+        ("io_method", "worker", "17.2", False),
+        ("io_workers", "3", "18.0", True),
+        ("bgwriter_lru_maxpages", "0", "15.18", True),
+    ],
+)
+def test_a_version_gets_only_the_settings_it_has(knob: str, value: str, version: str, has_it: bool) -> None:
+    assert has(DECLARATION.by_name()[knob].versions, "postgres", version) is has_it
+    assert (knob in settings.server_settings(version, native(**{knob: value}))) is has_it
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "told", "actual"),
+    [
+        ("pool_size_bytes", 20 * MIB, ("2560", "8kB"), 20 * MIB),
+        ("max_wal_size_bytes", 1 << 30, ("1024", "MB"), 1 << 30),
+        ("work_mem_bytes", 4 * MIB, ("4096", "kB"), 4 * MIB),
+        ("io_combine_limit_bytes", 128 << 10, ("16", "8kB"), 128 << 10),
+        ("bgwriter_delay_s", "0.2s", ("200", "ms"), "0.2s"),
+        ("checkpoint_timeout_s", "300s", ("300", "s"), "300s"),
+        ("checkpoint_completion_target", "0.9", ("0.9", None), "0.9"),
+        ("bgwriter_lru_multiplier", "2", ("2", None), "2"),
+        ("effective_io_concurrency", 16, ("16", None), 16),
+        ("debug_io_direct", "off", ("", None), "off"),
+        ("debug_io_direct", "data,wal", ("data, wal", None), "data,wal"),
+        ("fsync", "on", ("on", None), "on"),
+        ("var.maintenance_work_mem", "64MB", ("65536", "kB"), "64MB"),
+        ("var.track_io_timing", "true", ("on", None), "true"),
+        ("var.vacuum_cost_limit", "300", ("200", None), "200"),
+        ("var.maintenance_work_mem", "64MB", ("1024", "kB"), "1024kB"),
+    ],
+)
+def test_what_is_told_is_put_as_it_was_asked(
+    name: str, asked: int | str, told: tuple[str, str | None], actual: int | str
+) -> None:
+    assert settings.as_asked(name, asked, told) == actual
+
+
+TOLD: dict[str, tuple[str, str | None]] = {
+    "shared_buffers": ("2560", "8kB"),
+    "block_size": ("8192", None),
+    "data_checksums": ("off", None),
+    "bgwriter_delay": ("200", "ms"),
+    "autovacuum": ("off", None),
+    "server_version": ("15.18", None),
+}
+
+
+def test_every_setting_asked_for_reads_back_and_nothing_is_confounded() -> None:
+    knobs = native(bgwriter_delay="200ms")
+    actual = read_back.actual_of(knobs, TOLD, None)
+    assert actual["pool_size_bytes"] == knobs["pool_size_bytes"] == 20 * MIB
+    assert actual["bgwriter_delay_s"] == "0.2s"
+    assert actual["memory_limit_bytes"] == "off"
+    assert actual["server_version"] == "15.18"
+    assert read_back.confounds(settings.server_settings("15.18", knobs), knobs, TOLD, None) == []
+
+
+def test_what_the_server_did_otherwise_is_told() -> None:
+    knobs = native(bgwriter_delay="100ms", pool_size="16MiB")
+    told = {**TOLD, "autovacuum": ("on", None), "huge_pages_status": ("on", None)}
+    said = "\n".join(read_back.confounds(settings.server_settings("17.2", knobs), knobs, told, 64 * MIB))
+    assert "the pool is 20 MiB where 16 MiB were asked for" in said
+    assert "bgwriter_delay is 0.2s where 0.1s was asked for" in said
+    assert "autovacuum is on" in said
+    assert "huge pages" in said
+
+
+def test_a_memory_limit_is_a_size_a_share_or_off() -> None:
+    knob = DECLARATION.by_name()["memory_limit"]
+    assert native()["memory_limit_bytes"] == "off"
+    assert native(memory_limit="64%")["memory_limit_bytes"] == 64 * MIB
+    assert native(memory_limit="96MiB")["memory_limit_bytes"] == 96 * MIB
+    assert knob.range_text().endswith("| off")
+
+
+# The configuration file.
+
+
+def configuration(own_ipc: bool = True, **given: str) -> str:
+    place = Path("/data")
+    return boot.configuration_file(place / "data", place / "server", place / "server", 8, given, own_ipc=own_ipc)
+
+
+def test_a_private_server_listens_on_its_socket_alone_and_ends_with_us() -> None:
+    text = configuration(shared_buffers="20971520B")
+    assert "listen_addresses = ''" in text
+    assert "unix_socket_directories = '/data/server'" in text
+    assert "restart_after_crash = off" in text
+    assert "client_connection_check_interval = '1s'" in text
+    assert "max_connections = 28" in text
+    assert text.endswith("shared_buffers = '20971520B'\n")
+    assert "password" not in text
+
+
+def test_shared_memory_is_of_a_kind_that_leaves_nothing() -> None:
+    assert "dynamic_shared_memory_type = sysv" in configuration(own_ipc=True)
+    assert "dynamic_shared_memory_type = mmap" in configuration(own_ipc=False)
+
+
+@pytest.mark.parametrize("name", ["listen_addresses", "PORT", "data_directory", "archive_command", "include", "ssl"])
+def test_what_a_private_servers_safety_rests_on_is_not_passed_through(name: str) -> None:
+    with pytest.raises(EngineFailure, match="bufferlab's to set"):
+        configuration(**{name: "x"})
+
+
+@pytest.mark.parametrize(("name", "value"), [("a\nb", "1"), ("work_mem", "1\nport = 1"), ("x y", "1"), ("a", "it's")])
+def test_a_setting_is_one_line(name: str, value: str) -> None:
+    with pytest.raises(EngineFailure, match="does not fit"):
+        configuration(**{name: value})
+
+
+def test_initdb_makes_one_account_and_knows_each_versions_default_of_checksums(tmp_path: Path) -> None:
+    identity = initialise.Identity("bufferlab", "secret", "x", "x", "postgres", "15.18", PAGE)
+
+    def words(version: str, checksums: bool) -> list[str]:
+        build = Build("x", "postgres", version, Path("/x/postgres"))
+        return initialise._arguments(build, tmp_path / "data", tmp_path / "pw", identity, checksums)
+
+    assert "secret" not in " ".join(words("15.18", False))
+    assert {"-U", "bufferlab", "--auth=scram-sha-256", "--locale=C", "--encoding=UTF8"} <= set(words("15.18", False))
+    assert "--no-data-checksums" not in words("17.2", False)
+    assert "--no-data-checksums" in words("18.0", False)
+    assert "--data-checksums" in words("15.18", True)
+
+
+# Finding and fetching.
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(user, "server_user", lambda: None)
+    monkeypatch.setattr(find, "server_user", lambda: None)
+    monkeypatch.setattr(find, "_installed", lambda: iter(()))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)", "15.18"),
+        ("postgres (PostgreSQL) 18.0", "18.0"),
+    ],
+)
+def test_a_version_is_what_the_binary_says(tmp_path: Path, said: str, version: str) -> None:
+    assert find.ask_version(script(tmp_path / "postgres", f'echo "{said}"'), None) == (version, "postgres")
+
+
+def test_a_program_that_is_no_server_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLackingError, match="not a PostgreSQL server"):
+        find.by_path(script(tmp_path / "postgres", 'echo "psql (PostgreSQL) 15.18"'))
+
+
+def test_a_folder_without_a_server_and_a_server_without_initdb_are_named(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLackingError, match="no program postgres"):
+        find.by_path(tmp_path)
+    build = find.by_path(script(tmp_path / "postgres", 'echo "postgres (PostgreSQL) 17.2"'))
+    with pytest.raises(EnvironmentLackingError, match="no initdb"):
+        find.initdb(build)
+
+
+def test_an_old_server_is_refused_with_what_can_be_measured(tmp_path: Path, cache: Path) -> None:
+    binary = script(tmp_path / "postgres", 'echo "postgres (PostgreSQL) 13.4"')
+    with pytest.raises(EnvironmentLackingError, match="15 and later"):
+        find.find(str(binary))
+
+
+def test_a_name_that_was_not_fetched_says_how_to_fetch_it(cache: Path) -> None:
+    with pytest.raises(EnvironmentLackingError) as caught:
+        find.find("postgres-17")
+    assert "bufferlab engines fetch postgres-17" in (caught.value.hint or "")
+    with pytest.raises(EnvironmentLackingError, match="none was fetched"):
+        find.find()
+
+
+def test_every_package_is_pinned_unless_its_client_checks_signatures() -> None:
+    for package in packages.PACKAGES.values():
+        assert package.sha256 is None if package.client == "apt-get" else len(package.sha256 or "") == 64
+        assert package.name.startswith("postgres-")
+
+
+def test_names_of_all_families_are_different_and_all_are_listed(cache: Path) -> None:
+    assert len(set(families.names())) == len(families.names())
+    assert {"mysql-5.7", "mariadb-10.11", "postgres-17"} <= set(families.names())
+    assert set(families.names()) <= {line.name for line in families.listed()}
+    with pytest.raises(KeyError):
+        families.fetch("oracle-23", print)
+
+
+# What a log says.
+
+
+@pytest.mark.parametrize(
+    ("log", "kind", "what"),
+    [
+        ('LOG:  unrecognized configuration parameter "io_x" in file "c" line 9', "usage", "does not know io_x"),
+        ('LOG:  invalid value for parameter "io_method": "io_uring"', "usage", "io_method"),
+        ("FATAL:  could not write: No space left on device", "full_disk", "disk is full"),
+        ("FATAL:  could not map anonymous shared memory: Cannot allocate memory", "environment", "shared buffers"),
+        ("x: error while loading shared libraries: libpq.so.5: cannot open", "environment", "libpq5"),
+        ("LOG:  one\nFATAL:  two\nHINT:  three", "engine", "FATAL:  two"),
+    ],
+)
+def test_a_failure_is_told_in_the_words_of_the_log(tmp_path: Path, log: str, kind: str, what: str) -> None:
+    (tmp_path / "server.log").write_text(log + "\n")
+    told = failure("the server did not start", 1, tmp_path / "server.log")
+    assert told.kind == kind
+    assert what in " ".join((told.what, told.hint or ""))
+
+
+# Conditions.
+
+
+@pytest.mark.parametrize("workload", ["tpcc", "hot_rows"])
+def test_every_condition_has_words_that_postgresql_understands(workload: str) -> None:
+    found = read_conditions(folder_of(workload), conditions.DIALECT)
+    assert [condition.number for condition in found] == list(range(1, len(found) + 1))
+    for condition in found:
+        words = condition.query.upper()
+        for foreign in (" IS NOT SUM", "GLOB", "TYPEOF", "INDEXED BY", "CROSS JOIN", "<=>", "STRAIGHT_JOIN", "REGEXP"):
+            assert foreign not in words, condition.name
+        query = conditions.with_values(condition, {"rows": 7, "initial_delivered": 2100})
+        assert ":" not in query.replace("::", "")
+
+
+# Sizes.
+
+
+def index_page(level: int, entries: int, *, following: int = 0, flags: int = 0) -> bytes:
+    lower, upper, special = 24 + 4 * entries, 4000, PAGE - 16
+    page = bytearray(PAGE)
+    struct.pack_into("<HHH", page, 12, lower, upper, special)
+    struct.pack_into("<IIIHH", page, special, 0, following, level, flags, 0)
+    return bytes(page)
+
+
+def heap_page(rows: int) -> bytes:
+    page = bytearray(PAGE)
+    struct.pack_into("<HHH", page, 12, 24 + 4 * rows, 1000, PAGE)
+    return bytes(page)
+
+
+def relation(oid: int, name: str, kind: str, pages: int, **more: Any) -> dict[str, Any]:
+    return {"oid": oid, "name": name, "kind": kind, "table_oid": 0, "primary": False, "method": "", "toast_oid": 0,
+            "rows": 0, "bytes": pages * PAGE, "file": f"{oid}", **more}  # fmt: skip
+
+
+def test_a_tables_levels_are_those_of_its_keys_index_and_the_heap_below(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    deleted = 1 << 2
+    key = [
+        bytes(PAGE),
+        index_page(0, 11, following=2),
+        index_page(0, 5),
+        index_page(1, 2),
+        index_page(0, 3, flags=deleted),
+    ]
+    (data / "1").write_bytes(heap_page(40) * 7)
+    (data / "2").write_bytes(b"".join(key))
+    (data / "3").write_bytes(bytes(PAGE) + index_page(0, 9))
+    found = [
+        relation(1, "t", "r", 7, rows=15),
+        relation(2, "t_pkey", "i", 5, table_oid=1, primary=True, method="btree", rows=15),
+        relation(3, "by_k", "i", 2, table_oid=1, method="btree"),
+    ]
+    shape = sizes.count(data, found)
+    table, index = shape["trees"]
+    assert (table["name"], table["level_pages"], table["rows"]) == ("t", [1, 2, 7], 15)
+    assert (table["leaf_pages"], table["interior_pages"]) == (7, 3)
+    assert (index["name"], index["level_pages"], index["rows"]) == ("by_k", [1], 9)
+    assert shape["pages"] == 14
+    sizes.store(tmp_path, {"relations": found})
+    assert sizes.read(tmp_path)["allocated_bytes"] == 14 * PAGE
+
+
+# Memory limits.
+
+
+def test_a_group_is_made_below_our_own_where_it_can_be_seen(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    assert memory_limit._own_folder(tmp_path, "/", "/a/b") == tmp_path / "a/b"
+    assert memory_limit._own_folder(tmp_path, "/a", "/a/b") == tmp_path
+    assert memory_limit._own_folder(tmp_path, "/a", "/a") == tmp_path
+    assert memory_limit._own_folder(tmp_path, "/", "/elsewhere") == tmp_path
+
+
+def test_a_host_without_a_memory_controller_is_told_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(memory_limit, "_mounts", lambda: [])
+    with pytest.raises(EnvironmentLackingError, match="no memory controller") as caught:
+        memory_limit.usable()
+    assert "leave memory_limit out" in (caught.value.hint or "")
+    # Version 2, whose controller nobody has switched on for the groups below.
+    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
+    (tmp_path / "cgroup.subtree_control").write_text("cpu\n")
+    monkeypatch.setattr(memory_limit, "_mounts", lambda: [(tmp_path, "/", "cgroup2", set())])
+    with pytest.raises(EnvironmentLackingError, match="neither this group nor one above it"):
+        memory_limit.usable()
+
+
+def test_groups_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path: Path) -> None:
+    own = memory_limit._start_of("self")
+    living = tmp_path / f"bufferlab-{os.getpid()}-{own}-aa"
+    dead = tmp_path / "deep" / "bufferlab-999999999-123-bb"
+    again = tmp_path / f"bufferlab-{os.getpid()}-1-cc"
+    for folder in (living, dead, again):
+        folder.mkdir(parents=True)
+    memory_limit.remove_stale(memory_limit.Hierarchy(1, tmp_path, tmp_path))
+    assert living.exists()
+    assert not dead.exists()
+    assert not again.exists(), "another process had its number"

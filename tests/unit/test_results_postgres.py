@@ -1,0 +1,142 @@
+"""PostgreSQL's figures from stored samples: where pages came from, who wrote them, what a version lacks; its checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bufferlab.report.analysis import Analysis
+from bufferlab.report.answer import answer
+from bufferlab.report.chapters.postgres import postgres as chapter
+from bufferlab.report.model import Table
+from bufferlab.results import metrics, postgres
+from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
+from support.synthetic import Sweep, build
+from support.synthetic_postgres import SPLITS, Postgres, memory_split
+
+QUIET = {"noise": 0.0, "block_noise": 0.0, "throughput_noise": 0.0, "blocks": 1}
+
+
+def runs(folder: Path, sweep: Sweep) -> list[MeasuredRun]:
+    return [MeasuredRun.read(record) for record in build(folder, sweep).runs()]
+
+
+def figure(run: MeasuredRun, name: str) -> float:
+    value = run.figures[name].value
+    assert value is not None, run.figures[name].reason
+    return value
+
+
+def checks(folder: Path, sweep: Sweep) -> dict[str, Check]:
+    return {check.name: check for check in check_sweep(runs(folder, sweep))}
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> list[MeasuredRun]:
+    found = runs(tmp_path_factory.mktemp("quiet"), memory_split(**QUIET))
+    return sorted(found, key=lambda run: run.run["point"]["index"])
+
+
+def test_a_page_get_is_served_by_shared_buffers_by_the_page_cache_or_by_the_device(quiet: list[MeasuredRun]) -> None:
+    for truth, run in zip(SPLITS, quiet, strict=True):
+        reads = truth.reads_per_new_order
+        assert figure(run, "device_pages_per_new_order") == pytest.approx(reads * (1 - truth.cached_share), rel=1e-3)
+        assert figure(run, "page_cache_pages_per_new_order") == pytest.approx(reads * truth.cached_share, rel=1e-3)
+        assert figure(run, "page_cache_share") == pytest.approx(truth.cached_share, abs=1e-3)
+        parts = ("shared_buffer_hits", "page_cache_pages", "device_pages")
+        whole = sum(figure(run, f"{name}_per_transaction") for name in parts)
+        assert whole == pytest.approx(figure(run, "page_gets_per_transaction"), rel=1e-6)
+
+
+def test_where_the_device_read_more_than_was_asked_the_split_is_not_told(tmp_path: Path) -> None:
+    (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[2:], kind=Postgres(read_ahead=2.0)))
+    for name in ("page_cache_share", "page_cache_pages_per_transaction"):
+        assert run.figures[name].value is None
+        assert run.figures[name].reason == postgres.NO_SPLIT
+    assert figure(run, "device_pages_per_transaction") > 0
+
+
+def test_where_the_servers_own_bytes_cannot_be_read_the_devices_stand_for_them(tmp_path: Path) -> None:
+    kind = Postgres(hidden=True)
+    (run, *_) = runs(tmp_path / "device", memory_split(**QUIET, truths=SPLITS[:1], kind=kind))
+    assert figure(run, "page_cache_share") == pytest.approx(SPLITS[0].cached_share, abs=1e-3)
+    (run, *_) = runs(
+        tmp_path / "none", memory_split(**QUIET, truths=SPLITS[:1], kind=kind, device_reason="not resolved")
+    )
+    assert run.figures["page_cache_share"].reason == "not resolved"
+    assert figure(run, "shared_buffer_hits_per_transaction") > 0
+
+
+@pytest.mark.parametrize("version", ["15.18", "16.10", "17.2", "18.0"])
+def test_who_wrote_pages_is_told_on_every_version(tmp_path: Path, version: str) -> None:
+    (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[:1], kind=Postgres(version=version)))
+    whole = figure(run, "writes_per_s")
+    assert figure(run, "checkpoint_writes_per_s") == pytest.approx(0.5 * whole, rel=1e-3)
+    assert figure(run, "cleaner_writes_per_s") == pytest.approx(0.3 * whole, rel=1e-3)
+    assert figure(run, "backend_writes_per_s") == pytest.approx(0.2 * whole, rel=1e-3)
+    assert figure(run, "checkpoints_in_window") == 1
+    assert figure(run, "wal_log_bytes_per_transaction") == pytest.approx(3000)
+    assert figure(run, "server_cpu_us_per_transaction") == pytest.approx(1000)
+
+
+def test_other_engines_have_none_of_these_figures_and_say_so(tmp_path: Path) -> None:
+    (run, *_) = runs(tmp_path, Sweep(blocks=1))
+    assert run.figures["page_cache_share"].reason == postgres.NOT_POSTGRES
+    assert run.figures["backend_writes_per_s"].reason == postgres.NOT_POSTGRES
+    assert run.figures["heap_pages_read_per_transaction"].value is None
+
+
+def test_every_counter_says_where_its_number_comes_from() -> None:
+    ours = [metric for name, metric in metrics.RAW.items() if name.startswith("postgres_")]
+    assert len(ours) == 24 + 12
+    assert all(metric.kind == "counter" and metric.meaning and metric.source for metric in ours)
+
+
+@pytest.mark.parametrize("version", ["15.18", "16.10", "17.2", "18.0"])
+def test_a_healthy_sweep_passes_every_check_that_its_version_can_make(tmp_path: Path, version: str) -> None:
+    found = checks(tmp_path, memory_split(kind=Postgres(version=version)))
+    assert [check for check in found.values() if check.status == "failed"] == []
+    passed = {name for name, check in found.items() if check.status == "passed"}
+    assert {"page_gets_constant", "postgres_commits", "postgres_tables", "postgres_split"} <= passed
+    assert ("postgres_io_reads" in passed) is (version[:2] in ("16", "17"))
+    assert found["process_read_bytes"].status == "not_applicable"
+    assert found["device_read_bytes"].status == "not_applicable"
+
+
+def test_with_direct_io_the_bytes_of_server_and_device_are_compared(tmp_path: Path) -> None:
+    found = checks(tmp_path, memory_split(kind=Postgres(version="17.2", io_direct="data")))
+    assert found["device_read_bytes"].status == "passed"
+    assert found["process_read_bytes"].status == "passed"
+    assert found["postgres_split"].status == "not_applicable"
+
+
+@pytest.mark.parametrize(
+    ("check", "fault"),
+    [
+        ("postgres_commits", {"add": {"postgres_database_xact_commit": -10}}),
+        ("postgres_commits", {"add": {"postgres_database_xact_commit": 5000}}),
+        ("postgres_io_reads", {"scale": {"postgres_io_normal_reads": 0.9}, "kind": Postgres(version="16.10")}),
+        ("postgres_tables", {"scale": {"postgres_statio_idx_blks_hit": 0.8}}),
+        ("postgres_split", {"kind": Postgres(read_ahead=3.0)}),
+    ],
+)
+def test_each_check_finds_the_fault_it_is_there_for(tmp_path: Path, check: str, fault: dict[str, object]) -> None:
+    found = checks(tmp_path, memory_split(**fault))
+    assert found[check].status == "failed", found[check]
+
+
+def test_the_report_tells_where_pages_came_from_and_that_reads_are_not_the_devices(tmp_path: Path) -> None:
+    analysis = Analysis.of(build(tmp_path, memory_split()))
+    section = chapter(analysis)
+    assert section is not None
+    tables = {block.id: block for block in section.blocks if isinstance(block, Table)}
+    assert set(tables) == {"page-sources", "page-writers", "server-log"}
+    heads = [column.title for column in tables["page-sources"].columns]
+    assert heads[2:6] == ["Page gets", "Shared buffers", "Page cache", "Device"]
+    assert len(tables["page-sources"].rows) == len(SPLITS)
+    assert answer(analysis)
+
+
+def test_the_chapter_is_of_postgresql_alone(tmp_path: Path) -> None:
+    assert chapter(Analysis.of(build(tmp_path, Sweep(blocks=1)))) is None
