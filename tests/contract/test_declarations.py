@@ -99,7 +99,7 @@ def test_a_data_recipe_depends_on_page_size_scale_and_seed(name: str) -> None:
     workload = {"name": "tpcc", "warehouses": 1, "load_seed": 1, "version": 1}
     recipes = [
         behaviour.data_recipe(knobs, workload),
-        behaviour.data_recipe({**knobs, page: 2 * int(knobs[page])}, workload),
+        behaviour.data_recipe({**knobs, page: 2 * int(knobs.get(page, 4096))}, workload),
         *(behaviour.data_recipe(knobs, {**workload, key: 2}) for key in ("warehouses", "load_seed", "version")),
     ]
     assert behaviour.data_recipe(knobs, workload) == recipes[0]

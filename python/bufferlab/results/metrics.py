@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from bufferlab.results import metrics_innodb as innodb
-from bufferlab.results import metrics_random_read as random_read
 from bufferlab.results import metrics_postgres as postgres
+from bufferlab.results import metrics_random_read as random_read
 
 Kind = Literal["counter", "gauge", "ratio", "latency"]
 Better = Literal["lower", "higher", "neither"]
