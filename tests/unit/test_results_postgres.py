@@ -114,7 +114,7 @@ def test_with_direct_io_the_bytes_of_server_and_device_are_compared(tmp_path: Pa
 @pytest.mark.parametrize(
     ("check", "fault"),
     [
-        ("postgres_commits", {"add": {"postgres_database_xact_commit": -10}}),
+        ("postgres_commits", {"add": {"postgres_database_xact_commit": -100}}),
         ("postgres_commits", {"add": {"postgres_database_xact_commit": 5000}}),
         ("postgres_io_reads", {"scale": {"postgres_io_normal_reads": 0.9}, "kind": Postgres(version="16.10")}),
         ("postgres_tables", {"scale": {"postgres_statio_idx_blks_hit": 0.8}}),
