@@ -118,12 +118,17 @@ def test_with_direct_io_the_bytes_of_server_and_device_are_compared(tmp_path: Pa
         ("postgres_commits", {"add": {"postgres_database_xact_commit": 5000}}),
         ("postgres_io_reads", {"scale": {"postgres_io_normal_reads": 0.9}, "kind": Postgres(version="16.10")}),
         ("postgres_tables", {"scale": {"postgres_statio_idx_blks_hit": 0.8}}),
-        ("postgres_split", {"kind": Postgres(read_ahead=3.0)}),
     ],
 )
 def test_each_check_finds_the_fault_it_is_there_for(tmp_path: Path, check: str, fault: dict[str, object]) -> None:
     found = checks(tmp_path, memory_split(**fault))
     assert found[check].status == "failed", found[check]
+
+
+def test_reading_ahead_is_no_fault_and_the_split_is_said_not_to_be_told(tmp_path: Path) -> None:
+    found = checks(tmp_path, memory_split(truths=SPLITS[2:], kind=Postgres(read_ahead=3.0)))["postgres_split"]
+    assert found.status == "not_applicable"
+    assert found.detail == postgres.NO_SPLIT
 
 
 def test_the_report_tells_where_pages_came_from_and_that_reads_are_not_the_devices(tmp_path: Path) -> None:
