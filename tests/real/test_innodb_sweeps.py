@@ -83,9 +83,9 @@ def test_after_a_kill_of_the_command_line_neither_worker_nor_server_nor_socket_i
     assert servers
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    wait_until(lambda: not any(is_alive(pid) for pid in (*workers, *servers)), "worker and server to end", 5)
-    assert place.servers() == []
-    assert place.sockets() == []
+    # A server's first thread may be gone before the others have let go of the socket.
+    left = lambda: any(is_alive(pid) for pid in (*workers, *servers)) or place.servers() or place.sockets()  # noqa: E731
+    wait_until(lambda: not left(), "worker, server and socket to end", 5)
 
 
 def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measured(place: Place) -> None:

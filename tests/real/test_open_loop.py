@@ -72,13 +72,13 @@ def test_samples_of_each_second_show_response_times_and_the_lag(table: Path) -> 
 def test_beyond_its_capacity_the_database_serves_what_it_can_and_drops_the_rest(table: Path) -> None:
     closed = windows.run(table, windows.script(SLOW), transactions=50, warm_up=_NO_WARM_UP)
     capacity_per_s = 50 / closed.answer["measured"]["seconds"]
-    load = open_loop(4 * capacity_per_s, "poisson", patience_s=0.2)
+    load = open_loop(8 * capacity_per_s, "poisson", patience_s=0.2)
     run = windows.run(table, windows.script(SLOW), transactions=1000, load=load, warm_up=_NO_WARM_UP)
     window = run.window()
     served, dropped = window.delta("transactions_committed", "slow"), window.delta("arrivals_dropped", "slow")
     assert served + dropped == window.delta("arrivals", "slow") == 1000
-    # Three in four cannot be served; the engine's speed itself scatters on a busy host.
-    assert 0.5 < dropped / 1000 < 0.95
+    # Seven in eight cannot be served; the engine's speed itself scatters, by a factor of two on a busy host.
+    assert 0.6 < dropped / 1000 < 0.98
     assert window.delta("arrivals_late", "slow") > 0.8 * served
     assert run.answer["measured"]["transactions"] == served
     queue = run.latency("queue", "slow")
