@@ -1,5 +1,8 @@
 -- sysbench's table: c is ten groups of eleven digits joined by hyphens
 -- One row per row that violates it. Updates write c, so this is also what is left of them.
+-- Piece by piece: one regular expression for all of it takes MySQL 5.x 37 us a row, six minutes for ten million rows.
 SELECT id, length(c) AS characters, substr(c, 1, 30) AS c_begins
 FROM sbtest1
-WHERE c NOT REGEXP '^([0-9]{11}-){9}[0-9]{11}$';
+WHERE c NOT LIKE replace('###########-###########-###########-###########-###########-###########-###########-###########-###########-###########', '#', '_')
+  OR c REGEXP '[^0-9-]'
+  OR length(replace(c, '-', '')) <> 110;
