@@ -22,6 +22,7 @@ EXCUSED: dict[str, str] = {
     "tools/simulate-statistics": "takes twenty minutes; tests/unit/test_stats_coverage.py runs its --quick form",
     "make bench": "takes a minute alone on the machine; its small size runs with cargo test",
     "make bench-mysql": "takes five minutes alone on the machine, and sysbench",
+    "make bench-storage": "takes a quarter of an hour alone on the machine, root, and fio",
     "./bufferlab run buffer-size --warehouses 20 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% "
     "--repetitions 2 --transactions 30000": "takes a quarter of an hour and 4 GB of disk",
     "./bufferlab run buffer-size": "takes five minutes; its --quick form is run by tests/cli",
@@ -43,6 +44,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run memory-split --quick": "as the one above; tests/real/test_postgres_runs.py limits memory",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
     "./bufferlab run hot-rows": "takes five minutes; tests/cli runs its --smoke form",
+    "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 --transactions 40000 "
+    "--repetitions 3": "takes twenty minutes; tests/real runs buffer-size on MySQL in its --smoke form",
     "./bufferlab run index-scan": "takes five minutes; tests/real/test_index_scan.py runs its --smoke form",
     "./bufferlab run index-scan --quick": "as the one above",
     "./bufferlab run index-scan --engine mysql": "as the one above, and needs a server",
