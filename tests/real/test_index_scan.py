@@ -10,26 +10,35 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.engines import read_ahead
+from bufferlab.engines.servers import memory_limit
+from bufferlab.errors import EnvironmentLackingError
 from bufferlab.results import derive
 from bufferlab.results.store import SweepFolder
-from support import core
+from support import core, postgres
 
 pytestmark = pytest.mark.real
 
 
-def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -> None:
-    out = disk / "index-scan"
-    arguments = ["index-scan", "--smoke", "--share-device", "--json", "--out", str(out)]
+def results_of(folder: Path, *more: str) -> Path:
+    """The smoke size of the experiment by the command line; where its results are."""
+    out = folder / "index-scan"
+    arguments = ["index-scan", "--smoke", "--share-device", "--json", "--out", str(out), *more]
     ended = subprocess.run(
         [sys.executable, "-m", "bufferlab", "run", *arguments],
-        env={**os.environ, "PYTHONPATH": str(core.ROOT / "python"), "BUFFERLAB_CACHE": str(disk / "cache")},
+        env={**os.environ, "PYTHONPATH": str(core.ROOT / "python"), "BUFFERLAB_CACHE": str(folder / "cache")},
         capture_output=True,
         text=True,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)
-    (folder,) = out.glob("index-scan-*")
+    (found,) = out.glob("index-scan-*")
+    return found
+
+
+def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -> None:
+    folder = results_of(disk)
     reads: dict[str, list[float]] = {"index_scan": [], "sequential": []}
     words = {"index_scan": "SEARCH lineitem USING INDEX lineitem_by_shipdate", "sequential": "SCAN lineitem"}
     for record in SweepFolder.open(folder).runs():
@@ -49,3 +58,31 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
     pages_of_table = min(reads["sequential"])
     assert pages_of_table > 500, "the whole table, past a pool of 16 %"
     assert max(reads["index_scan"]) > 0.5 * 2_200, "nearly a page for each row"
+
+
+def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: Path) -> None:
+    postgres.build("postgres-15")  # Fetched, or skipped.
+    device, may = read_ahead.read_ahead_of(disk), read_ahead.settable(disk, "read_ahead")
+    if device.file is None or not may.ok:
+        pytest.skip(f"NOT TESTED: {may.detail}")
+    try:
+        memory_limit.usable()  # With it nothing of the copy is cached when a run begins.
+    except EnvironmentLackingError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    before = device.file.read_text()
+    with postgres.folder() as folder:
+        out = results_of(
+            folder, "--engine", "postgres", "--set", "server=postgres-15", "--set", "plan=sequential",
+            "--set", "memory_limit=96MiB", "--sweep", "read_ahead=0,64",
+        )  # fmt: skip
+        assert device.file.read_text() == before
+        sizes_kib: dict[int, set[float]] = {0: set(), 64: set()}
+        for record in SweepFolder.open(out).runs():
+            assert record.run["status"] == "ok", record.run["reason"]
+            actual = record.run["knobs"]["actual"]
+            assert actual["read_ahead"] == str(actual["read_ahead_run_kib"])
+            size_kib = derive.run_figures(record)["device_read_size_kib"].value
+            assert size_kib is not None
+            sizes_kib[actual["read_ahead_run_kib"]].add(size_kib)
+        assert max(sizes_kib[0]) < 5, "a page of the kernel's at a time, and a few files read at the start"
+        assert min(sizes_kib[64]) > 20

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines import registry
-from bufferlab.engines.file import host_settings, loop_device, places
+from bufferlab.engines import host_settings, read_ahead, registry
+from bufferlab.engines.file import loop_device
 from bufferlab.engines.native import native
 from support import core, random_read
 from support.random_read import Read
@@ -242,7 +242,7 @@ def test_read_ahead_is_put_back_after_a_failed_run(file: Path, left_alone: None)
 def test_what_a_killed_run_left_is_put_back_by_the_next_start_and_its_loop_device_is_gone(
     file: Path, left_alone: None
 ) -> None:
-    device = places.read_ahead_of(file).file
+    device = read_ahead.read_ahead_of(file).file
     if device is None:
         pytest.skip("the disk's read-ahead cannot be set")
     before = device.read_text()
@@ -349,7 +349,7 @@ def workers_of(pid: int) -> list[int]:
 def test_a_sweep_that_is_stopped_or_loses_its_worker_leaves_the_host_as_it_was(
     file: Path, disk: Path, left_alone: None, how: str
 ) -> None:
-    setting = places.read_ahead_of(file).file
+    setting = read_ahead.read_ahead_of(file).file
     if setting is None:
         pytest.skip("the disk's read-ahead cannot be set")
     before = setting.read_text()

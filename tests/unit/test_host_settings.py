@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.file import host_settings
+from bufferlab.engines import host_settings
 from bufferlab.errors import EnvironmentLackingError
 
 _HOLD = """
 import sys, time
 from pathlib import Path
-from bufferlab.engines.file import host_settings
+from bufferlab.engines import host_settings
 with host_settings.changed(Path(sys.argv[1]), "0", Path(sys.argv[2])):
     print("changed", flush=True)
     time.sleep(60)

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from bufferlab.engines import block_trace
+from bufferlab.engines import block_trace, host_settings, read_ahead
 from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.file import host_settings, loop_device, places
-from bufferlab.engines.file.declaration import AS_IS, OWN, OWN_BYTES
+from bufferlab.engines.file import loop_device, places
+from bufferlab.engines.file.declaration import OWN, OWN_BYTES
 from bufferlab.engines.native import native
-from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.engines.read_ahead_knob import AS_IS
+from bufferlab.errors import BufferlabError
 from bufferlab.units import format_bytes
+
+_ADVICE = "advice = random (POSIX_FADV_RANDOM) needs no right"
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class FileBehaviour:
         elif knobs["path"] == OWN and knobs["io_mode"] == "direct":
             checks.append(_direct(directory))
         if knobs["read_ahead"] != AS_IS and knobs["device"] == AS_IS:
-            checks.append(_settable(path, f"read_ahead = {knobs['read_ahead']}"))
+            checks.append(read_ahead.settable(path, f"read_ahead = {knobs['read_ahead']}", _ADVICE))
         if knobs["backend"] == "io_uring":
             checks.append(_io_uring(needed=True))
         return checks
@@ -66,7 +69,7 @@ class FileBehaviour:
         reason = loop_device.why_not()
         return [
             _io_uring(needed=False),
-            _settable(directory, "setting read_ahead"),
+            read_ahead.settable(directory, "setting read_ahead", _ADVICE),
             HostCheck("loop devices", reason is None, reason or "can be made", "run as root" if reason else None),
         ]
 
@@ -157,14 +160,9 @@ def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
             notes = () if attached.direct_io else ("the loop device reads its file through the page cache",)
         elif knobs["device"] == "tmpfs_loop":
             path = stack.enter_context(loop_device.over_memory(source, size_bytes)).path
-        found, asked = places.read_ahead_of(path), str(knobs["read_ahead"])
-        if asked == AS_IS:
-            yield _Ready(path, size_bytes, below, found.kib, AS_IS, notes)
-            return
-        if found.file is None:
-            raise EnvironmentLackingError(found.why_not, f"read_ahead = {asked}", "leave it: --set read_ahead=as_is")
-        read_back = stack.enter_context(host_settings.changed(found.file, asked))
-        yield _Ready(path, size_bytes, below, int(read_back), read_back, notes)
+        asked = str(knobs["read_ahead"])
+        kib = stack.enter_context(read_ahead.asked(path, asked))
+        yield _Ready(path, size_bytes, below, kib, asked if asked == AS_IS else str(kib), notes)
 
 
 def _asked_bytes(knobs: NativeKnobs) -> int | None:
@@ -206,18 +204,6 @@ def _loop(knobs: NativeKnobs) -> HostCheck:
         )
         return HostCheck("memory", False, what, "ask for a smaller file_size")
     return HostCheck("loop devices", True, f"{asked}: can be made")
-
-
-def _settable(path: Path, asked: str) -> HostCheck:
-    """Whether this user may set the read-ahead of the device under a path."""
-    found = places.read_ahead_of(path)
-    hint = "leave read_ahead = as_is; advice = random (POSIX_FADV_RANDOM) needs no right"
-    if found.file is None:
-        return HostCheck("read-ahead", False, f"{asked}: {found.why_not}", hint)
-    if os.geteuid() != 0 or not os.access(found.file, os.W_OK):
-        what = f"{asked}: the read-ahead of a device needs root ({found.file} is {found.kib} KiB)"
-        return HostCheck("read-ahead", False, what, f"run as root, or {hint}")
-    return HostCheck("read-ahead", True, f"{found.file} is {found.kib} KiB, and can be set")
 
 
 def _io_uring(*, needed: bool) -> HostCheck:

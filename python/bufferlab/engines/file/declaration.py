@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.read_ahead_knob import AS_IS, READ_AHEAD
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import GIB, KIB, MIB
 
 OWN = "own"
 """As a path: a file that bufferlab makes."""
-AS_IS = "as_is"
-"""As a setting of the host: left alone."""
 OWN_BYTES = 1 * GIB
 """Of a file of ours, where nothing is said."""
 
@@ -60,16 +59,7 @@ DECLARATION = EngineDeclaration(
             choices=("direct", "buffered", "mmap"),
             meaning="direct: past the page cache (O_DIRECT); buffered: through it; mmap: copied out of a mapping",
         ),
-        Knob(
-            name="read_ahead",
-            native_name="read_ahead",
-            kind=KnobKind.TEXT,
-            unit="",
-            default=AS_IS,
-            pattern=r"as_is|0|[1-9][0-9]{0,5}",
-            example="as_is, or KiB such as 0 or 128",
-            meaning="the device's read-ahead (read_ahead_kb) while it is read, put back afterwards; needs root",
-        ),
+        READ_AHEAD,
         Knob(
             name="advice",
             native_name="advice",

@@ -1,32 +1,13 @@
-"""Where a path is: how large, on which device, and where that device's read-ahead is set. Opens for reading alone."""
+"""Whether a path can be read, and how much of it is. Opens for reading alone."""
 
 from __future__ import annotations
 
-import json
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.engines.native import native
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.units import format_bytes
-
-
-@dataclass(frozen=True)
-class ReadAhead:
-    """The file of a device's read-ahead, or why it has none that could be set."""
-
-    file: Path | None
-    why_not: str = ""
-
-    @property
-    def kib(self) -> int | None:
-        """What it is now."""
-        try:
-            return int(self.file.read_text()) if self.file else None
-        except (OSError, ValueError):
-            return None
 
 
 def size_bytes(path: Path) -> int:
@@ -55,16 +36,3 @@ def range_bytes(path: Path, asked_bytes: int | None) -> int:
             "ask for less, or leave file_size = auto: all of it",
         )
     return has_bytes if asked_bytes is None else asked_bytes
-
-
-def read_ahead_of(path: Path) -> ReadAhead:
-    """Of the whole device that holds a path, or that it is."""
-    found = path.stat()
-    is_block = stat.S_ISBLK(found.st_mode)
-    if not is_block and os.major(found.st_dev) == 0:
-        return ReadAhead(None, f"the file system of {path} reads ahead by a setting of its own, not by its device's")
-    name = json.loads(native().resolve_device(str(path))).get("name")
-    if not name:
-        return ReadAhead(None, f"the device of {path} is not known")
-    file = Path("/sys/block") / str(name).replace("/", "!") / "queue" / "read_ahead_kb"
-    return ReadAhead(file) if file.exists() else ReadAhead(None, f"{name} has no read-ahead that could be set")

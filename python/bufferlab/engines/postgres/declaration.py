@@ -39,6 +39,7 @@ DECLARATION = EngineDeclaration(
     default_connections=8,
     rounds=("pool_size_bytes", "memory_limit_bytes", "max_wal_size_bytes", "min_wal_size_bytes", "wal_buffers_bytes"),
     passes_through=PREFIX,
+    changes_host=True,
     notes=(
         "reads are the server's: some of them are served by the page cache (memory_limit bounds it)",
         "autovacuum off: old row versions stay for the length of a run, which begins from a vacuumed database",

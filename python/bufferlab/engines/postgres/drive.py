@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 
+from bufferlab.engines import host_settings, read_ahead
 from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.innodb import accounts, user
 from bufferlab.engines.innodb.life import patience, signs_of_life
@@ -27,6 +28,8 @@ from bufferlab.engines.postgres.knobs import FLAVOUR, OFF, PAGE_BYTES
 from bufferlab.engines.postgres.read_back import read_back
 from bufferlab.engines.postgres.server import PostgresServer
 from bufferlab.engines.postgres.settings import server_settings
+from bufferlab.engines.read_ahead_knob import AS_IS
+from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.builds import ON_PATH, Build
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
 from bufferlab.errors import BufferlabError
@@ -84,7 +87,13 @@ class PostgresBehaviour:
         except BufferlabError as error:
             return [HostCheck("server_user", False, error.what, error.hint)]
         reached = HostCheck("server_user", True, "the user that servers run as can get there")
-        return [reached, _direct_check(directory, knobs), _memory_check(knobs)]
+        checks = [reached, _direct_check(directory, knobs), _memory_check(knobs)]
+        asked = str(knobs.get(READ_AHEAD, AS_IS))
+        return checks if asked == AS_IS else [*checks, read_ahead.settable(directory, f"{READ_AHEAD} = {asked}")]
+
+    def restore_host(self) -> list[str]:
+        """Put back what a run that was killed has left changed; a sentence for each setting."""
+        return host_settings.restore()
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """The server's version, the knobs that decide the data, schema and loader, the workload's scale and seed."""
@@ -158,9 +167,10 @@ class PostgresBehaviour:
         if job.get("program"):
             what = "external programs are driven against MySQL and MariaDB alone"
             raise EngineFailure("usage", what, "workload program", "choose --engine mysql, or another workload")
-        with _limited(knobs, database) as limit:
+        asked = str(knobs.get(READ_AHEAD, AS_IS))
+        with read_ahead.asked(database, asked) as kib, _limited(knobs, database) as limit:
             try:
-                return self._drive(job, build, owner, identity, limit, on_event)
+                result = self._drive(job, build, owner, identity, limit, on_event)
             except EngineFailure as error:
                 if limit is None or not limit.ran_out():
                     raise
@@ -168,6 +178,9 @@ class PostgresBehaviour:
                 raise EngineFailure(
                     "engine", f"{what}: {error.what}", error.where, "ask for a larger memory_limit"
                 ) from error
+        if kib is not None:
+            result["actual"] |= {READ_AHEAD: asked if asked == AS_IS else str(kib), "read_ahead_run_kib": kib}
+        return result
 
     def _drive(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from bufferlab.engines.read_ahead_knob import READ_AHEAD
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import GIB, KIB, MIB, TIB
 
@@ -97,6 +98,8 @@ KNOBS: tuple[Knob, ...] = (
         meaning="what the server, its shared buffers and the page cache of its files may take together, by a cgroup; "
         "off: the page cache takes what the host has free",
     ),
+    # What a scan finds in the page cache without having asked for it.
+    READ_AHEAD,
     # As initdb has it before 18, so that versions write and check the same.
     _choice("data_checksums", _ON_OFF, "every page has a checksum, made at each write and checked at each read",
             auto=None, default="off", decides_file=True),

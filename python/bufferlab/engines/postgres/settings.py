@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 
 from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF
+from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.knob import KnobKind
 from bufferlab.units import canonical_duration, canonical_number
 from bufferlab.versions import has
@@ -19,7 +20,7 @@ PREFIX = "var."
 Told = tuple[str, str | None]
 """A row of pg_settings: setting, unit."""
 
-_NOT_THE_SERVERS = ("server", "page_size_bytes", "memory_limit_bytes", "data_checksums", "statements")
+_NOT_THE_SERVERS = ("server", "page_size_bytes", "memory_limit_bytes", READ_AHEAD, "data_checksums", "statements")
 _RENAMED = {"pool_size_bytes": "shared_buffers"}
 _BY_NATIVE_NAME = {knob.native_name: knob for knob in KNOBS}
 _BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "MB": 1 << 20, "16MB": 16 << 20, "GB": 1 << 30}

@@ -1,0 +1,78 @@
+"""How far the kernel reads ahead on the device under a path: found, judged, set for one run and put back.
+
+One setting for the whole device, of everyone who reads it through the page cache (/sys/block/*/queue/read_ahead_kb,
+kernel: mm/readahead.c). Engines whose reads pass the page cache have it as a knob.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.engines import host_settings
+from bufferlab.engines.behaviour import HostCheck
+from bufferlab.engines.native import native
+from bufferlab.engines.read_ahead_knob import AS_IS
+from bufferlab.errors import EnvironmentLackingError
+
+
+@dataclass(frozen=True)
+class ReadAhead:
+    """The file of a device's read-ahead, or why it has none that could be set."""
+
+    file: Path | None
+    why_not: str = ""
+
+    @property
+    def kib(self) -> int | None:
+        """What it is now."""
+        try:
+            return int(self.file.read_text()) if self.file else None
+        except (OSError, ValueError):
+            return None
+
+
+def read_ahead_of(path: Path) -> ReadAhead:
+    """Of the whole device that holds a path, or that it is."""
+    found = path.stat()
+    is_block = stat.S_ISBLK(found.st_mode)
+    if not is_block and os.major(found.st_dev) == 0:
+        return ReadAhead(None, f"the file system of {path} reads ahead by a setting of its own, not by its device's")
+    name = json.loads(native().resolve_device(str(path))).get("name")
+    if not name:
+        return ReadAhead(None, f"the device of {path} is not known")
+    file = Path("/sys/block") / str(name).replace("/", "!") / "queue" / "read_ahead_kb"
+    return ReadAhead(file) if file.exists() else ReadAhead(None, f"{name} has no read-ahead that could be set")
+
+
+@contextmanager
+def asked(path: Path, asked: str) -> Iterator[int | None]:
+    """As was asked for on the device of a path, or as it is; yields KiB as read back, None where they are not known.
+
+    EnvironmentLackingError where it cannot be set.
+    """
+    found = read_ahead_of(path)
+    if asked == AS_IS:
+        yield found.kib
+        return
+    if found.file is None:
+        raise EnvironmentLackingError(found.why_not, f"read_ahead = {asked}", "leave it: --set read_ahead=as_is")
+    with host_settings.changed(found.file, asked) as read_back:
+        yield int(read_back)
+
+
+def settable(path: Path, asked: str, instead: str = "") -> HostCheck:
+    """Whether this user may set it on the device of a path. `instead`: what else to do, for the hint."""
+    found = read_ahead_of(path)
+    hint = "leave read_ahead = as_is" + (f"; {instead}" if instead else "")
+    if found.file is None:
+        return HostCheck("read-ahead", False, f"{asked}: {found.why_not}", hint)
+    if os.geteuid() != 0 or not os.access(found.file, os.W_OK):
+        what = f"{asked}: the read-ahead of a device needs root ({found.file} is {found.kib} KiB)"
+        return HostCheck("read-ahead", False, what, f"run as root, or {hint}")
+    return HostCheck("read-ahead", True, f"{found.file} is {found.kib} KiB, and can be set")

@@ -1,0 +1,20 @@
+"""The device's read-ahead as a knob of the engines whose reads pass the page cache. Pure data."""
+
+from __future__ import annotations
+
+from bufferlab.knob import Knob, KnobKind
+
+AS_IS = "as_is"
+"""As a setting of the host: left alone."""
+NAME = "read_ahead"
+
+READ_AHEAD = Knob(
+    name=NAME,
+    native_name=NAME,
+    kind=KnobKind.TEXT,
+    unit="",
+    default=AS_IS,
+    pattern=r"as_is|0|[1-9][0-9]{0,5}",
+    example="as_is, or KiB such as 0 or 128",
+    meaning="the device's read-ahead (read_ahead_kb) while it is read, put back afterwards; needs root",
+)
