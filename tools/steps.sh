@@ -100,7 +100,8 @@ has_rust_tool() {
     return 1
 }
 
-# A browser looks at the HTML report; loop devices make full and read-only disks; the Makefile is tested too.
+# A browser looks at the HTML report; loop devices make full and read-only disks; the Makefile is tested too; sysstat
+# is what the samplers are compared with.
 find_test_tools() {
     local wanted=()
     command -v chromium >/dev/null && command -v chromedriver >/dev/null || wanted+=(chromium chromium-driver)
@@ -108,5 +109,6 @@ find_test_tools() {
     command -v losetup >/dev/null || [ -x /sbin/losetup ] || wanted+=(util-linux)
     command -v mount >/dev/null || wanted+=(mount)
     command -v make >/dev/null || wanted+=(make)
+    command -v iostat >/dev/null || wanted+=(sysstat)
     [ "${#wanted[@]}" = 0 ] || install_packages "what the tests need" "${wanted[@]}"
 }
