@@ -170,6 +170,15 @@ def file_bytes(file: Path) -> int:
         return opened.seek(0, os.SEEK_END)
 
 
+def spread(values: list[float]) -> str:
+    """The mean with Student's interval."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return f"{mean:.2f}"
+    half = quantile_of_t(0.975, len(values) - 1.0) * statistics.stdev(values) / math.sqrt(len(values))
+    return f"{mean:.2f} ({mean - half:.2f}-{mean + half:.2f})"
+
+
 def ratio(ratios: list[float]) -> str:
     """The geometric mean of paired ratios with Student's interval over the pairs."""
     logs = [math.log(value) for value in ratios]

@@ -1,0 +1,148 @@
+"""What a block trace costs the reads it watches: random reads with it and without it in turn, with intervals.
+
+    PYTHONPATH=python .venv/bin/python benches/block_trace_cost.py [--pairs 20] [--seconds 2] [--path /dev/sdb]
+
+Reads of 4 KiB with O_DIRECT and io_uring, at depth 1 and 16. Processor time is that of the whole host in the window,
+idle time and time waiting for I/O left out: the tracepoints run in whoever makes, issues and completes a request, and
+the thread that moves the kernel's pages is a part of it. Everything else must therefore rest. A trace that lost an
+event, or does not hold each read once as queued, issued and completed, ends the benchmark. Prints a Markdown table.
+Needs root. Without --path the device is a loop device over a file of 1 GiB that is made here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from random_read_fio import FILE_BYTES, file_bytes, made, ratio, spread
+
+from bufferlab.engines.file import loop_device
+
+SIZE_BYTES = 4096
+DEPTHS = (1, 16)
+BUFFER_KIB = 8192
+AIM_US = 2.0
+"""Processor time a read."""
+
+_RUN = """
+import json, sys
+from bufferlab import _native
+asked = json.loads(sys.stdin.read())
+edges = []
+def hear(text):
+    event = json.loads(text)
+    if event["event"] == "sample" and event["edge"]:
+        busy = [row["count"] for row in event["values"] if row["metric"] in asked["busy"]]
+        edges.append(sum(us for us in busy if us is not None))
+if asked["trace"]:
+    _native.block_trace_arm(json.dumps(asked["trace"]))
+result = json.loads(_native.run_random_read(json.dumps(asked["job"]), hear))
+told = json.loads(_native.block_trace_finish())
+actions = lost = None
+if told:
+    actions = json.loads(_native.block_trace_decode(told["spool"], told["spool"] + ".records"))["actions"]
+    lost = told["lost"]
+    told = told["reader_cpu_ns"]
+busy_us = edges[1] - edges[0]
+print(json.dumps({**result["measured"], "busy_us": busy_us, "actions": actions, "lost": lost, "reader_ns": told}))
+"""
+_BUSY = [f"cpu_{kind}_us" for kind in ("usr", "nice", "sys", "irq", "soft")]
+
+
+@dataclass(frozen=True)
+class Done:
+    """One run."""
+
+    reads_per_s: float
+    busy_us: float
+    """The host's processor time for each read."""
+    events: float
+    """Of the trace, for each read."""
+    reader_us: float
+    """Processor time of the thread that moves the kernel's pages, for each read."""
+
+
+def main() -> None:
+    """Run in turn, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--path", type=Path)
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd())))
+        path = arguments.path
+        if path is None:
+            path = stack.enter_context(loop_device.over(made(folder / "file"), FILE_BYTES)).path
+        print(
+            "| depth | pairs | reads/s without | with | ratio (95 %) | CPU a read without, us | with, us | "
+            "difference (95 %), us | aim, us | of it the reader, us | events a read |\n|---" + "|---:" * 10 + "|"
+        )
+        for depth in DEPTHS:
+            measure(path, folder, depth, arguments.pairs, arguments.seconds)
+
+
+def measure(path: Path, folder: Path, depth: int, pairs: int, seconds: float) -> None:
+    """Pairs of runs at one depth, and their row."""
+    plain: list[Done] = []
+    traced: list[Done] = []
+    for pair in range(pairs):
+        turns = [lambda: plain.append(run(path, None, depth, seconds)),
+                 lambda: traced.append(run(path, folder / "spool", depth, seconds))]  # fmt: skip
+        for turn in turns if pair % 2 == 0 else reversed(turns):
+            turn()
+    rate = ratio([b.reads_per_s / a.reads_per_s for a, b in zip(plain, traced, strict=True)])
+    more = spread([b.busy_us - a.busy_us for a, b in zip(plain, traced, strict=True)])
+    median = statistics.median
+    print(
+        f"| {depth} | {pairs} | {median(run.reads_per_s for run in plain):,.0f} | "
+        f"{median(run.reads_per_s for run in traced):,.0f} | {rate} | {median(run.busy_us for run in plain):.2f} | "
+        f"{median(run.busy_us for run in traced):.2f} | {more} | < {AIM_US:g} | "
+        f"{median(run.reader_us for run in traced):.2f} | {median(run.events for run in traced):.2f} |",
+        flush=True,
+    )
+
+
+def run(path: Path, spool: Path | None, depth: int, seconds: float) -> Done:
+    """One run in a process of its own, traced where there is a spool."""
+    job = {
+        "path": str(path),
+        "range_bytes": file_bytes(path) // SIZE_BYTES * SIZE_BYTES,
+        "knobs": {"io_mode": "direct", "advice": "none", "cache": "cold", "backend": "io_uring"},
+        "workload": {
+            "name": "random_read", "io_size_bytes": SIZE_BYTES, "alignment": "io_size", "offsets": "random",
+            "zipf": 0.0, "queue_depth": depth, "threads": 1, "seed": secrets.randbits(53),
+        },
+        "warm_up": {"max_transactions": 1000, "max_seconds": 1.0},
+        "measure": {"transactions": 2**53 - 1, "max_seconds": seconds},
+        "sample_interval_ms": 1000,
+    }  # fmt: skip
+    trace = spool and {"path": str(path), "spool": str(spool), "buffer_kib_per_cpu": BUFFER_KIB}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _RUN],
+        input=json.dumps({"job": job, "trace": trace, "busy": _BUSY}), stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    reads = found["transactions"]
+    if spool:
+        if any(found["lost"].values()):
+            raise SystemExit(f"the trace lost events: {found['lost']}")
+        counts = {action: found["actions"].get(action, 0) for action in "QDC"}
+        if set(counts.values()) != {reads}:
+            raise SystemExit(f"{reads} reads, and in the trace {counts}")
+        for file in spool.parent.glob("spool*"):
+            file.unlink()
+    events = sum((found["actions"] or {}).values()) / reads
+    return Done(reads / found["seconds"], found["busy_us"] / reads, events, (found["reader_ns"] or 0) / 1000 / reads)
+
+
+if __name__ == "__main__":
+    main()
