@@ -79,7 +79,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
         sizes_kib: dict[int, set[float]] = {0: set(), 64: set()}
         for record in SweepFolder.open(out).runs():
             assert record.run["status"] == "ok", record.run["reason"]
-            actual = record.run["knobs"]["actual"]
+            actual = record.run["knobs_actual"]
             assert actual["read_ahead"] == str(actual["read_ahead_run_kib"])
             size_kib = derive.run_figures(record)["device_read_size_kib"].value
             assert size_kib is not None
