@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bufferlab.models.hot_rows import (
+    EDGE_ROWS,
     Layout,
     distinct_pages,
     estimated_tree,
@@ -70,13 +71,20 @@ def test_distinct_pages_agree_with_drawing_rows(hot_rows: int) -> None:
     assert distinct_pages(hot_rows, 1000, ROWS) == pytest.approx(sum(drawn) / 60, rel=0.02)
 
 
-def lru_misses(rows: list[int], frames: int, selects: int, seed: int) -> float:
+def leaves_on_the_way(row: int, edge_rows: int) -> list[int]:
+    """The leaf of a row, 20 to a leaf; with edge rows, also the one before a first row and after a last one."""
+    own, place = divmod(row, 20)
+    beside = {0: own - 1, 19: own + 1}.get(place) if edge_rows else None
+    return [own] if beside is None or not 0 <= beside < MORE_ROWS // 20 else [beside, own]
+
+
+def lru_misses(rows: list[int], frames: int, selects: int, seed: int, edge_rows: int = 0) -> float:
     """Misses per select of an LRU cache that walks first page, root, interior page and leaf of each row."""
     rng, cache = random.Random(seed), OrderedDict[str, None]()
     missed = 0
     for select in range(3 * selects):
         row = rng.choice(rows)
-        for page in ("first", "root", f"i{row // 5000}", f"l{row // 20}"):
+        for page in ("first", "root", f"i{row // 5000}", *(f"l{leaf}" for leaf in leaves_on_the_way(row, edge_rows))):
             if page in cache:
                 cache.move_to_end(page)
                 continue
@@ -87,11 +95,24 @@ def lru_misses(rows: list[int], frames: int, selects: int, seed: int) -> float:
     return missed / (2 * selects)
 
 
+@pytest.mark.parametrize("hot_rows", [1, 50, 700, 5000])
+def test_rows_at_the_edges_of_leaves_touch_their_neighbours_too(hot_rows: int) -> None:
+    rng, tree = random.Random(hot_rows), {**TALLER, EDGE_ROWS: 2}
+    drawn, draws = [], 60 if hot_rows > 1 else 3000
+    for _ in range(draws):
+        rows = rng.sample(range(MORE_ROWS), hot_rows)
+        drawn.append(len({leaf for row in rows for leaf in leaves_on_the_way(row, 2)}))
+    (_, _, leaves) = touched_pages(hot_rows, tree, MORE_ROWS, "scattered")
+    assert leaves == pytest.approx(sum(drawn) / draws, rel=0.02)
+
+
 @pytest.mark.parametrize("layout", ["scattered", "clustered"])
 @pytest.mark.parametrize("times_the_knee", [0.8, 1.1, 1.5, 3.0])
-def test_the_predicted_misses_are_those_of_a_naive_lru(layout: Layout, times_the_knee: float) -> None:
+@pytest.mark.parametrize("edge_rows", [0, 2])
+def test_the_predicted_misses_are_those_of_a_naive_lru(layout: Layout, times_the_knee: float, edge_rows: int) -> None:
     frames, rng = 600, random.Random(7)
-    knee = predicted_knee(TALLER, MORE_ROWS, frames, layout)
+    tree = {**TALLER, EDGE_ROWS: edge_rows}
+    knee = predicted_knee(tree, MORE_ROWS, frames, layout)
     assert knee is not None
     hot_rows = int(times_the_knee * knee)
     found = []
@@ -99,8 +120,8 @@ def test_the_predicted_misses_are_those_of_a_naive_lru(layout: Layout, times_the
         start = rng.randrange(MORE_ROWS - hot_rows)
         neighbours = list(range(start, start + hot_rows))
         rows = neighbours if layout == "clustered" else rng.sample(range(MORE_ROWS), hot_rows)
-        found.append(lru_misses(rows, frames, 10_000, seed))
-    predicted = miss_ratio(hot_rows, TALLER, MORE_ROWS, frames, layout)
+        found.append(lru_misses(rows, frames, 10_000, seed, edge_rows))
+    predicted = miss_ratio(hot_rows, tree, MORE_ROWS, frames, layout)
     assert predicted == pytest.approx(sum(found) / len(found), rel=0.04, abs=0.006)
 
 

@@ -68,6 +68,8 @@ class EngineDeclaration:
     default_connections: int = 1
     rounds: tuple[str, ...] = ()
     """Native names of sizes the engine may round to units of its own: a finding to report, not an error."""
+    edge_rows: int = 0
+    """Rows beside each leaf of a table whose lookup by key gets that leaf too, on the way to their own."""
     pool_unit_bytes: int = 1
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""

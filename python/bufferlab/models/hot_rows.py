@@ -19,6 +19,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Layout = Literal["scattered", "clustered"]
 
+#: In a tree: the rows of a leaf's neighbours whose lookup by key gets this leaf too (EngineDeclaration.edge_rows).
+EDGE_ROWS = "edge_rows"
 #: Every transaction looks at the first page of the file, whatever it reads.
 _FIRST_PAGE = 1
 _LEAF_HEADER_BYTES, _INTERIOR_HEADER_BYTES, _CELL_POINTER_BYTES, _CHILD_POINTER_BYTES = 8, 12, 2, 4
@@ -51,10 +53,11 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
     return {"rows": rows, "level_pages": levels}
 
 
-def distinct_pages(hot_rows: float, pages: float, rows: int | None = None) -> float:
+def distinct_pages(hot_rows: float, pages: float, rows: int | None = None, edge_rows: int = 0) -> float:
     """Pages that hold at least one of `hot_rows` rows drawn without replacement, expected.
 
-    Without `rows` (those of the whole table) pages are taken to be large: P(1-exp(-N/P)).
+    Without `rows` (those of the whole table) pages are taken to be large: P(1-exp(-N/P)). `edge_rows` rows beside each
+    page count as its own.
 
     >>> round(distinct_pages(8447, 137_152))
     8192
@@ -63,16 +66,17 @@ def distinct_pages(hot_rows: float, pages: float, rows: int | None = None) -> fl
         return float(min(pages, hot_rows))
     if rows is None:
         return pages * -math.expm1(-hot_rows / pages)
-    return pages - sum(count * _untouched(hot_rows, held, rows) for held, count in _page_kinds(pages, rows))
+    kinds = _page_kinds(pages, rows, edge_rows)
+    return pages - sum(count * _untouched(hot_rows, held, rows) for held, count in kinds)
 
 
 def touched_pages(hot_rows: float, tree: Mapping[str, Any], rows: int, layout: Layout) -> list[float]:
     """Pages on the way to any hot row, expected, per level of the tree: root first, leaves last."""
-    levels = tree["level_pages"]
+    levels = _levels(tree)
     if layout == "clustered":
         # A run of N rows that begins anywhere in a page reaches over this many, on average.
-        return [min(float(pages), 1 + (hot_rows - 1) * pages / rows) for pages in levels]
-    return [distinct_pages(hot_rows, pages, rows) for pages in levels]
+        return [min(float(pages), 1 + (hot_rows - 1 + edge) * pages / rows) for pages, edge in levels]
+    return [distinct_pages(hot_rows, pages, rows, edge) for pages, edge in levels]
 
 
 def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> int | None:
@@ -95,7 +99,7 @@ def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: La
 
 def miss_ratio(hot_rows: int, tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> float:
     """Misses per select of a warm LRU pool, each select of a hot row chosen evenly."""
-    return _misses(_references(hot_rows, tuple(tree["level_pages"]), rows, layout), frames)
+    return _misses(_references(hot_rows, _levels(tree), rows, layout), frames)
 
 
 def fit_effective_frames(
@@ -108,9 +112,7 @@ def fit_effective_frames(
     """
     from scipy.optimize import minimize_scalar
 
-    curves = [
-        (_references(hot_rows, tuple(tree["level_pages"]), rows, layout), misses) for hot_rows, misses in measured
-    ]
+    curves = [(_references(hot_rows, _levels(tree), rows, layout), misses) for hot_rows, misses in measured]
     if not any(misses > 0.01 for _, misses in curves):
         return None
 
@@ -133,22 +135,29 @@ class _References:
     per_select: Array
 
 
+def _levels(tree: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+    """(pages, edge rows) of each level: a lookup that gets a neighbour gets it among the leaves alone."""
+    *interior, leaves = tree["level_pages"]
+    return (*((pages, 0) for pages in interior), (leaves, tree.get(EDGE_ROWS, 0) if leaves > 1 else 0))
+
+
 @lru_cache(maxsize=256)
-def _references(hot_rows: int, level_pages: tuple[int, ...], rows: int, layout: Layout) -> _References:
+def _references(hot_rows: int, levels: tuple[tuple[int, int], ...], rows: int, layout: Layout) -> _References:
     kinds: list[tuple[float, float]] = [(1.0, 1.0)]  # the first page of the file
-    for pages in level_pages:
+    for pages, edge in levels:
         if layout == "clustered":
-            (reached,) = touched_pages(hot_rows, {"level_pages": [pages]}, rows, layout)
-            kinds.append((reached, 1 / reached))
+            tree = {"level_pages": [pages], EDGE_ROWS: edge}
+            (reached,) = touched_pages(hot_rows, tree, rows, layout)
+            kinds.append((reached, (1 + edge * pages / rows) / reached))
         elif pages == 1:
             kinds.append((1.0, 1.0))
         else:
-            kinds += _by_hot_rows(hot_rows, pages, rows)
+            kinds += _by_hot_rows(hot_rows, pages, rows, edge)
     counts, rates = np.array(kinds, dtype=np.float64).T
     return _References(counts, rates)
 
 
-def _by_hot_rows(hot_rows: int, pages: int, rows: int) -> Iterable[tuple[float, float]]:
+def _by_hot_rows(hot_rows: int, pages: int, rows: int, edge_rows: int) -> Iterable[tuple[float, float]]:
     """Pages by how many hot rows they hold (h of them: hypergeometric), each referred to h/N times a select."""
     from scipy.special import gammaln
 
@@ -156,7 +165,7 @@ def _by_hot_rows(hot_rows: int, pages: int, rows: int) -> Iterable[tuple[float, 
         return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
     kinds: list[tuple[float, float]] = []
-    for held, count in _page_kinds(pages, rows):
+    for held, count in _page_kinds(pages, rows, edge_rows):
         mean = hot_rows * held / rows
         reach = _STANDARD_DEVIATIONS * math.sqrt(mean) + 10
         least, most = max(0, held - (rows - hot_rows)), min(held, hot_rows)
@@ -187,11 +196,12 @@ def _misses(references: _References, frames: float) -> float:
     return float((pages * rates) @ np.exp(-rates * selects))
 
 
-def _page_kinds(pages: float, rows: int) -> list[tuple[int, float]]:
-    """(rows held, pages): whole numbers of rows, so that pages and rows both add up."""
+def _page_kinds(pages: float, rows: int, edge_rows: int = 0) -> list[tuple[int, float]]:
+    """(rows whose lookup gets it, pages): whole numbers of rows held, so that pages and rows both add up."""
     low = int(rows // pages)
     fuller = rows - low * pages
-    return [(held, count) for held, count in ((low, pages - fuller), (low + 1, fuller)) if held and count]
+    kinds = ((low, pages - fuller), (low + 1, fuller))
+    return [(min(rows, held + edge_rows), count) for held, count in kinds if held and count]
 
 
 def _untouched(hot_rows: float, held: int, rows: int) -> float:

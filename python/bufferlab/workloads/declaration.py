@@ -24,6 +24,8 @@ class PoolAndData:
     page_size_bytes: int
     shape: Mapping[str, Any] | None
     """Trees of the loaded database, as run.json's `database.shape` has them; None when the engine tells none."""
+    edge_rows: int = 0
+    """Rows beside each leaf whose lookup by key gets that leaf too."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ def declare(name: str, title: str) -> EngineDeclaration:
         is_server=True,
         needs_unprivileged_user=True,
         default_connections=8,
+        # A lookup of the first or the last row of a leaf gets the leaf before or after it as well: seen in all versions
+        # from MySQL 5.6 to MariaDB 11.4, row by row in 5.7 (INNODB_BUFFER_PAGE).
+        edge_rows=2,
         pool_unit_bytes=MIB,
         rounds=("pool_size_bytes", "innodb_log_file_size", "innodb_redo_log_capacity"),
         passes_through=PREFIX,

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from bufferlab.engines import registry as engines
 from bufferlab.models.hot_rows import (
+    EDGE_ROWS,
     Layout,
     estimated_tree,
     fit_effective_frames,
@@ -112,6 +114,7 @@ def _line(place: int, group: Group) -> _Line | None:
     rows = int(workload["rows"])
     trees = ((run.run["database"] or {}).get("shape") or {}).get("trees", [])
     tree = next((tree for tree in trees if tree["name"] == _TABLE), None) or estimated_tree(rows, page_size_bytes)
+    tree = {**tree, EDGE_ROWS: engines.declaration(run.run["engine"]).edge_rows}
     frames = _frames(run, page_size_bytes)
     layout: Layout = workload["layout"]
     even = not float(workload.get("zipf") or 0)

@@ -38,11 +38,11 @@ def _estimate_shape(parameters: Parameters, page_size_bytes: int) -> Mapping[str
 
 def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAndData) -> int | Impossible:
     """That share of the hot rows whose pages just fill the pool, by the analytic model."""
-    from bufferlab.models.hot_rows import Layout, predicted_knee
+    from bufferlab.models.hot_rows import EDGE_ROWS, Layout, predicted_knee
 
     rows, layout = int(parameters["rows"]), cast(Layout, parameters["layout"])
     shape = at.shape or _estimate_shape(parameters, at.page_size_bytes)
-    tree = next(tree for tree in shape["trees"] if tree["name"] == _TABLE)
+    tree = {**next(tree for tree in shape["trees"] if tree["name"] == _TABLE), EDGE_ROWS: at.edge_rows}
     knee = predicted_knee(tree, rows, at.frames, layout)
     share = f"{name} = {canonical_number(ratio * 100)}%"
     if knee is None:
