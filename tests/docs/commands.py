@@ -35,6 +35,7 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run buffer-size --quick --probe block-trace": "needs root; tests/real/test_block_trace.py runs it",
     "./bufferlab report runs/buffer-size-20260101-120000 --format blkparse": "as the one above",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
+    "./bufferlab run scan-depth --server mysql-5.7 --duration 30s": "as the one above",
     "./bufferlab run scan-depth --engine mariadb --server mariadb-10.11": "as the one above",
     "./bufferlab run page-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 "
     "--sweep page_size=4k,8k,16k --transactions 40000 --repetitions 3": "takes a quarter of an hour, and a server",
@@ -47,8 +48,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 --transactions 40000 "
     "--repetitions 3": "takes twenty minutes; tests/real runs buffer-size on MySQL in its --smoke form",
     "./bufferlab run hot-rows --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 --set layout=scattered "
-    "--sweep page_size=4k,16k --sweep hot_rows=80%,120%,160%,200% --transactions 20000 --repetitions 2":
-        "takes a quarter of an hour, 10 GB of disk, and a fetched server",
+    "--sweep page_size=4k,16k --sweep hot_rows=80%,120%,160%,200% --transactions 20000 --repetitions 2": "takes a "
+    "quarter of an hour, 10 GB of disk, and a fetched server",
     "./bufferlab run index-scan": "takes five minutes; tests/real/test_index_scan.py runs its --smoke form",
     "./bufferlab run index-scan --quick": "as the one above",
     "./bufferlab run index-scan --engine mysql": "as the one above, and needs a server",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,54 @@ def existing(started: Existing, tmp_path: Path) -> Existing:
     """The server with no schema of bufferlab's."""
     started.ask("DROP DATABASE IF EXISTS lab")
     return Existing(started.server, tmp_path)
+
+
+@contextmanager
+def relay(socket_path: Path) -> Iterator[int]:
+    """The port of a listener on the loopback that hands every connection on to a Unix socket."""
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(str(socket_path))
+                ends.extend((near, far))
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    ends: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for end in ends:
+                end.close()
+
+
+def test_a_server_is_reached_over_tcp_as_well(existing: Existing) -> None:
+    with relay(existing.server.socket) as port:
+        existing.url = f"mysql://bufferlab@127.0.0.1:{port}/lab"
+        assert existing.load(HOT_ROWS).kind == "ok"
+        before = existing.settings()
+        outcome = existing.run(READS, innodb_lru_scan_depth=256)
+        assert outcome.kind == "ok", outcome
+        assert outcome.result is not None
+        assert outcome.result["measured"]["transactions"] == 300
+        assert outcome.result["actual"]["innodb_lru_scan_depth"] == 256
+        assert existing.settings() == before
 
 
 def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Existing) -> None:
