@@ -1,4 +1,7 @@
-//! Many reads in flight on one thread through `io_uring`: one system call for each round of completions.
+//! Many reads in flight on one thread through `io_uring`: one system call for each read, or less.
+//!
+//! A read that ended is followed by the next at once. Asked for together at the end of a round, reads reach the device in
+//! bursts and end in bursts, and a fast device rests in between: at a depth of 16 that cost 8 % of the reads of 4 KiB.
 //!
 //! Buffers and the file are registered once where the kernel and the limit of locked memory allow, so that it need not look
 //! them up for every read. Flags that later kernels brought are left out where they are refused.
@@ -109,7 +112,9 @@ impl Ring {
             }
             let now_ns = now_ns();
             ended.extend(self.ring.completion().map(|done| (done.user_data() as usize, done.result())));
+            let mut left = ended.len();
             for (place, result) in ended.drain(..) {
+                left -= 1;
                 let (offset, begun_ns) = self.flights[place];
                 in_flight -= 1;
                 match self.judged(reader, offset, result) {
@@ -127,6 +132,10 @@ impl Ring {
                 {
                     self.push(place, next, now_ns)?;
                     in_flight += 1;
+                    if left > 0 {
+                        // The last goes out with the wait. One that is refused now is asked for again there.
+                        let _ = self.ring.submit();
+                    }
                 }
             }
             reader.round(now_ns);
