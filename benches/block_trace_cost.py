@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
+import shutil
 import statistics
 import subprocess
 import sys
@@ -138,8 +139,8 @@ def run(path: Path, spool: Path | None, depth: int, seconds: float) -> Done:
         counts = {action: found["actions"].get(action, 0) for action in "QDC"}
         if set(counts.values()) != {reads}:
             raise SystemExit(f"{reads} reads, and in the trace {counts}")
-        for file in spool.parent.glob("spool*"):
-            file.unlink()
+        shutil.rmtree(spool)
+        Path(f"{spool}.records").unlink()
     events = sum((found["actions"] or {}).values()) / reads
     return Done(reads / found["seconds"], found["busy_us"] / reads, events, (found["reader_ns"] or 0) / 1000 / reads)
 
