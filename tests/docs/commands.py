@@ -52,7 +52,7 @@ EXCUSED: dict[str, str] = {
     "quarter of an hour, 10 GB of disk, and a fetched server",
     "./bufferlab run index-scan": "takes five minutes; tests/real/test_index_scan.py runs its --smoke form",
     "./bufferlab run index-scan --engine postgres --server postgres-17 --full --sweep "
-    "plan=index_scan,bitmap,sequential --sweep read_ahead=128,0 --repetitions 3": "takes ten minutes, root and a server",
+    "plan=index_scan,bitmap,sequential --sweep read_ahead=128,0 --repetitions 3": "takes ten minutes, and root",
     "./bufferlab run index-scan --quick": "as the one above",
     "./bufferlab run index-scan --engine mysql": "as the one above, and needs a server",
     "./bufferlab run index-scan --sweep ship_until=1993-01-01,1995-01-01,1998-09-03 --set plan=index_scan": "as above",
