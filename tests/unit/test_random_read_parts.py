@@ -265,6 +265,26 @@ def test_where_nothing_differs_the_answer_says_so() -> None:
     assert said.startswith("No factor was shown to be what makes reads erratic")
 
 
+def test_a_figure_that_was_not_asked_for_and_is_not_known_for_every_factor_is_left_out() -> None:
+    drawn = random.Random(3)
+
+    def noisy(mean: float) -> list[float]:
+        return [mean * math.exp(drawn.gauss(0, 0.01)) for _ in range(4)]
+
+    points = []
+    for index, (mode, size) in enumerate(
+        [("direct", "8k"), ("direct", "16k"), ("buffered", "8k"), ("buffered", "16k")]
+    ):
+        values = {"requests_per_read": noisy(1.0 if mode == "direct" else 2.0)}
+        if mode == "buffered":
+            values["reads_cv"] = noisy(0.1)  # the others' windows were too short
+        points.append(Point(index, {"io_mode": mode, "io_size": size}, values))
+    short: Any = SimpleNamespace(points=points, runs=[SimpleNamespace(is_file=True)])
+    found = answer(short)
+    assert len(found) == 1
+    assert found[0].startswith("What makes a read take more requests most is io mode from direct to buffered")
+
+
 def test_other_engines_and_single_factors_have_no_such_answer() -> None:
     one = analysis({"direct disk": [0.1, 0.1], "buffered disk": [0.2, 0.2]})
     assert answer(one) == []

@@ -5,6 +5,7 @@ Answers "which factor makes it so?" in a sentence, from effects whose intervals 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from bufferlab.report import words
@@ -109,7 +110,15 @@ def answer(analysis: Analysis) -> list[str]:
     if not of_random_reads(analysis) or len(swept) < 2:
         return []
     ordered = (SCATTER, "iops", COST) if _ASKS_FOR_SCATTER in swept else (COST, SCATTER, "iops")
-    return [said for metric in ordered if (said := _sentence(metric, factor_effects(analysis, metric)))]
+    effects = {metric: factor_effects(analysis, metric) for metric in ordered}
+    # Windows of a few samples have no scatter: of what was not asked for, only what can be told for every factor.
+    told = [metric for metric in ordered if metric == ordered[0] or _has_all(effects[metric], swept)]
+    return [said for metric in told if (said := _sentence(metric, effects[metric]))]
+
+
+def _has_all(found: Collection[Effect], swept: Collection[str]) -> bool:
+    """Whether every factor has an effect with an interval."""
+    return set(swept) <= {effect.factor for effect in found if effect.ratio.has_interval or effect.ratio.identical}
 
 
 def _sentence(metric: str, found: list[Effect]) -> str:
