@@ -85,4 +85,5 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
             assert size_kib is not None
             sizes_kib[actual["read_ahead_run_kib"]].add(size_kib)
         assert max(sizes_kib[0]) < 5, "a page of the kernel's at a time, and a few files read at the start"
-        assert min(sizes_kib[64]) > 20
+        # Beside the table a few pages of other files are read, each by itself.
+        assert min(sizes_kib[64]) > 2 * max(sizes_kib[0])
