@@ -47,6 +47,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run hot-rows": "takes five minutes; tests/cli runs its --smoke form",
     "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 --transactions 40000 "
     "--repetitions 3": "takes twenty minutes; tests/real runs buffer-size on MySQL in its --smoke form",
+    "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 --transactions 40000 "
+    "--repetitions 4 --sweep pool_size=1024MiB --sweep buffer_pool_instances=1,8": "takes ten minutes, and a server",
     "./bufferlab run hot-rows --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 --set layout=scattered "
     "--sweep page_size=4k,16k --sweep hot_rows=80%,120%,160%,200% --transactions 20000 --repetitions 2": "takes a "
     "quarter of an hour, 10 GB of disk, and a fetched server",
