@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import secrets
 import shutil
 import statistics
 import subprocess
@@ -23,7 +22,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from random_read_fio import FILE_BYTES, file_bytes, made, ratio, spread
+from random_read_fio import FILE_BYTES, job_of, made, ratio, spread
 
 from bufferlab.engines.file import loop_device
 
@@ -114,23 +113,11 @@ def measure(path: Path, folder: Path, depth: int, pairs: int, seconds: float) ->
 
 def run(path: Path, spool: Path | None, depth: int, seconds: float) -> Done:
     """One run in a process of its own, traced where there is a spool."""
-    job = {
-        "path": str(path),
-        "range_bytes": file_bytes(path) // SIZE_BYTES * SIZE_BYTES,
-        "knobs": {"io_mode": "direct", "advice": "none", "cache": "cold", "backend": "io_uring"},
-        "workload": {
-            "name": "random_read", "io_size_bytes": SIZE_BYTES, "alignment": "io_size", "offsets": "random",
-            "zipf": 0.0, "queue_depth": depth, "threads": 1, "seed": secrets.randbits(53),
-        },
-        "warm_up": {"max_transactions": 1000, "max_seconds": 1.0},
-        "measure": {"transactions": 2**53 - 1, "max_seconds": seconds},
-        "sample_interval_ms": 1000,
-    }  # fmt: skip
     trace = spool and {"path": str(path), "spool": str(spool), "buffer_kib_per_cpu": BUFFER_KIB}
+    asked = {"job": job_of(path, SIZE_BYTES, depth, seconds), "trace": trace, "busy": _BUSY}
     done = subprocess.run(
-        [sys.executable, "-P", "-c", _RUN],
-        input=json.dumps({"job": job, "trace": trace, "busy": _BUSY}), stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-P", "-c", _RUN], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True
+    )
     found = json.loads(done.stdout)
     reads = found["transactions"]
     if spool:

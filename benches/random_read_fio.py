@@ -129,9 +129,19 @@ def by_fio(fio: str, file: Path, size: int, depth: int, seconds: float) -> Done:
 
 def by_us(file: Path, size: int, depth: int, seconds: float) -> Done:
     """Our driver in a process of its own."""
-    job = {
-        "path": str(file),
-        "range_bytes": file_bytes(file) // size * size,
+    text, cpu_s = timed([sys.executable, "-P", "-c", _OURS], json.dumps(job_of(file, size, depth, seconds)))
+    found = json.loads(text)
+    if found["run"] != "io_uring":
+        raise SystemExit(f"our reads were made by {found['run']}, not by io_uring")
+    reads = found["transactions"]
+    return Done(reads / found["seconds"], cpu_s * 1e6 / reads, found["window_us"] / reads)
+
+
+def job_of(path: Path, size: int, depth: int, seconds: float) -> dict[str, Any]:
+    """Direct random reads of a file or device by the core, with a fresh seed."""
+    return {
+        "path": str(path),
+        "range_bytes": file_bytes(path) // size * size,
         "knobs": {"io_mode": "direct", "advice": "none", "cache": "cold", "backend": "io_uring"},
         "workload": {
             "name": "random_read", "io_size_bytes": size, "alignment": "io_size", "offsets": "random", "zipf": 0.0,
@@ -141,12 +151,6 @@ def by_us(file: Path, size: int, depth: int, seconds: float) -> Done:
         "measure": {"transactions": 2**53 - 1, "max_seconds": seconds},
         "sample_interval_ms": 1000,
     }  # fmt: skip
-    text, cpu_s = timed([sys.executable, "-P", "-c", _OURS], json.dumps(job))
-    found = json.loads(text)
-    if found["run"] != "io_uring":
-        raise SystemExit(f"our reads were made by {found['run']}, not by io_uring")
-    reads = found["transactions"]
-    return Done(reads / found["seconds"], cpu_s * 1e6 / reads, found["window_us"] / reads)
 
 
 def timed(command: list[str], text: str) -> tuple[str, float]:
