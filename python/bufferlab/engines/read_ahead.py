@@ -51,7 +51,7 @@ def read_ahead_of(path: Path) -> ReadAhead:
 
 
 @contextmanager
-def asked(path: Path, asked: str) -> Iterator[int | None]:
+def changed(path: Path, asked: str) -> Iterator[int | None]:
     """As was asked for on the device of a path, or as it is; yields KiB as read back, None where they are not known.
 
     EnvironmentLackingError where it cannot be set.

@@ -161,7 +161,7 @@ def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
         elif knobs["device"] == "tmpfs_loop":
             path = stack.enter_context(loop_device.over_memory(source, size_bytes)).path
         asked = str(knobs["read_ahead"])
-        kib = stack.enter_context(read_ahead.asked(path, asked))
+        kib = stack.enter_context(read_ahead.changed(path, asked))
         yield _Ready(path, size_bytes, below, kib, asked if asked == AS_IS else str(kib), notes)
 
 

@@ -168,7 +168,7 @@ class PostgresBehaviour:
             what = "external programs are driven against MySQL and MariaDB alone"
             raise EngineFailure("usage", what, "workload program", "choose --engine mysql, or another workload")
         asked = str(knobs.get(READ_AHEAD, AS_IS))
-        with read_ahead.asked(database, asked) as kib, _limited(knobs, database) as limit:
+        with read_ahead.changed(database, asked) as kib, _limited(knobs, database) as limit:
             try:
                 result = self._drive(job, build, owner, identity, limit, on_event)
             except EngineFailure as error:
