@@ -5,7 +5,6 @@ Answers "which factor makes it so?" in a sentence, from effects whose intervals 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from bufferlab.report import words
@@ -105,20 +104,15 @@ def _cell(effect: Effect | None) -> str:
 
 
 def answer(analysis: Analysis) -> list[str]:
-    """Sentences in place of the headline's change, where factors were swept on a bare file."""
+    """Sentences in place of the headline's change, where factors were swept on a bare file: what is asked for, rates.
+
+    Everything else that factors do is in the section's tables.
+    """
     swept = swept_factors(analysis)
     if not of_random_reads(analysis) or len(swept) < 2:
         return []
-    ordered = (SCATTER, "iops", COST) if _ASKS_FOR_SCATTER in swept else (COST, SCATTER, "iops")
-    effects = {metric: factor_effects(analysis, metric) for metric in ordered}
-    # Windows of a few samples have no scatter: of what was not asked for, only what can be told for every factor.
-    told = [metric for metric in ordered if metric == ordered[0] or _has_all(effects[metric], swept)]
-    return [said for metric in told if (said := _sentence(metric, effects[metric]))]
-
-
-def _has_all(found: Collection[Effect], swept: Collection[str]) -> bool:
-    """Whether every factor has an effect with an interval."""
-    return set(swept) <= {effect.factor for effect in found if effect.ratio.has_interval or effect.ratio.identical}
+    asked = SCATTER if _ASKS_FOR_SCATTER in swept else COST
+    return [said for metric in (asked, "iops") if (said := _sentence(metric, factor_effects(analysis, metric)))]
 
 
 def _sentence(metric: str, found: list[Effect]) -> str:
