@@ -1,6 +1,7 @@
 """What a block trace costs the reads it watches: random reads with it and without it in turn, with intervals.
 
     PYTHONPATH=python .venv/bin/python benches/block_trace_cost.py [--pairs 20] [--seconds 2] [--path /dev/sdb]
+        [--every-step]
 
 Reads of 4 KiB with O_DIRECT and io_uring, at depth 1 and 16. Processor time is that of the whole host in the window,
 idle time and time waiting for I/O left out: the tracepoints run in whoever makes, issues and completes a request, and
@@ -21,6 +22,7 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from random_read_fio import FILE_BYTES, job_of, made, ratio, spread
 
@@ -76,6 +78,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--path", type=Path)
+    parser.add_argument("--every-step", action="store_true", help="as `run --trace-steps`")
     arguments = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd())))
@@ -87,16 +90,23 @@ def main() -> None:
             "difference (95 %), us | aim, us | of it the reader, us | events a read |\n|---" + "|---:" * 10 + "|"
         )
         for depth in DEPTHS:
-            measure(path, folder, depth, arguments.pairs, arguments.seconds)
+            measure(path, folder, depth, arguments)
 
 
-def measure(path: Path, folder: Path, depth: int, pairs: int, seconds: float) -> None:
+def measure(path: Path, folder: Path, depth: int, arguments: argparse.Namespace) -> None:
     """Pairs of runs at one depth, and their row."""
+    pairs, seconds = arguments.pairs, arguments.seconds
+    trace = {
+        "path": str(path),
+        "spool": str(folder / "spool"),
+        "buffer_kib_per_cpu": BUFFER_KIB,
+        "every_step": arguments.every_step,
+    }
     plain: list[Done] = []
     traced: list[Done] = []
     for pair in range(pairs):
         turns = [lambda: plain.append(run(path, None, depth, seconds)),
-                 lambda: traced.append(run(path, folder / "spool", depth, seconds))]  # fmt: skip
+                 lambda: traced.append(run(path, trace, depth, seconds))]  # fmt: skip
         for turn in turns if pair % 2 == 0 else reversed(turns):
             turn()
     rate = ratio([b.reads_per_s / a.reads_per_s for a, b in zip(plain, traced, strict=True)])
@@ -111,23 +121,22 @@ def measure(path: Path, folder: Path, depth: int, pairs: int, seconds: float) ->
     )
 
 
-def run(path: Path, spool: Path | None, depth: int, seconds: float) -> Done:
-    """One run in a process of its own, traced where there is a spool."""
-    trace = spool and {"path": str(path), "spool": str(spool), "buffer_kib_per_cpu": BUFFER_KIB}
+def run(path: Path, trace: dict[str, Any] | None, depth: int, seconds: float) -> Done:
+    """One run in a process of its own, traced if there is to be a trace."""
     asked = {"job": job_of(path, SIZE_BYTES, depth, seconds), "trace": trace, "busy": _BUSY}
     done = subprocess.run(
         [sys.executable, "-P", "-c", _RUN], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True
     )
     found = json.loads(done.stdout)
     reads = found["transactions"]
-    if spool:
+    if trace:
         if any(found["lost"].values()):
             raise SystemExit(f"the trace lost events: {found['lost']}")
         counts = {action: found["actions"].get(action, 0) for action in "QDC"}
         if set(counts.values()) != {reads}:
             raise SystemExit(f"{reads} reads, and in the trace {counts}")
-        shutil.rmtree(spool)
-        Path(f"{spool}.records").unlink()
+        shutil.rmtree(trace["spool"])
+        Path(f"{trace['spool']}.records").unlink()
     events = sum((found["actions"] or {}).values()) / reads
     return Done(reads / found["seconds"], found["busy_us"] / reads, events, (found["reader_ns"] or 0) / 1000 / reads)
 

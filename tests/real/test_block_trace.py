@@ -49,12 +49,12 @@ def offsets_of(count: int, size_bytes: int, seed: int) -> list[int]:
     return [rng.randrange((SIZE - size_bytes) // SECTOR) * SECTOR for _ in range(count)]
 
 
-@pytest.mark.parametrize("size_bytes", [4096, 8192, 16384])
+@pytest.mark.parametrize(("size_bytes", "every_step"), [(4096, False), (4096, True), (8192, False), (16384, False)])
 def test_every_direct_read_is_one_event_queued_and_one_completed_with_its_sectors(
-    loop: str, tmp_path: Path, size_bytes: int
+    loop: str, tmp_path: Path, size_bytes: int, every_step: bool
 ) -> None:
     offsets = offsets_of(2000, size_bytes, seed=size_bytes)
-    with Traced(loop, tmp_path) as traced:
+    with Traced(loop, tmp_path, every_step=every_step) as traced:
         assert read_direct(loop, offsets, size_bytes) == 2000
     table = traced.table()
     assert not any(traced.told["lost"].values())
@@ -64,6 +64,8 @@ def test_every_direct_read_is_one_event_queued_and_one_completed_with_its_sector
     assert set(queued["sectors"].to_list()) == {size_bytes // SECTOR}
     assert set(queued["pid"].to_list()) == {os.getpid()}
     assert all(flags.startswith("R") for flags in queued["flags"].unique().to_list())
+    # How a request was allocated is told when every step was asked for, and else not.
+    assert table.filter(action="G").height == (2000 if every_step else 0)
     completed = table.filter(action="C")
     assert Counter(completed["sector"].to_list()) == Counter(offset // SECTOR for offset in offsets)
     assert set(completed["error"].to_list()) == {0}
@@ -95,8 +97,9 @@ def test_large_reads_are_split_and_their_parts_complete_them(loop: str, tmp_path
     assert counted.splits > 0 or counted.read.queued > 2
 
 
-def test_buffered_writes_are_matched_through_their_merges(loop: str, tmp_path: Path) -> None:
-    with Traced(loop, tmp_path) as traced, open(loop, "wb") as file:
+@pytest.mark.parametrize("every_step", [False, True])
+def test_buffered_writes_are_matched_through_their_merges(loop: str, tmp_path: Path, every_step: bool) -> None:
+    with Traced(loop, tmp_path, every_step=every_step) as traced, open(loop, "wb") as file:
         file.write(os.urandom(4 << 20))
         file.flush()
         os.fsync(file.fileno())

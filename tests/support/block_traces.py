@@ -74,9 +74,10 @@ def read_direct(device: str, offsets: Iterable[int], size_bytes: int) -> int:
 class Traced:
     """A trace from arming to its table."""
 
-    def __init__(self, path: str, place: Path, buffer_kib: int = 1024) -> None:
+    def __init__(self, path: str, place: Path, buffer_kib: int = 1024, *, every_step: bool = False) -> None:
         self.place = place
-        job = {"path": path, "spool": str(place / "spool"), "buffer_kib_per_cpu": buffer_kib}
+        kept = {"spool": str(place / "spool"), "buffer_kib_per_cpu": buffer_kib}
+        job = {"path": path, **kept, "every_step": every_step}
         native().block_trace_arm(json.dumps(job))
 
     def __enter__(self) -> Traced:

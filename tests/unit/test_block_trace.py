@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.cli import run
 from bufferlab.engines import block_trace as engine_trace
 from bufferlab.errors import SpecError
 from bufferlab.execute import block_trace, block_trace_table
@@ -221,6 +222,23 @@ def test_a_trace_that_lost_events_fails_with_their_count_and_a_larger_buffer(tmp
     assert "dropped events 1,234" in stored["reason"]
     assert "--trace-buffer 32KiB" in stored["hint"]
     assert stored["reader_cpu_us"] == 1.5
+
+
+def test_the_worker_is_told_how_much_of_a_trace_is_wanted(tmp_path: Path) -> None:
+    trace = BlockTraceAsked(8192, every_step=True).job(tmp_path)["block_trace"]
+    assert trace == {"spool": str(tmp_path / "block-trace"), "buffer_kib_per_cpu": 8, "every_step": True}
+    assert not BlockTraceAsked().job(tmp_path)["block_trace"]["every_step"]
+
+
+@pytest.mark.parametrize(
+    ("buffer", "every_step", "where"), [(None, True, "--trace-steps"), ("32MiB", False, "--trace-buffer")]
+)
+def test_options_of_a_trace_without_a_trace_are_refused(buffer: str | None, every_step: bool, where: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        run._trace_asked((), buffer, every_step)
+    assert caught.value.where == where
+    assert "add --probe block-trace" in str(caught.value.hint)
+    assert run._trace_asked(("block-trace",), None, every_step) == BlockTraceAsked(every_step=every_step)
 
 
 def test_a_trace_without_a_window_or_without_a_worker_fails_and_says_so(

@@ -22,6 +22,9 @@ struct BlockTraceJob {
     /// Where pages go until they are decoded.
     spool: PathBuf,
     buffer_kib_per_cpu: u64,
+    /// Also how a request was allocated, plugged and inserted.
+    #[serde(default)]
+    every_step: bool,
 }
 
 /// Whether the device that holds a path can be traced here; its name, and the names of instances that died with their process
@@ -37,8 +40,12 @@ fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
 #[pyfunction]
 fn block_trace_arm(py: Python<'_>, job_json: &str) -> PyResult<()> {
     let job: BlockTraceJob = parse(job_json)?;
-    let settings =
-        Settings { device: device::resolve(&job.path), spool: job.spool, buffer_kib_per_cpu: job.buffer_kib_per_cpu };
+    let settings = Settings {
+        device: device::resolve(&job.path),
+        spool: job.spool,
+        buffer_kib_per_cpu: job.buffer_kib_per_cpu,
+        every_step: job.every_step,
+    };
     py.detach(|| guarded(|| block_trace::arm(&settings)))
 }
 

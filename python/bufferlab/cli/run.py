@@ -74,6 +74,11 @@ BLOCK_TRACE = "block-trace"
     metavar="SIZE",
     help="Kernel buffer of each processor for the block trace; larger when events are lost.  [default: 8MiB]",
 )
+@click.option(
+    "--trace-steps",
+    is_flag=True,
+    help="Block trace: also how each request was allocated, plugged and inserted (G, P, I), which costs more.",
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan with its time and space, and touch nothing.")
 @tpcc_options()
 @common
@@ -97,6 +102,7 @@ def command(
     share_device: bool,
     probes: tuple[str, ...],
     trace_buffer: str | None,
+    trace_steps: bool,
     dry_run: bool,
     form: str,
     limit_unit: Literal["s", "ms"],
@@ -138,7 +144,7 @@ def command(
     )
     wanted = _experiment(experiment, overrides, resume, out)
     require_printable(form, as_json, wanted.workload.name)
-    asked = _trace_asked(probes, trace_buffer)
+    asked = _trace_asked(probes, trace_buffer, trace_steps)
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 
@@ -173,7 +179,7 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
     return stored
 
 
-def _trace_asked(probes: tuple[str, ...], buffer: str | None) -> BlockTraceAsked | None:
+def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:
     """The block trace that the command line asks for, if it does."""
     from bufferlab.execute.block_trace import BlockTraceAsked
     from bufferlab.units import GIB, UnitError, parse_bytes
@@ -181,16 +187,18 @@ def _trace_asked(probes: tuple[str, ...], buffer: str | None) -> BlockTraceAsked
     if BLOCK_TRACE not in probes:
         if buffer is not None:
             raise SpecError("there is no trace to have a buffer", "--trace-buffer", "add --probe block-trace")
+        if every_step:
+            raise SpecError("there is no trace to have steps", "--trace-steps", "add --probe block-trace")
         return None
     if buffer is None:
-        return BlockTraceAsked()
+        return BlockTraceAsked(every_step=every_step)
     try:
         size_bytes = parse_bytes(buffer)
     except UnitError as error:
         raise SpecError(error.what, f"--trace-buffer {buffer}", error.hint) from error
     if not 4096 <= size_bytes <= GIB:
         raise SpecError("a trace's buffer has 4 KiB to 1 GiB", f"--trace-buffer {buffer}", "write a size such as 32MiB")
-    return BlockTraceAsked(size_bytes)
+    return BlockTraceAsked(size_bytes, every_step)
 
 
 def _measure(experiment: Experiment, out: Path, resume: Path | None, options: SweepOptions) -> SweepOutcome:

@@ -30,13 +30,17 @@ _SPOOL = "block-trace"
 
 @dataclass(frozen=True)
 class BlockTraceAsked:
-    """That a trace is wanted, and how much of it the kernel may hold."""
+    """That a trace is wanted, how much of it the kernel may hold, and how much there is to be of it."""
 
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
+    every_step: bool = False
+    """Also how each request was allocated, plugged and inserted; costs half as much again."""
 
     def job(self, home: Path) -> dict[str, Any]:
         """What the worker is told beside the engine's own job."""
-        return {"block_trace": {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": max(1, self.buffer_bytes // 1024)}}
+        kib = max(1, self.buffer_bytes // 1024)
+        trace = {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": kib, "every_step": self.every_step}
+        return {"block_trace": trace}
 
 
 def require(engine: str, job: Mapping[str, Any]) -> None:

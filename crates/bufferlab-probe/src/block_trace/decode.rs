@@ -1,7 +1,8 @@
 //! From the spool to one file of events in the order of time. Memory is bounded: a page of each processor.
 //!
 //! Plugs and unplugs say no device. They are given that of the requests their task holds back, because a plug holds back a
-//! task's own; those of tasks that hold none back here belong to other devices and are only counted.
+//! task's own; those of tasks that hold none back here belong to other devices and are only counted. Requests are told by
+//! their allocation where every step was recorded; else by the bios that were queued and not merged into others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{self, File};
@@ -60,7 +61,7 @@ pub(super) fn events(
         });
     }
     let mut decoded = Decoded::default();
-    let mut holders = Holders::default();
+    let mut holders = Holders { by_allocation: reader.has(b'G'), ..Holders::default() };
     loop {
         let mut next: Option<(u64, usize)> = None;
         for (place, stream) in streams.iter_mut().enumerate() {
@@ -88,7 +89,10 @@ pub(super) fn events(
 
 /// What each task holds back.
 #[derive(Default)]
-struct Holders(HashMap<i32, Held>);
+struct Holders {
+    by_allocation: bool,
+    of_task: HashMap<i32, Held>,
+}
 
 /// Requests of one task that are allocated and, as far as is known, neither unplugged nor issued.
 struct Held {
@@ -101,17 +105,18 @@ impl Holders {
     /// Gives a plug or unplug its device; false when it belongs to none of ours.
     fn place(&mut self, event: &mut Event) -> bool {
         match event.action {
-            b'G' => {
-                let held = self.0.entry(event.pid).or_insert(Held { device: 0, requests: 0, last_sector: None });
+            b'G' | b'Q' if (event.action == b'G') == self.by_allocation => {
+                let held = self.of_task.entry(event.pid).or_insert(Held { device: 0, requests: 0, last_sector: None });
                 // One that fills a list empties it first: then the unplug of the others comes between it and its plug.
                 *held = Held { device: event.device, requests: held.requests + 1, last_sector: Some(event.sector) };
             }
+            b'M' | b'F' if !self.by_allocation => self.release(event.pid, 1),
             // Issued without having been held back.
-            b'D' if self.0.get(&event.pid).is_some_and(|held| held.last_sector == Some(event.sector)) => {
+            b'D' if self.of_task.get(&event.pid).is_some_and(|held| held.last_sector == Some(event.sector)) => {
                 self.release(event.pid, 1);
             }
             b'P' | b'U' => {
-                let Some(held) = self.0.get(&event.pid) else { return false };
+                let Some(held) = self.of_task.get(&event.pid) else { return false };
                 event.device = held.device;
                 if event.action == b'U' {
                     self.release(event.pid, u64::from(event.requests));
@@ -123,11 +128,11 @@ impl Holders {
     }
 
     fn release(&mut self, pid: i32, requests: u64) {
-        if let Some(held) = self.0.get_mut(&pid) {
+        if let Some(held) = self.of_task.get_mut(&pid) {
             held.requests = held.requests.saturating_sub(requests);
             held.last_sector = None;
             if held.requests == 0 {
-                self.0.remove(&pid);
+                self.of_task.remove(&pid);
             }
         }
     }
@@ -163,6 +168,11 @@ impl PageReader {
             }
         }
         Ok(Self { layout, kinds })
+    }
+
+    /// Whether events with this letter were recorded.
+    fn has(&self, action: u8) -> bool {
+        self.kinds.values().any(|kind| kind.action == action)
     }
 
     /// The kind an event's bytes are of.

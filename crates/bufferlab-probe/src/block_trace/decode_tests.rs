@@ -43,6 +43,15 @@ impl Made {
         Self { place }
     }
 
+    /// One in which allocations and plugs were not recorded.
+    fn without_steps() -> Self {
+        let made = Self::new();
+        for name in ["block_getrq", "block_plug"] {
+            fs::remove_file(made.place.path().join(format!("{name}.{FORMAT}"))).expect("it was written");
+        }
+        made
+    }
+
     /// One page of one processor: (time, letter, task, sector or requests).
     fn page(&self, cpu: u32, events: &[(u64, u8, i32, u64)]) -> &Self {
         let mut data = Vec::new();
@@ -98,6 +107,16 @@ fn payload(action: u8, pid: i32, number: u64) -> [u8; 36] {
 
 fn letters(events: &[Event]) -> String {
     events.iter().map(|event| char::from(event.action)).collect()
+}
+
+#[test]
+fn without_allocations_an_unplug_has_the_device_of_what_its_task_queued() {
+    let made = Made::without_steps();
+    // Task 9 queued nothing here. Task 5 queued two, of which one was issued at once: its unplug lets the other go.
+    let told = [(1, b'Q', 5, 8), (2, b'D', 5, 8), (3, b'Q', 5, 16), (4, b'U', 9, 2), (5, b'U', 5, 1), (6, b'U', 5, 1)];
+    let (all, decoded) = made.page(0, &told).decoded();
+    assert_eq!((letters(&all).as_str(), decoded.plugs_elsewhere), ("QDQU", 2));
+    assert_eq!(all[3].device, DEVICE);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::TraceError;
-use super::event::{NEEDED, TRACEPOINTS};
+use super::event::{NEEDED, recorded};
 use super::format::PageLayout;
 use super::page;
 use super::spool::{FORMAT, HEADER_PAGE, SpoolWriter};
@@ -37,6 +37,8 @@ pub struct Settings {
     pub spool: PathBuf,
     /// Kernel buffer of each processor.
     pub buffer_kib_per_cpu: u64,
+    /// Also how a request was allocated, plugged and inserted.
+    pub every_step: bool,
 }
 
 /// Whether a device could be traced here: everything is tried that could be refused, and nothing recorded. Instances that died
@@ -101,8 +103,14 @@ impl BlockTracer {
         if instance.has("buffer_percent") {
             instance.write("buffer_percent", WAKE_PERCENT)?;
         }
-        let layout = keep_formats(&instance, spool)?;
-        enable(&instance, &numbers)?;
+        // The names of tasks that run are not needed, and to keep them the kernel would look at every switch of tasks.
+        for option in ["record-cmd", "record-tgid"] {
+            if instance.has(&format!("options/{option}")) {
+                instance.write(&format!("options/{option}"), "0")?;
+            }
+        }
+        let layout = keep_formats(&instance, spool, settings.every_step)?;
+        enable(&instance, &numbers, settings.every_step)?;
         let cpus = instance.cpus()?;
         let path = instance.file("tracing_on");
         let switch = OpenOptions::new().write(true).open(&path);
@@ -289,7 +297,7 @@ fn wait(sources: &[Source]) {
 }
 
 /// Copies the formats of the events there are; the layout of pages.
-fn keep_formats(instance: &Instance, spool: &Path) -> Result<PageLayout, TraceError> {
+fn keep_formats(instance: &Instance, spool: &Path, every_step: bool) -> Result<PageLayout, TraceError> {
     let keep = |name: &str, text: &str| {
         let path = spool.join(name);
         fs::write(&path, text).map_err(|error| TraceError::io("the spool cannot be written", &path, &error))
@@ -303,7 +311,7 @@ fn keep_formats(instance: &Instance, spool: &Path) -> Result<PageLayout, TraceEr
         )
     })?;
     keep(HEADER_PAGE, &header)?;
-    for (name, _) in TRACEPOINTS {
+    for name in recorded(every_step) {
         if instance.has(&format!("events/block/{name}")) {
             keep(&format!("{name}.{FORMAT}"), &instance.read(&format!("events/block/{name}/format"))?)?;
         } else if NEEDED.contains(&name) {
@@ -315,8 +323,8 @@ fn keep_formats(instance: &Instance, spool: &Path) -> Result<PageLayout, TraceEr
 }
 
 /// Lets the events of these devices through. A plug belongs to a task, and says no device.
-fn enable(instance: &Instance, numbers: &BTreeSet<(u32, u32)>) -> Result<(), TraceError> {
-    for (name, _) in TRACEPOINTS {
+fn enable(instance: &Instance, numbers: &BTreeSet<(u32, u32)>, every_step: bool) -> Result<(), TraceError> {
+    for name in recorded(every_step) {
         let directory = format!("events/block/{name}");
         if !instance.has(&directory) {
             continue;
