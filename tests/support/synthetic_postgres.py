@@ -38,6 +38,8 @@ class Postgres(Kind):
     """Bytes that the device reads, over those asked of it."""
     hidden: bool = False
     """Another user's processes: their /proc/PID/io cannot be read."""
+    memory_limit_bytes: int | None = 192 * MIB
+    """The budget of shared buffers and page cache together, if there is one."""
     watching: float = 4.0
     """Transactions of the watching connection in the whole window."""
 
@@ -48,11 +50,11 @@ class Postgres(Kind):
     def settings(self, sweep: Sweep, truth: Truth) -> tuple[dict[str, str], dict[str, Any]]:
         size = int(truth.pool.removesuffix("MiB")) * MIB
         asked = {"server": f"postgres-{self.major}", "page_size": "8KiB", "pool_size": truth.pool,
-                 "memory_limit": "192MiB", "debug_io_direct": self.io_direct, "bgwriter_delay": "auto",
-                 "synchronous_commit": "off"}  # fmt: skip
+                 "memory_limit": str(self.memory_limit_bytes or "off"), "debug_io_direct": self.io_direct,
+                 "bgwriter_delay": "auto", "synchronous_commit": "off"}  # fmt: skip
         actual = {"server": f"postgres-{self.major}", "page_size_bytes": PAGE, "pool_size_bytes": size,
-                  "memory_limit_bytes": 192 * MIB, "debug_io_direct": self.io_direct, "bgwriter_delay_s": "0.2s",
-                  "synchronous_commit": "off"}  # fmt: skip
+                  "memory_limit_bytes": self.memory_limit_bytes or "off", "debug_io_direct": self.io_direct,
+                  "bgwriter_delay_s": "0.2s", "synchronous_commit": "off"}  # fmt: skip
         return asked, actual
 
     def emits(self, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from bufferlab.report.analysis import Analysis
 from bufferlab.report.answer import answer
 from bufferlab.report.chapters.postgres import postgres as chapter
 from bufferlab.report.model import Table
+from bufferlab.report.points_tables import main_table
 from bufferlab.results import metrics, postgres
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from support.synthetic import Sweep, build
@@ -141,6 +143,34 @@ def test_the_report_tells_where_pages_came_from_and_that_reads_are_not_the_devic
     assert heads[2:6] == ["Page gets", "Shared buffers", "Page cache", "Device"]
     assert len(tables["page-sources"].rows) == len(SPLITS)
     assert answer(analysis)
+
+
+def test_what_answers_for_one_budget_is_what_the_device_read(tmp_path: Path) -> None:
+    """Shared buffers miss ever less as they grow; the device reads most in the middle, where pages are kept twice."""
+    humped = tuple(replace(truth, cached_share=cached) for truth, cached in zip(SPLITS, (0.9, 0.2, 0.1), strict=True))
+    sweep = memory_split(truths=humped)
+    analysis = Analysis.of(build(tmp_path / "bounded", sweep))
+    assert analysis.headline == "device_pages_per_new_order"
+    said = answer(analysis)
+    assert said.startswith("Pages from the device per New-Order do not move one way as the buffer pool grows")
+    assert "4 MiB to 64 MiB rises" in said
+    assert "64 MiB to 128 MiB falls" in said
+    heads = [column.title for column in main_table(analysis).columns]
+    assert heads[2].startswith("Pages from the device")
+    free = Analysis.of(build(tmp_path / "free", memory_split(truths=humped, kind=Postgres(memory_limit_bytes=None))))
+    assert free.headline == "reads_per_new_order"
+    assert "fall at every step" in answer(free)
+
+
+def test_a_page_cache_that_had_not_settled_fails_a_check_of_its_own(tmp_path: Path) -> None:
+    sweep = build(tmp_path, memory_split(**QUIET, truths=SPLITS[:1]))
+    (run,) = [MeasuredRun.read(record) for record in sweep.runs()]
+    for drift, status in ((1.05, "passed"), (1.25, "failed"), (0.8, "failed")):
+        found = {check.name: check for check in check_sweep([replace(run, device_drift=drift)])}["steady_page_cache"]
+        assert found.status == status, found
+    unbounded = replace(run, run={**run.run, "knobs_actual": {**run.run["knobs_actual"], "memory_limit_bytes": "off"}})
+    found = {check.name: check for check in check_sweep([unbounded])}["steady_page_cache"]
+    assert found.status == "not_applicable"
 
 
 def test_the_chapter_is_of_postgresql_alone(tmp_path: Path) -> None:

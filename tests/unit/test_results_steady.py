@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bufferlab.results.steady import drift
+from bufferlab.results.steady import device_drift, drift
 
 SECONDS = 12
 
@@ -21,6 +21,7 @@ def samples(misses_per_s: list[int], transactions_per_s: int = 1000) -> pl.DataF
             ("demand_misses", misses),
             ("transactions_committed", done),
             ("transactions_rolled_back", 3),
+            ("server_read_bytes", 8192 * misses),
         ):
             rows.append((10.0 + second, "measure", edge, metric, "", count, None, None, "engine"))
         if second < len(misses_per_s):
@@ -39,6 +40,12 @@ def test_misses_that_fall_by_a_third_are_told_as_the_last_third_over_the_first()
 
 def test_a_pool_that_hardly_misses_is_not_judged_by_its_scatter() -> None:
     assert drift(samples([40, 10, 30, 20] * 3)) is None
+
+
+def test_pages_from_the_device_are_judged_alike() -> None:
+    assert device_drift(samples([800] * SECONDS)) == pytest.approx(1.0)
+    assert device_drift(samples([1500] * 4 + [1200] * 4 + [1000] * 4)) == pytest.approx(1000 / 1500)
+    assert device_drift(samples([40, 10, 30, 20] * 3)) is None
 
 
 def test_a_run_without_samples_inside_its_window_is_not_judged() -> None:

@@ -179,6 +179,11 @@ def test_an_impossible_flag_is_refused_by_name(overrides: dict[str, object], wha
         ('max_duration = "10s"', "", "needs a max_duration"),
         ('max_duration = "10s"', 'duration = "10s"', "either transactions (the rule) or duration"),
         ("transactions = 100\nmax_duration", "transactions = true\nmax_duration", "warm_up.max_transactions"),
+        (
+            "transactions = 100\nmax_duration",
+            "transactions = 100\nmin_transactions = 101\nmax_duration",
+            "is more than",
+        ),
         ("pool_size = [", "page_size = [\n'8k',]\npool_size = [", "set and swept at once"),
         ("[workload]", "workload = 3\n[workloads]", "workload"),
     ],

@@ -46,16 +46,17 @@ const FLAT_SHARE: f64 = 0.05;
 pub struct Gate {
     frames: u64,
     window_transactions: u64,
+    at_least: u64,
     misses: u64,
     /// Misses of every window, oldest first.
     windows: Vec<u64>,
 }
 
 impl Gate {
-    /// A gate for a pool of `frames`, fed every `window_transactions`.
+    /// A gate for a pool of `frames`, fed every `window_transactions`, that stays shut for `at_least` transactions.
     #[must_use]
-    pub fn new(frames: u64, window_transactions: u64) -> Self {
-        Gate { frames, window_transactions, misses: 0, windows: Vec::new() }
+    pub fn new(frames: u64, window_transactions: u64, at_least: u64) -> Self {
+        Gate { frames, window_transactions, at_least, misses: 0, windows: Vec::new() }
     }
 
     /// Takes the misses of reading tables into the pool before the first transaction: they fill it, and no more.
@@ -67,6 +68,9 @@ impl Gate {
     pub fn window(&mut self, misses: u64) -> Option<GateEnd> {
         self.misses += misses;
         self.windows.push(misses);
+        if (self.windows.len() as u64) * self.window_transactions < self.at_least {
+            return None;
+        }
         // Each miss takes a frame: the first `frames` of them fill the pool, the next turn it over.
         if self.misses >= 2 * self.frames {
             return Some(GateEnd::PoolTurnover);
@@ -114,7 +118,7 @@ mod tests {
     use super::*;
 
     fn end_of(frames: u64, misses: impl IntoIterator<Item = u64>) -> Option<(usize, GateEnd)> {
-        let mut gate = Gate::new(frames, 500);
+        let mut gate = Gate::new(frames, 500, 0);
         misses.into_iter().enumerate().find_map(|(window, misses)| Some((window, gate.window(misses)?)))
     }
 
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_was_filled_before_still_has_to_turn_over_once() {
-        let mut gate = Gate::new(1000, 500);
+        let mut gate = Gate::new(1000, 500, 0);
         gate.prefill(50_000);
         assert_eq!(gate.window(999), None);
         assert_eq!(gate.window(1), Some(GateEnd::PoolTurnover));
@@ -165,5 +169,12 @@ mod tests {
         let misses = [5, 3].into_iter().chain([0; 100]);
         // 30,000 transactions are 60 windows, and the two that missed must have left them.
         assert_eq!(end_of(30_000, misses), Some((61, GateEnd::FlatMisses)));
+    }
+
+    #[test]
+    fn it_stays_shut_for_as_long_as_it_is_told() {
+        let mut gate = Gate::new(100, 500, 2_000);
+        let ends: Vec<_> = std::iter::repeat_n(500, 5).map(|misses| gate.window(misses)).collect();
+        assert_eq!(ends, [None, None, None, Some(GateEnd::PoolTurnover), Some(GateEnd::PoolTurnover)]);
     }
 }

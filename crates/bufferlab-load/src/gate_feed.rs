@@ -19,10 +19,10 @@ pub struct GateFeed {
 }
 
 impl GateFeed {
-    /// A gate for a pool of `frames`; no transaction has ended, and `misses` were counted before.
+    /// A gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and `misses` were counted before.
     #[must_use]
-    pub fn new(frames: u64, misses: u64) -> Self {
-        GateFeed { gate: Gate::new(frames, GATE_WINDOW), last: (0, misses), fed: misses }
+    pub fn new(frames: u64, at_least: u64, misses: u64) -> Self {
+        GateFeed { gate: Gate::new(frames, GATE_WINDOW, at_least), last: (0, misses), fed: misses }
     }
 
     /// Takes the misses of filling the pool, which were counted before the first look.
@@ -68,7 +68,7 @@ mod tests {
 
     /// How far the gate lets a run come whose misses are `misses(transactions)`, looked at every `step` transactions.
     fn opens(frames: u64, step: u64, misses: impl Fn(u64) -> u64) -> (u64, GateEnd) {
-        let mut feed = GateFeed::new(frames, misses(0));
+        let mut feed = GateFeed::new(frames, 0, misses(0));
         (1..100_000).map(|look| look * step).find_map(|at| Some((at, feed.look(at, misses(at))?))).expect("it opens")
     }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn no_miss_is_lost_or_counted_twice() {
-        let mut feed = GateFeed::new(1_000_000, 50);
+        let mut feed = GateFeed::new(1_000_000, 0, 50);
         for (transactions, misses) in [(3, 60), (499, 61), (500, 90), (4_700, 1_050), (4_700, 1_050), (5_000, 1_100)] {
             assert_eq!(feed.look(transactions, misses), None);
         }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn filling_and_turning_over_counts_what_was_prefilled() {
-        let mut feed = GateFeed::new(1_000, 5_000);
+        let mut feed = GateFeed::new(1_000, 0, 5_000);
         feed.prefill(4_000);
         assert_eq!(feed.look(400, 5_999), None);
         assert_eq!(feed.look(500, 6_000), Some(GateEnd::PoolTurnover));

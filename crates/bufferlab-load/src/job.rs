@@ -21,6 +21,21 @@ pub struct Limit {
     pub seconds: f64,
 }
 
+/// How a run is warmed up: until the gate opens, within two bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct WarmUp {
+    /// Transactions before which the gate stays shut: where the pool is not all that must be warm.
+    pub at_least: u64,
+    /// When it is given up.
+    pub limit: Limit,
+}
+
+impl From<Limit> for WarmUp {
+    fn from(limit: Limit) -> Self {
+        WarmUp { at_least: 0, limit }
+    }
+}
+
 /// A workload with its parameters.
 #[derive(Clone, Debug)]
 pub enum WorkloadJob {

@@ -114,7 +114,7 @@ fn measured(
         workload: WorkloadJob::HotRows(config),
         pace: Pace::Closed,
         phases: Vec::new(),
-        warm_up: Limit { transactions: 100_000, seconds: 60.0 },
+        warm_up: Limit { transactions: 100_000, seconds: 60.0 }.into(),
         measure: Limit { transactions: TRANSACTIONS, seconds: 60.0 },
         sample_interval: Duration::from_secs(1),
     };

@@ -56,7 +56,7 @@ fn job(database: &Path, plan: Plan, transactions: u64) -> Run {
         }),
         pace: Pace::Closed,
         phases: Vec::new(),
-        warm_up: Limit { transactions: 0, seconds: 60.0 },
+        warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
         measure: Limit { transactions, seconds: 600.0 },
         sample_interval: Duration::from_millis(20),
     }

@@ -50,7 +50,7 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
         load: Load::Workload(WorkloadJob::IndexScan(config)),
         pace: Pace::Closed,
         phases: Vec::new(),
-        warm_up: Limit { transactions: 0, seconds: 60.0 },
+        warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
         measure: Limit { transactions, seconds: 600.0 },
         sample_interval: Duration::from_millis(50),
     }

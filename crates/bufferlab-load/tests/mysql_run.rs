@@ -79,7 +79,7 @@ fn job(target: &Target, text: &str, transactions: u64) -> Run {
         load: Load::Workload(WorkloadJob::Script(script(text))),
         pace: Pace::Closed,
         phases: Vec::new(),
-        warm_up: Limit { transactions: 1_000, seconds: 60.0 },
+        warm_up: Limit { transactions: 1_000, seconds: 60.0 }.into(),
         measure: Limit { transactions, seconds: 60.0 },
         sample_interval: Duration::from_millis(50),
     }

@@ -379,8 +379,18 @@ impl Knobs {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WarmUp {
+    #[serde(default)]
+    pub(crate) min_transactions: u64,
     pub(crate) max_transactions: u64,
     pub(crate) max_seconds: f64,
+}
+
+impl WarmUp {
+    /// In the core's types.
+    pub(crate) fn in_core(&self) -> bufferlab_load::job::WarmUp {
+        let limit = Limit { transactions: self.max_transactions, seconds: self.max_seconds };
+        bufferlab_load::job::WarmUp { at_least: self.min_transactions, limit }
+    }
 }
 
 #[derive(Deserialize)]
@@ -420,7 +430,7 @@ impl RunJob {
             workload: self.workload.typed()?,
             pace: self.pacing.as_ref().map_or(Ok(Pace::Closed), Pacing::typed)?,
             phases: self.phases.iter().map(|phase| phase.typed(self.workload.seed())).collect(),
-            warm_up: Limit { transactions: self.warm_up.max_transactions, seconds: self.warm_up.max_seconds },
+            warm_up: self.warm_up.in_core(),
             measure: Limit { transactions: self.measure.transactions, seconds: self.measure.max_seconds },
             sample_interval: Duration::from_millis(self.sample_interval_ms.max(10)),
         })

@@ -103,7 +103,7 @@ impl MysqlRunJob {
             load,
             pace,
             phases: self.phases.iter().map(|phase| phase.typed(seed)).collect(),
-            warm_up: Limit { transactions: self.warm_up.max_transactions, seconds: self.warm_up.max_seconds },
+            warm_up: self.warm_up.in_core(),
             measure: Limit { transactions: self.measure.transactions, seconds: self.measure.max_seconds },
             sample_interval: Duration::from_millis(self.sample_interval_ms.max(10)),
         })

@@ -62,7 +62,7 @@ impl PostgresRunJob {
             workload: self.workload.typed()?,
             pace: self.pacing.as_ref().map_or(Ok(Pace::Closed), Pacing::typed)?,
             phases: self.phases.iter().map(|phase| phase.typed(self.workload.seed())).collect(),
-            warm_up: Limit { transactions: self.warm_up.max_transactions, seconds: self.warm_up.max_seconds },
+            warm_up: self.warm_up.in_core(),
             measure: Limit { transactions: self.measure.transactions, seconds: self.measure.max_seconds },
             sample_interval: Duration::from_millis(self.sample_interval_ms.max(10)),
         })

@@ -32,7 +32,11 @@ def run_job(
         "knobs": point.native_knobs,
         **_transactions(experiment.workload, point, seed),
         "load": point.load,
-        "warm_up": {"max_transactions": warm_up.max_transactions, "max_seconds": warm_up.max_duration},
+        "warm_up": {
+            "min_transactions": warm_up.min_transactions,
+            "max_transactions": warm_up.max_transactions,
+            "max_seconds": warm_up.max_duration,
+        },
         "measure": {"transactions": measure.transactions or NO_LIMIT, "max_seconds": measure.max_seconds},
         "phases": [_phase(phase, point) for phase in experiment.phases],
         "sample_interval_ms": max(1, round(measure.sample_interval * 1000)),

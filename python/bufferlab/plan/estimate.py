@@ -66,7 +66,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
         warming = min(
             warm_up.max_duration,
             warm_up.max_transactions / rates.transactions_per_s,
-            size / rates.warm_up_bytes_per_s,
+            max(size / rates.warm_up_bytes_per_s, warm_up.min_transactions / rates.transactions_per_s),
         )
         grown_bytes = int((measuring + warming) * rates.transactions_per_s * workload.grows_bytes_per_transaction)
         copied_bytes = 0 if engine.data_is_read_only else size + engine.base_bytes

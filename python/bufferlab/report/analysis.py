@@ -131,6 +131,9 @@ class Analysis:
         logs = {_SERVERS_LOGS.get(record.run["engine"]) for point in points for record in point.records} - {None}
         if logs:
             compared = tuple(_of_servers(name, str(min(filter(None, logs)))) for name in compared)
+        if _divides_memory(points) and headline.startswith("reads_per_"):
+            headline = headline.replace("reads_per_", "device_pages_per_", 1)
+            compared = (headline, *compared)
         return cls(sweep, points, axis, groups, headline, compared)
 
     @property
@@ -291,6 +294,11 @@ def _of_servers(metric: str, log: str) -> str:
     """What a server has in place of a figure of an engine inside the driver: its own log, its own process."""
     metric = metric.replace("wal_write_bytes", log)
     return "server_cpu_us_per_transaction" if metric == "cpu_us_per_transaction" else metric
+
+
+def _divides_memory(points: tuple[PointRuns, ...]) -> bool:
+    runs = [run for point in points for run in point.ok]
+    return bool(runs) and all(run.divides_memory for run in runs)
 
 
 def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:

@@ -224,8 +224,8 @@ def _long_window(analysis: Analysis) -> str | None:
     if window_s is None or window_s >= LONG_WINDOW_SECONDS:
         return None
     return (
-        f"Throughput and writes are not resolved: the shortest window is {window_s:.0f} s, and checkpoints need "
-        f"{LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts per transaction of reads are."
+        f"Throughput and writes are not resolved: the shortest window is {words.number(window_s)} s, and checkpoints "
+        f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts per transaction of reads are."
     )
 
 

@@ -10,6 +10,7 @@ from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.answer import answer, banners, limits
 from bufferlab.report.chapters import CHAPTERS
 from bufferlab.report.chapters.factors import answer as answer_of_factors
+from bufferlab.report.chapters.factors import asked_figure
 from bufferlab.report.chapters.random_reads import of_random_reads
 from bufferlab.report.chapters.scan_depth import DEPTH
 from bufferlab.report.detail_tables import (
@@ -84,7 +85,8 @@ def _first(analysis: Analysis) -> _First:
     """The chapter that answers what this sweep asks gives the first figure; else it is the headline metric's."""
     chapters = tuple(filter(None, (chapter(analysis) for chapter in CHAPTERS)))
     one_group = len(analysis.groups) == 1
-    own = points_figure(analysis, analysis.headline, analysis.headline.replace("_", "-"), value_labels=one_group)
+    shown = asked_figure(analysis) or analysis.headline
+    own = points_figure(analysis, shown, shown.replace("_", "-"), value_labels=one_group)
     answering = next((found for found in chapters if found.id == _answering(analysis)), None)
     blocks = answering.blocks if answering else ()
     figure = next((block for block in blocks if isinstance(block, Figure)), None)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.results.derive import FORMULAS, figures_of
 from bufferlab.results.latency import total_us
 from bufferlab.results.quantity import Figure
-from bufferlab.results.steady import drift
+from bufferlab.results.steady import MIN_MISSES, device_drift, drift
 from bufferlab.results.window import Window
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 #: Engines that are servers with InnoDB in them.
 INNODB_ENGINES = frozenset({"mysql", "mariadb"})
 POSTGRES = "postgres"
+
+#: A mean over a window that still falls or rises by more says how long the warm-up was.
+DRIFT_LIMIT = 0.10
 
 Status = Literal["passed", "failed", "not_applicable"]
 
@@ -53,6 +57,8 @@ class MeasuredRun:
     """The same figures of every phase after the measured window."""
     drift: float | None = None
     """Misses per transaction in the window's last third over its first (`steady.drift`)."""
+    device_drift: float | None = None
+    """The same of a server's pages from the device."""
 
     @classmethod
     def read(cls, record: RunRecord) -> MeasuredRun:
@@ -63,7 +69,7 @@ class MeasuredRun:
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
         figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
         phases = {phase["name"]: figures_of(samples, phase["name"]) for phase in record.run.get("phases", [])}
-        return cls(record.run, window, figures, total_us(latency), n, phases, drift(samples))
+        return cls(record.run, window, figures, total_us(latency), n, phases, drift(samples), device_drift(samples))
 
     @property
     def label(self) -> str:
@@ -85,6 +91,11 @@ class MeasuredRun:
         if self.is_postgres:
             return "data" in str(self.knob("debug_io_direct")).split(",")
         return self.knob("io_mode") == "direct" or str(self.knob("innodb_flush_method")).upper().startswith("O_DIRECT")
+
+    @property
+    def divides_memory(self) -> bool:
+        """Whether one budget bounds the pool and the page cache together: then a miss of the pool is not yet a read."""
+        return isinstance(self.knob("memory_limit_bytes"), int)
 
     @property
     def is_innodb(self) -> bool:
@@ -164,3 +175,26 @@ def ratio_off(run: MeasuredRun, value: Figure, reference: Figure) -> Off:
         return Off(run, None if value.value == 0 else 1.0, "nothing was counted in the measured window")
     off = value.value / reference.value - 1
     return Off(run, abs(off), "more" if off > 0 else "less")
+
+
+def stood_still(name: str, title: str, what: str, found: Iterable[tuple[MeasuredRun, float | None]]) -> Check:
+    """Of each point the mean over its runs, so that one run's scatter is no drift."""
+    points: dict[int, list[tuple[MeasuredRun, float]]] = {}
+    silent = 0
+    for run, ratio in found:
+        if ratio is None:
+            silent += 1
+        else:
+            points.setdefault(run.run["point"]["index"], []).append((run, ratio))
+    if not points:
+        return not_applicable(name, title, f"no third of a window has {MIN_MISSES:,} {what} and samples at its ends")
+    means = [(exp(sum(log(ratio) for _, ratio in of) / len(of)), of) for of in points.values()]
+    mean, of = max(means, key=lambda point: abs(log(point[0])))
+    way = "less" if mean < 1 else "more"
+    left = f"; {silent} runs with too few {what}" if silent else ""
+    detail = (
+        f"worst of {len(points)} points: {100 * abs(mean - 1):.1f} % {way} at the end "
+        f"({of[0][0].run['point']['label']}, {len(of)} runs); limit {100 * DRIFT_LIMIT:g} %{left}"
+    )
+    passed = abs(mean - 1) <= DRIFT_LIMIT
+    return outcome(name, title, passed, detail if passed else f"{detail}; a longer warm-up or window lets it settle")

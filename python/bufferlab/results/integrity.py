@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import exp, log
 from typing import Any
 
 from bufferlab.results import integrity_innodb, integrity_postgres, integrity_random_read, metrics
-from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
+from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, stood_still, worst_of
 from bufferlab.results.quantity import Figure
-from bufferlab.results.steady import MIN_MISSES
 
 __all__ = ["Check", "MeasuredRun", "check_sweep"]
 
@@ -29,8 +27,6 @@ FETCHES_LIMIT = 0.05
 ARRIVALS_LIMIT = 0.005
 #: Random arrivals scatter around their rate by one over the root of their number; this many times that is no fault.
 ARRIVALS_SIGMAS = 4.5
-#: A mean over a window that still falls or rises by more says how long the warm-up was.
-DRIFT_LIMIT = 0.10
 MEMORY_LIMIT = 0.10
 MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
 
@@ -251,25 +247,8 @@ def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _steady(runs: Sequence[MeasuredRun]) -> Check:
-    """Of each point the mean over its runs, so that one run's scatter is no drift."""
     name, title = "steady_window", "Misses per transaction stood still in the measured window (last third over first)"
-    points: dict[int, list[MeasuredRun]] = {}
-    for run in runs:
-        if run.drift is not None:
-            points.setdefault(run.run["point"]["index"], []).append(run)
-    if not points:
-        return not_applicable(name, title, f"no third of a window has {MIN_MISSES:,} misses and samples at its ends")
-    means = [(exp(sum(log(run.drift or 1.0) for run in of) / len(of)), of) for of in points.values()]
-    mean, of = max(means, key=lambda found: abs(log(found[0])))
-    way = "less" if mean < 1 else "more"
-    told = sum(len(of) for _, of in means)
-    left = f"; {len(runs) - told} runs with too few misses" if told < len(runs) else ""
-    detail = (
-        f"worst of {len(points)} points: {100 * abs(mean - 1):.1f} % {way} at the end ({of[0].run['point']['label']}, "
-        f"{len(of)} runs); limit {100 * DRIFT_LIMIT:g} %{left}"
-    )
-    passed = abs(mean - 1) <= DRIFT_LIMIT
-    return outcome(name, title, passed, detail if passed else f"{detail}; a longer warm-up or window lets it settle")
+    return stood_still(name, title, "misses", [(run, run.drift) for run in runs])
 
 
 def _consistency(runs: Sequence[MeasuredRun]) -> Check:

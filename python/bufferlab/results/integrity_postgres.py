@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, worst_of
+from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
 from bufferlab.results.metrics_postgres import IO_CONTEXTS
 from bufferlab.results.quantity import Figure
 
@@ -99,4 +99,20 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, 0.0, map(off, runs))
 
 
-CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (_commits, _io_reads, _of_tables, _device_split)
+def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
+    """The gate that ends a warm-up sees shared buffers alone: whether the page cache had settled shows here."""
+    name = "steady_page_cache"
+    title = "Pages from the device per transaction stood still in the measured window (last third over first)"
+    bounded = [run for run in runs if run.divides_memory and not run.direct]
+    if not bounded:
+        return not_applicable(name, title, "no memory limit: the page cache takes what the host has free")
+    return stood_still(name, title, "pages from the device", [(run, run.device_drift) for run in bounded])
+
+
+CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (
+    _commits,
+    _io_reads,
+    _of_tables,
+    _device_split,
+    _device_steady,
+)

@@ -86,13 +86,21 @@ class Reference(Table):
 
 
 class WarmUp(Table):
-    """When warming up is given up: the gate decides earlier if it can."""
+    """When warming up ends: the gate decides, between two bounds."""
 
+    min_transactions: int = Field(default=0, ge=0)
+    """The gate stays shut for as many: where the pool it watches is not all that must be warm (a page cache)."""
     max_transactions: int = Field(ge=0)
     """Zero: none at all, the window begins with the pool as it was opened."""
     max_duration: Seconds
     on_cap: Literal["fail", "report"] = "fail"
     """A run whose gate hits the cap fails; or is kept, and shown as a failed check."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> WarmUp:
+        if self.min_transactions > self.max_transactions:
+            raise ValueError("min_transactions is more than max_transactions")
+        return self
 
 
 class Measure(Table):

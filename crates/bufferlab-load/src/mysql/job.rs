@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::client::Sending;
 use super::target::Target;
 use super::version::Flavour;
-use crate::job::{Limit, Pace, PhaseJob, WorkloadJob};
+use crate::job::{Limit, Pace, PhaseJob, WarmUp, WorkloadJob};
 
 /// What to run.
 pub struct Run {
@@ -33,8 +33,8 @@ pub struct Run {
     pub pace: Pace,
     /// Further windows on the same warm database, after the measured one.
     pub phases: Vec<PhaseJob>,
-    /// The warm-up's cap.
-    pub warm_up: Limit,
+    /// How the pool is warmed up.
+    pub warm_up: WarmUp,
     /// The measured window.
     pub measure: Limit,
     /// Distance of two samples.

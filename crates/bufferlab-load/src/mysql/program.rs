@@ -143,11 +143,11 @@ fn said(status: ExitStatus) -> String {
 pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJob) -> Result<Measured, Failure> {
     let course = session.course;
     let mut measured = Measured::default();
-    session.watch.enter(Phase::WarmUp, None, course.warm_up.transactions);
+    session.watch.enter(Phase::WarmUp, None, course.warm_up.limit.transactions);
     let (before, first) = look(session, program.counted)?;
     let begun = Instant::now();
     let mut running = Running::start(program)?;
-    let mut feed = GateFeed::new(course.frames, before);
+    let mut feed = GateFeed::new(course.frames, course.warm_up.at_least, before);
     let mut done = 0;
     loop {
         if session.is_cancelled() {
@@ -157,7 +157,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         let (misses, transactions) = look(session, program.counted)?;
         done = transactions - first;
         measured.gate = if feed.is_due(done) { feed.look(done, misses) } else { None };
-        if measured.gate.is_none() && (done >= course.warm_up.transactions || is_over(begun, course.warm_up)) {
+        if measured.gate.is_none() && (done >= course.warm_up.limit.transactions || is_over(begun, course.warm_up.limit)) {
             measured.gate = Some(GateEnd::Cap);
         }
         if measured.gate.is_some() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::target::Target;
-use crate::job::{Limit, Pace, PhaseJob, WorkloadJob};
+use crate::job::{Limit, Pace, PhaseJob, WarmUp, WorkloadJob};
 use crate::server::Sending;
 
 /// What to run.
@@ -27,8 +27,8 @@ pub struct Run {
     pub pace: Pace,
     /// Further windows on the same warm database, after the measured one.
     pub phases: Vec<PhaseJob>,
-    /// The warm-up's cap.
-    pub warm_up: Limit,
+    /// How the pool is warmed up.
+    pub warm_up: WarmUp,
     /// The measured window.
     pub measure: Limit,
     /// Distance of two samples.

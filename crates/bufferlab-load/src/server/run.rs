@@ -162,7 +162,7 @@ fn measure<S: Serves<W>, W: Reporting + Send>(
     let mut measured = Measured::default();
     let mut drivers = session.connect(workloads, course.pace, seed, None)?;
     let board = drivers.board();
-    session.watch.enter(Phase::WarmUp, Some(drivers.board()), course.warm_up.transactions);
+    session.watch.enter(Phase::WarmUp, Some(drivers.board()), course.warm_up.limit.transactions);
     let begun = Instant::now();
     (measured.gate, measured.warm_up_misses) = session.warm_up(&mut drivers, begun)?;
     measured.warm_up = Part { transactions: board.transactions(), seconds: begun.elapsed().as_secs_f64() };

@@ -18,7 +18,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::finished::{Part, TypeLatency, latencies};
 use crate::gate::GateEnd;
 use crate::gate_feed::GateFeed;
-use crate::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing};
+use crate::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing, WarmUp};
 use crate::quota::Quota;
 use crate::watch::Watch;
 
@@ -109,7 +109,7 @@ pub struct Course<'a> {
     /// Further windows on the same warm database, after the measured one.
     pub phases: &'a [PhaseJob],
     /// The warm-up's cap.
-    pub warm_up: Limit,
+    pub warm_up: WarmUp,
     /// The measured window.
     pub measure: Limit,
 }
@@ -192,7 +192,7 @@ impl<S: Server> Session<'_, S> {
     where
         S: Serves<W>,
     {
-        let limit = self.course.warm_up;
+        let WarmUp { at_least, limit } = self.course.warm_up;
         let before = self.server.demand_misses()?;
         let filled = match drivers.each().next() {
             Some(driver) => self.server.prefill(driver.workload(), self.cancelled)?,
@@ -208,7 +208,7 @@ impl<S: Server> Session<'_, S> {
             Ok(())
         })?;
         let filled = self.server.demand_misses()?;
-        let mut feed = GateFeed::new(self.course.frames, filled);
+        let mut feed = GateFeed::new(self.course.frames, at_least, filled);
         feed.prefill(filled - before);
         let interrupter = self.server.interrupter();
         let stretch = Stretch {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::knobs::SqliteKnobs;
-pub use crate::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing, WorkloadJob};
+pub use crate::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing, WarmUp, WorkloadJob};
 
 /// What to run.
 pub struct Run {
@@ -18,8 +18,8 @@ pub struct Run {
     pub pace: Pace,
     /// Further windows on the same warm database, after the measured one.
     pub phases: Vec<PhaseJob>,
-    /// The warm-up's cap.
-    pub warm_up: Limit,
+    /// How the pool is warmed up.
+    pub warm_up: WarmUp,
     /// The measured window.
     pub measure: Limit,
     /// Distance of two samples.

@@ -144,9 +144,9 @@ fn warm_up_and_measure<W: SqliteWorkload>(
     driver: &mut Driver<W>,
 ) -> Result<Measured, Failure> {
     let mut measured = Measured::default();
-    session.enter(Phase::WarmUp, driver, job.warm_up.transactions);
+    session.enter(Phase::WarmUp, driver, job.warm_up.limit.transactions);
     let begun = Instant::now();
-    let mut gate = Gate::new(job.knobs.pool_frames, GATE_WINDOW);
+    let mut gate = Gate::new(job.knobs.pool_frames, GATE_WINDOW, job.warm_up.at_least);
     measured.gate = warm_up(job, session, driver, &mut gate, begun)?;
     measured.warm_up_misses = gate.misses();
     measured.warm_up = session.part(driver, begun);
@@ -175,7 +175,7 @@ fn warm_up<W: SqliteWorkload>(
     gate: &mut Gate,
     begun: Instant,
 ) -> Result<Option<GateEnd>, Failure> {
-    let limit = job.warm_up;
+    let limit = job.warm_up.limit;
     if !prefill(session, driver)? {
         return Ok(None);
     }

@@ -108,11 +108,18 @@ def answer(analysis: Analysis) -> list[str]:
 
     Everything else that factors do is in the section's tables.
     """
+    asked = asked_figure(analysis)
+    if asked is None:
+        return []
+    return [said for metric in (asked, "iops") if (said := _sentence(metric, factor_effects(analysis, metric)))]
+
+
+def asked_figure(analysis: Analysis) -> str | None:
+    """The figure that a sweep of factors on a bare file asks for; None for any other sweep."""
     swept = swept_factors(analysis)
     if not of_random_reads(analysis) or len(swept) < 2:
-        return []
-    asked = SCATTER if _ASKS_FOR_SCATTER in swept else COST
-    return [said for metric in (asked, "iops") if (said := _sentence(metric, factor_effects(analysis, metric)))]
+        return None
+    return SCATTER if _ASKS_FOR_SCATTER in swept else COST
 
 
 def _sentence(metric: str, found: list[Effect]) -> str:
