@@ -25,10 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.innodb import accounts, find, user
+from bufferlab.engines.innodb import find
 from bufferlab.engines.innodb.drive import InnodbBehaviour
-from bufferlab.engines.innodb.server import Server
+from bufferlab.engines.innodb.server import InnodbServer
 from bufferlab.engines.native import native
+from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import user
 
 CONNECTIONS = 8
 ROWS = 100_000
@@ -71,8 +73,8 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
     print("| what | n | median | lowest to highest | unit |\n| --- | ---: | ---: | ---: | --- |")
     show("load of 4 warehouses", [loaded["rows"] / loaded["seconds"]], "rows/s")
     show("copy of the data directory over the load", [copy_seconds(database) / loaded["seconds"]], "ratio")
-    build, identity = find.find(flavour, server_name), accounts.read(database)
-    with Server(
+    build, identity = find.find(flavour, server_name), identities.read(database)
+    with InnodbServer(
         build,
         database / "data",
         folder / "server",
@@ -102,7 +104,7 @@ class Spent:
 
 
 def point_selects(
-    way: str, server: Server, build: find.Build, identity: accounts.Identity, pairs: int, port: int | None
+    way: str, server: InnodbServer, build: find.Build, identity: identities.Identity, pairs: int, port: int | None
 ) -> None:
     """The same select by both programs."""
     script = {"name": "script", "source": "select.sql", "text": SCRIPT, "variables": {}, "seed": 1}
@@ -116,7 +118,7 @@ def point_selects(
 
 
 def ways_of_sending(
-    way: str, server: Server, build: find.Build, identity: accounts.Identity, pairs: int, port: int | None
+    way: str, server: InnodbServer, build: find.Build, identity: identities.Identity, pairs: int, port: int | None
 ) -> None:
     """TPC-C statement by statement and in batches."""
     times: dict[str, list[Spent]] = {"spec": [], "batched": []}
@@ -131,9 +133,9 @@ def ways_of_sending(
 
 
 def run_core(
-    server: Server,
+    server: InnodbServer,
     build: find.Build,
-    identity: accounts.Identity,
+    identity: identities.Identity,
     workload: dict[str, Any],
     count: int,
     sending: str,
@@ -155,7 +157,7 @@ def run_core(
             "port": port,
             "user": identity.user,
             "password": identity.password,
-            "database": accounts.DATABASE,
+            "database": identities.DATABASE,
         },
         "flavour": build.flavour,
         "version": build.version,
@@ -181,13 +183,13 @@ def run_core(
     return Spent(*((last[name] - first[name]) / done for name in ("process_user_us", "process_system_us")))
 
 
-def sysbench(server: Server, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:
+def sysbench(server: InnodbServer, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:
     """sysbench's point selects with the account that needs no password; waits for `prepare`."""
     where = ["--mysql-host=127.0.0.1", f"--mysql-port={port}"] if port else [f"--mysql-socket={server.socket}"]
     process = subprocess.Popen(
         [
             "sysbench", "oltp_point_select", *where, "--mysql-user=bufferlab_ext",
-            f"--mysql-db={accounts.DATABASE}", "--tables=1", f"--table-size={ROWS}", *more, command,
+            f"--mysql-db={identities.DATABASE}", "--tables=1", f"--table-size={ROWS}", *more, command,
         ],
         stdout=subprocess.PIPE,
         text=True,
@@ -197,7 +199,7 @@ def sysbench(server: Server, port: int | None, command: str, *more: str) -> subp
     return process
 
 
-def timed_sysbench(server: Server, port: int | None) -> Spent:
+def timed_sysbench(server: InnodbServer, port: int | None) -> Spent:
     """Its processor time for each select."""
     process = sysbench(server, port, "run", f"--threads={CONNECTIONS}", f"--events={SELECTS}", "--time=0")
     assert process.stdout is not None

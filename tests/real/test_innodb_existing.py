@@ -5,44 +5,40 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.existing import online
-from bufferlab.engines.innodb.server import Server
-from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.supervise import Outcome, supervise
+from bufferlab.engines.innodb.existing.server import ExistingInnodb
+from bufferlab.engines.innodb.server import InnodbServer
+from bufferlab.engines.servers.existing import changes
 from support import innodb
 from support.core import ROOT
-from support.fake import children, wait_until
+from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
+from support.fake import wait_until
 
 pytestmark = pytest.mark.real
 
 MIB = 1 << 20
-HOT_ROWS = {"name": "hot_rows", "rows": 20_000, "load_seed": 1}
-READS = {**HOT_ROWS, "hot_rows": 2_000, "layout": "scattered", "zipf": 0, "update_percent": 0, "seed": 3}
-TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
 SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")
 
 
-class Existing:
-    """A server of the test's own that bufferlab is only told the URL of."""
+class Server(Existing):
+    """A server of the test's own."""
 
-    def __init__(self, server: Server, root: Path) -> None:
-        self.server, self.root = server, root
-        self.url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
-        self.database, self.log = root / "database", root / "worker.log"
-        self.stop = StopRequest()
+    def __init__(self, server: InnodbServer, root: Path) -> None:
+        self.server = server
+        url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
+        knobs = {"page_size_bytes": 16384, "pool_size_bytes": 32 * MIB, "statements": "spec"}
+        # A default of bufferlab's, which this server does not have: not asked of it.
+        super().__init__("mysql", url, root, {**knobs, "innodb_flush_method": "O_DIRECT"})
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         with closing(self.server.connect()) as connection:
@@ -52,58 +48,9 @@ class Existing:
         with closing(self.server.connect()) as connection:
             return {name: control.variables(connection)[name] for name in SETTINGS}
 
-    def do(
-        self,
-        kind: str,
-        on_event: Callable[[dict[str, Any]], None] | None = None,
-        silent_seconds: float = 60,
-        **job: Any,
-    ) -> Outcome:
-        return supervise(
-            kind,
-            "mysql",
-            {"database": str(self.database), **job},
-            log_file=self.log,
-            stop=self.stop,
-            silent_seconds=silent_seconds,
-            on_event=on_event or (lambda event: None),
-        )
-
-    def load(self, workload: dict[str, Any]) -> Outcome:
-        knobs = {"server": self.url, "page_size_bytes": 16384}
-        return self.do("load", knobs=knobs, workload=workload, threads=2)
-
-    def run(
-        self,
-        workload: dict[str, Any],
-        transactions: int = 300,
-        on_event: Callable[[dict[str, Any]], None] | None = None,
-        *,
-        allowed: bool = True,
-        silent_seconds: float = 60,
-        **knobs: int | str,
-    ) -> Outcome:
-        asked = {"server": self.url, "page_size_bytes": 16384, "pool_size_bytes": 32 * MIB, "statements": "spec"}
-        # A default of bufferlab's, which this server does not have: not asked of it.
-        asked["innodb_flush_method"] = "O_DIRECT"
-        return self.do(
-            "run",
-            on_event,
-            silent_seconds,
-            knobs={**asked, **knobs},
-            connections=2,
-            workload=workload,
-            load={"mode": "closed"},
-            warm_up={"max_transactions": 300, "max_seconds": 60},
-            measure={"transactions": transactions, "max_seconds": 60},
-            phases=[],
-            sample_interval_ms=1000,
-            **({"allow_online_changes": True} if allowed else {}),
-        )
-
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[Existing]:
+def started() -> Iterator[Server]:
     """MySQL 5.7 with a pool of 64 MiB in chunks of 16 MiB."""
     with innodb.folder() as path:
         place = innodb.Place(innodb.build("mysql-5.7"), path)
@@ -114,52 +61,17 @@ def started() -> Iterator[Existing]:
             patch.setenv("BUFFERLAB_PASSWORD", identity.password)
             patch.setenv("BUFFERLAB_CACHE", str(path / "cache"))
             with place.server((identity.user, identity.password), connections=20) as server:
-                yield Existing(server, path)
+                yield Server(server, path)
 
 
 @pytest.fixture
-def existing(started: Existing, tmp_path: Path) -> Existing:
+def existing(started: Server, tmp_path: Path) -> Server:
     """The server with no schema of bufferlab's."""
     started.ask("DROP DATABASE IF EXISTS lab")
-    return Existing(started.server, tmp_path)
+    return Server(started.server, tmp_path)
 
 
-@contextmanager
-def relay(socket_path: Path) -> Iterator[int]:
-    """The port of a listener on the loopback that hands every connection on to a Unix socket."""
-
-    def pump(source: socket.socket, sink: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                sink.sendall(data)
-        for end in (source, sink):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = listener.accept()
-                far = socket.socket(socket.AF_UNIX)
-                far.connect(str(socket_path))
-                ends.extend((near, far))
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=pump, args=pair, daemon=True).start()
-
-    ends: list[socket.socket] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            for end in ends:
-                end.close()
-
-
-def test_a_server_is_reached_over_tcp_as_well(existing: Existing) -> None:
+def test_a_server_is_reached_over_tcp_as_well(existing: Server) -> None:
     with relay(existing.server.socket) as port:
         existing.url = f"mysql://bufferlab@127.0.0.1:{port}/lab"
         assert existing.load(HOT_ROWS).kind == "ok"
@@ -172,7 +84,7 @@ def test_a_server_is_reached_over_tcp_as_well(existing: Existing) -> None:
         assert existing.settings() == before
 
 
-def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Existing) -> None:
+def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, innodb_lru_scan_depth=256)
@@ -180,7 +92,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Existing) 
     result = outcome.result
     assert result is not None
     assert existing.settings() == before
-    assert not list(online.state_folder().glob("*"))
+    assert not list(changes.state_folder().glob("*"))
     # As read back between the change and the first transaction.
     assert result["actual"]["pool_size_bytes"] == 32 * MIB
     assert result["actual"]["innodb_lru_scan_depth"] == 256
@@ -193,11 +105,10 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Existing) 
     assert all(condition["passed"] for condition in check.result["conditions"])
     secret = os.environ["BUFFERLAB_PASSWORD"]
     assert secret not in str(outcome) + existing.log.read_text()
-    for file in existing.root.rglob("*"):
-        assert not file.is_file() or secret.encode() not in file.read_bytes(), file
+    assert existing.holding(secret) == []
 
 
-def test_other_peoples_connections_are_told(existing: Existing) -> None:
+def test_other_peoples_connections_are_told(existing: Server) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
     with closing(existing.server.connect()), closing(existing.server.connect()):
         result = existing.run(READS).result
@@ -205,7 +116,7 @@ def test_other_peoples_connections_are_told(existing: Existing) -> None:
     assert any("2 other connections were open" in said for said in result["confounds"])
 
 
-def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Existing) -> None:
+def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, allowed=False)
@@ -218,7 +129,7 @@ def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Exi
     assert existing.settings() == before
 
 
-def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_put_back(existing: Existing) -> None:
+def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_put_back(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, innodb_lru_scan_depth=256, innodb_buffer_pool_instances=2)
@@ -228,7 +139,7 @@ def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_
     assert existing.settings() == before
 
 
-def test_another_page_size_is_refused_before_anything_is_loaded(existing: Existing) -> None:
+def test_another_page_size_is_refused_before_anything_is_loaded(existing: Server) -> None:
     knobs = {"server": existing.url, "page_size_bytes": 4096}
     outcome = existing.do("load", knobs=knobs, workload=HOT_ROWS, threads=2)
     assert outcome.kind == "usage"
@@ -237,7 +148,7 @@ def test_another_page_size_is_refused_before_anything_is_loaded(existing: Existi
     assert existing.ask("SHOW DATABASES LIKE 'lab'") == []
 
 
-def test_a_schema_that_is_somebody_elses_is_refused_and_left_alone(existing: Existing) -> None:
+def test_a_schema_that_is_somebody_elses_is_refused_and_left_alone(existing: Server) -> None:
     existing.ask("CREATE DATABASE lab")
     existing.ask("CREATE TABLE lab.theirs (id INT PRIMARY KEY)")
     outcome = existing.load(HOT_ROWS)
@@ -247,7 +158,7 @@ def test_a_schema_that_is_somebody_elses_is_refused_and_left_alone(existing: Exi
     assert existing.ask("SHOW TABLES FROM lab") == [("theirs",)]
 
 
-def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Existing) -> None:
+def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> None:
     assert existing.load(TPCC).kind == "ok"
     for _ in range(2):
         outcome = existing.run({**TPCC, "seed": 5}, 200)
@@ -261,42 +172,31 @@ def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Existing) -
         assert [condition["passed"] for condition in check.result["conditions"]] == [True] * 13
 
 
-def test_settings_are_put_back_after_a_stop_request(existing: Existing) -> None:
+def test_settings_are_put_back_after_a_stop_request(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-
-    def ask_to_stop(event: dict[str, Any]) -> None:
-        if event.get("event") == "sample" and event.get("edge") == "start":
-            threading.Timer(0.5, lambda: setattr(existing.stop, "signal_number", signal.SIGTERM)).start()
-
-    assert existing.run(READS, 100_000_000, ask_to_stop).kind == "interrupted"
+    assert existing.run_and_stop().kind == "interrupted"
     assert existing.settings() == before
 
 
-def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(existing: Existing) -> None:
+def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-
-    def kill(event: dict[str, Any]) -> None:
-        if event.get("event") == "sample" and event.get("edge") == "start":
-            (worker,) = (pid for pid in children(os.getpid()) if _is_worker(pid))
-            os.kill(worker, signal.SIGKILL)
-
-    assert existing.run(READS, 100_000_000, kill).kind == "crash"
+    assert existing.run_and_kill().kind == "crash"
     assert existing.settings() != before
-    (state,) = online.state_folder().glob("*.json")
+    (state,) = changes.state_folder().glob("*.json")
     assert state.stat().st_mode & 0o777 == 0o600
     assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
     wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
-    assert online.put_back_everywhere() == [(existing.url, ["innodb_buffer_pool_size"])]
+    assert put_back_everywhere() == [(existing.url, ["innodb_buffer_pool_size"])]
     assert existing.settings() == before
-    assert online.put_back_everywhere() == []
+    assert put_back_everywhere() == []
     # And the schema's lock went with its connection.
     assert existing.run(READS).kind == "ok"
 
 
 @pytest.mark.slow
-def test_a_server_that_is_stopped_fails_the_run_and_the_doctor_puts_its_settings_back(existing: Existing) -> None:
+def test_a_server_that_is_stopped_fails_the_run_and_the_doctor_puts_its_settings_back(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
     begun = time.monotonic()
@@ -316,11 +216,11 @@ def test_a_server_that_is_stopped_fails_the_run_and_the_doctor_puts_its_settings
     assert "innodb_buffer_pool_size could not be put back" in outcome.problem.what
     assert "bufferlab doctor" in str(outcome.problem.hint)
     wait_until(lambda: not _sessions(existing), "the failed run's connections to end", 30)
-    assert online.put_back_everywhere() == [(existing.url, ["innodb_buffer_pool_size"])]
+    assert put_back_everywhere() == [(existing.url, ["innodb_buffer_pool_size"])]
     assert existing.settings() == before
 
 
-def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Existing) -> None:
+def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Server) -> None:
     before = existing.settings()
     out = existing.root / "out"
     done = subprocess.run(
@@ -338,19 +238,14 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert [point["status"] for point in answer["points"]] == ["ok", "ok"]
     assert "not bufferlab's own" in done.stderr
     assert existing.settings() == before
-    secret = os.environ["BUFFERLAB_PASSWORD"].encode()
-    texts = [file for file in out.rglob("*") if file.is_file()]
-    assert texts
-    assert not [file for file in texts if secret in file.read_bytes()]
+    assert list(out.rglob("*.json"))
+    assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
 
 
-def _is_worker(pid: int) -> bool:
-    try:
-        return b"bufferlab.execute.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
+def put_back_everywhere() -> list[tuple[str, list[str] | str]]:
+    return ExistingInnodb("mysql").put_back_everywhere()
 
 
-def _sessions(existing: Existing) -> list[tuple[Any, ...]]:
+def _sessions(existing: Server) -> list[tuple[Any, ...]]:
     time.sleep(0.05)
     return [row for row in existing.ask("SHOW PROCESSLIST") if row[3] == "lab"]

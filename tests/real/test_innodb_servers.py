@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import accounts, control, life, sizes, user
+from bufferlab.engines.innodb import accounts, control, sizes
 from bufferlab.engines.innodb.find import Build
 from bufferlab.engines.innodb.read_back import read_back
-from bufferlab.engines.innodb.server import Server
+from bufferlab.engines.innodb.server import InnodbServer
+from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import life, user
+from bufferlab.engines.servers import sizes as server_sizes
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from support import innodb
 from support.core import ROOT
@@ -70,19 +73,19 @@ def gone(pid: int, within_seconds: float = 5.0) -> bool:
     return False
 
 
-def ask(server: Server, query: str) -> list[tuple[Any, ...]]:
+def ask(server: InnodbServer, query: str) -> list[tuple[Any, ...]]:
     with closing(server.connect()) as connection:
         return control.rows(connection, query)
 
 
-def kill_and_ask(server: Server) -> None:
+def kill_and_ask(server: InnodbServer) -> None:
     with closing(server.connect()) as connection:
         os.kill(server.pid, signal.SIGKILL)
         gone(server.pid)
         control.rows(connection, "SELECT 1")
 
 
-def sleep_and_be_stopped(server: Server, pids: list[int]) -> None:
+def sleep_and_be_stopped(server: InnodbServer, pids: list[int]) -> None:
     pids.append(server.pid)
     with closing(server.connect(patient=True)) as connection:
         with life.signs_of_life(lambda event: None, "sleeping", server.listen):
@@ -123,7 +126,7 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
     assert 0.9 * 64 * MIB < found.frames * page_size_bytes <= 64 * MIB
     assert str(found.actual["version"]).startswith(build.version)
     names = {str(person) for (person,) in people}
-    assert {accounts.USER, accounts.PROGRAM_USER} <= names
+    assert {identities.USER, accounts.PROGRAM_USER} <= names
     assert not names & {"root", ""}
     assert "test" not in {str(name) for (name,) in databases}
     assert gone(pid)
@@ -281,10 +284,10 @@ def test_a_corrupt_data_directory_ends_with_the_servers_own_words(
 
 def test_other_data_than_a_load_made_is_refused(root: Path) -> None:
     with pytest.raises(DataFileError, match="not a data directory"):
-        accounts.read(root)
+        identities.read(root)
     (root / "auth.json").write_text("{}")
     with pytest.raises(DataFileError):
-        accounts.read(root)
+        identities.read(root)
 
 
 def test_a_disk_that_fills_up_is_called_so(mysql: Build, root: Path) -> None:
@@ -308,7 +311,7 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
     identity = place.with_accounts()
     rows = 20_000
     with place.server((identity.user, identity.password)) as server:
-        connection = server.connect(accounts.DATABASE)
+        connection = server.connect(identities.DATABASE)
         cursor = connection.cursor()
         cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, k INT, c CHAR(60), KEY by_k (k)) ENGINE = InnoDB")
         for first in range(0, rows, 1000):
@@ -319,7 +322,7 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
         cursor.execute("SET GLOBAL innodb_fast_shutdown = 0")
         connection.close()
     sizes.store(place.database, asked, 4096)
-    stored = sizes.read(place.database)
+    stored = server_sizes.read(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
     assert table["rows"] == index["rows"] == rows

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.innodb import accounts
 from bufferlab.engines.postgres import control
+from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import memory_limit
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.stop import StopRequest
@@ -131,7 +131,7 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(root: Path
     def look(event: dict[str, Any]) -> None:
         if event.get("event") != "sample" or event.get("phase") != "measure" or event.get("edge"):
             return
-        identity = accounts.read(job.database)
+        identity = identities.read(job.database)
         connection = control.connect(root / "server", identity.user, identity.password, "bufferlab")
         with closing(connection):
             looks.append(event)

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import process, user
 from bufferlab.engines.postgres import conditions, control, sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.read_back import read_back
 from bufferlab.engines.postgres.server import PostgresServer
 from bufferlab.engines.postgres.settings import server_settings
-from bufferlab.engines.servers import memory_limit
+from bufferlab.engines.servers import memory_limit, process, user
+from bufferlab.engines.servers import sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.restore import restore
@@ -308,7 +308,7 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
         control.rows(connection, "CHECKPOINT")
         asked = sizes.ask(connection)
     sizes.store(place.database, asked)
-    stored = sizes.read(place.database)
+    stored = server_sizes.read(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
     assert table["rows"] == index["rows"] == rows

@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.innodb import accounts, initialise, life, packages, user
+from bufferlab.engines.innodb import accounts, initialise, packages
 from bufferlab.engines.innodb import find as servers
-from bufferlab.engines.innodb.find import Build
-from bufferlab.engines.innodb.server import Server
+from bufferlab.engines.innodb.server import InnodbServer
+from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import life, user
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.identity import Identity
 from bufferlab.errors import EnvironmentLackingError
 
 EVERY_DAY = ("mysql-5.7", "mysql-8.0", "mariadb-10.11")
@@ -84,15 +87,15 @@ class Place:
         initialise.initialise(self.build, self.data, self.home, user.server_user(), self.all_settings(), wait)
         return self
 
-    def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> Server:
+    def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> InnodbServer:
         settings = self.all_settings(**options.pop("settings", {}))
-        return Server(
+        return InnodbServer(
             self.build, self.data, self.home, user=user.server_user(), login=login, settings=settings, **options
         )
 
-    def with_accounts(self) -> accounts.Identity:
+    def with_accounts(self) -> Identity:
         """Accounts as a load makes them, after one boot."""
-        identity = accounts.new_identity(self.build, self.page_size_bytes)
+        identity = identities.new_identity(self.build, self.page_size_bytes)
         with self.server() as server:
             connection = server.connect()
             if self.build.numbers < (5, 7):
@@ -100,5 +103,5 @@ class Place:
                     connection.cursor().execute(statement)
             accounts.make(connection, identity, self.build)
             connection.close()
-        accounts.store(self.database, identity, user.server_user())
+        identities.store(self.database, identity, user.server_user())
         return identity

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.innodb import accounts, life, user
 from bufferlab.engines.postgres import find as servers
 from bufferlab.engines.postgres import initialise, packages
 from bufferlab.engines.postgres.server import PostgresServer
+from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.identity import Identity
 from bufferlab.errors import EnvironmentLackingError
 from support.innodb import folder
 
@@ -92,18 +94,18 @@ class Place:
         return self.root / "server"
 
     @property
-    def identity(self) -> accounts.Identity:
-        return accounts.read(self.database)
+    def identity(self) -> Identity:
+        return identities.read(self.database)
 
     def initialise(self, checksums: bool = False) -> Place:
         """A new cluster with the workload's database in it, as a load makes it."""
         owner = user.server_user()
         self.database.mkdir(mode=0o700)
         user.give(self.database, owner)
-        identity = accounts.new_identity(self.build, 8192)
+        identity = identities.new_identity(self.build, 8192)
         wait = life.patience(self.events.append, lambda: False)
         initialise.initialise(self.build, self.data, self.home, owner, identity, wait, checksums=checksums)
-        accounts.store(self.database, identity, owner)
+        identities.store(self.database, identity, owner)
         with self.server() as server:
             connection = server.connect("postgres")
             connection.execute("CREATE DATABASE bufferlab")

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import boot, conditions, find, packages, program, user
+from bufferlab.engines.innodb import boot, conditions, find, packages, program
 from bufferlab.engines.innodb.find import Build
-from bufferlab.engines.innodb.process import missing_library
 from bufferlab.engines.innodb.read_back import confounds
+from bufferlab.engines.servers import user
+from bufferlab.engines.servers.process import missing_library
 from bufferlab.errors import EnvironmentLackingError
 
 GIB = 1 << 30

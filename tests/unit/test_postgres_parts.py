@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import user
 from bufferlab.engines.postgres import boot, conditions, find, initialise, packages, read_back, settings, sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.failure import failure
-from bufferlab.engines.servers import families, memory_limit
+from bufferlab.engines.servers import families, memory_limit, user
+from bufferlab.engines.servers import sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.conditions import conditions as read_conditions
 from bufferlab.engines.servers.conditions import folder_of
@@ -346,7 +346,7 @@ def test_a_tables_levels_are_those_of_its_keys_index_and_the_heap_below(tmp_path
     assert (index["name"], index["level_pages"], index["rows"]) == ("by_k", [1], 9)
     assert shape["pages"] == 14
     sizes.store(tmp_path, {"relations": found})
-    assert sizes.read(tmp_path)["allocated_bytes"] == 14 * PAGE
+    assert server_sizes.read(tmp_path)["allocated_bytes"] == 14 * PAGE
 
 
 # Memory limits.

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bufferlab.engines import host_settings
-from bufferlab.engines.behaviour import HostCheck
+from bufferlab.engines.behaviour import HostCheck, NativeKnobs
 from bufferlab.engines.native import native
-from bufferlab.engines.read_ahead_knob import AS_IS
+from bufferlab.engines.read_ahead_knob import AS_IS, NAME
 from bufferlab.errors import EnvironmentLackingError
 
 
@@ -64,6 +64,23 @@ def changed(path: Path, asked: str) -> Iterator[int | None]:
         raise EnvironmentLackingError(found.why_not, f"read_ahead = {asked}", "leave it: --set read_ahead=as_is")
     with host_settings.changed(found.file, asked) as read_back:
         yield int(read_back)
+
+
+@contextmanager
+def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | str]]:
+    """As a run's knob has it on the device of its database; yields what it then was, by native name."""
+    asked = str(knobs.get(NAME, AS_IS))
+    with changed(database, asked) as kib:
+        if kib is None:
+            yield {NAME: AS_IS}
+        else:
+            yield {NAME: asked if asked == AS_IS else str(kib), "read_ahead_run_kib": kib}
+
+
+def checks(directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
+    """Whether what a run's knob asks for can be had there; nothing where it asks for nothing."""
+    asked = str(knobs.get(NAME, AS_IS))
+    return [] if asked == AS_IS else [settable(directory, f"{NAME} = {asked}")]
 
 
 def settable(path: Path, asked: str, instead: str = "") -> HostCheck:

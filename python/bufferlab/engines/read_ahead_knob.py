@@ -16,5 +16,6 @@ READ_AHEAD = Knob(
     default=AS_IS,
     pattern=r"as_is|0|[1-9][0-9]{0,5}",
     example="as_is, or KiB such as 0 or 128",
-    meaning="the device's read-ahead (read_ahead_kb) while it is read, put back afterwards; needs root",
+    meaning="the device's read-ahead (read_ahead_kb) during a run, put back afterwards; for reads through the "
+    "page cache; needs root",
 )

@@ -16,8 +16,8 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.accounts import DATABASE
 from bufferlab.engines.servers.conditions import NOT_OURS, TREES, VARIABLE, Condition, conditions, expected, folder_of
+from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.errors import DataFileError
 
 _DIALECT = "mysql"

@@ -14,10 +14,8 @@ from typing import Any
 import pymysql
 
 _CONNECT_SECONDS = 10
-ANSWER_SECONDS = 30.0
-"""How long a server may take for what waits for nobody, a greeting or a ping: far beyond an overloaded one's."""
 STATEMENT_SECONDS = 120.0
-"""The same for a statement of ours that reads no tables; it may wait for locks, for 50 s by default."""
+"""How long a statement of ours that reads no tables may take; it may wait for locks, for 50 s by default."""
 _ACCESS_DENIED = (1044, 1045, 1698)
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
 

@@ -47,6 +47,7 @@ def declare(name: str, title: str) -> EngineDeclaration:
         pool_unit_bytes=MIB,
         rounds=("pool_size_bytes", "innodb_log_file_size", "innodb_redo_log_capacity"),
         passes_through=PREFIX,
+        changes_host=True,
         notes=(
             "the redo log and the doublewrite buffer are written beside the pages that are counted",
             "adaptive hash index off: page gets per transaction then do not depend on the pool",

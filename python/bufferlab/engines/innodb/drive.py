@@ -13,18 +13,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines import host_settings, read_ahead
 from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.innodb import accounts, conditions, initialise, program, sizes, user
+from bufferlab.engines.innodb import accounts, conditions, initialise, program, sizes
 from bufferlab.engines.innodb import find as servers
-from bufferlab.engines.innodb.existing import online, runs
-from bufferlab.engines.innodb.existing.address import is_url
-from bufferlab.engines.innodb.find import ON_PATH, Build, Flavour
-from bufferlab.engines.innodb.life import patience, signs_of_life
-from bufferlab.engines.innodb.process import tail
+from bufferlab.engines.innodb.existing.server import ExistingInnodb
+from bufferlab.engines.innodb.find import Flavour
 from bufferlab.engines.innodb.read_back import read_back
-from bufferlab.engines.innodb.server import Server
+from bufferlab.engines.innodb.server import InnodbServer
 from bufferlab.engines.innodb.settings import server_settings
 from bufferlab.engines.native import native
+from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import sizes as server_sizes
+from bufferlab.engines.servers import user
+from bufferlab.engines.servers.builds import ON_PATH, Build
+from bufferlab.engines.servers.existing.address import is_url
+from bufferlab.engines.servers.existing.server import is_existing
+from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.life import patience, signs_of_life
+from bufferlab.engines.servers.memory import free_quarter
+from bufferlab.engines.servers.process import tail
 from bufferlab.errors import BufferlabError
 from bufferlab.units import GIB, MIB
 
@@ -40,7 +48,8 @@ class InnodbBehaviour:
     def __init__(self, flavour: Flavour) -> None:
         self.flavour = flavour
         self._cancelled = threading.Event()
-        self._checking: Server | None = None
+        self._checking: InnodbServer | None = None
+        self._existing = ExistingInnodb(flavour)
 
     def find(self) -> Found:
         """The server on PATH, or the first that was fetched; EnvironmentLackingError when there is none."""
@@ -53,7 +62,11 @@ class InnodbBehaviour:
 
     def put_back(self) -> list[tuple[str, list[str] | str]]:
         """Settings of other people's servers that killed runs left changed: (URL, variables put back or why not)."""
-        return online.put_back_everywhere()
+        return self._existing.put_back_everywhere()
+
+    def restore_host(self) -> list[str]:
+        """Put back what a run that was killed has left changed; a sentence for each setting."""
+        return host_settings.restore()
 
     def server_user(self) -> tuple[int, int] | None:
         """(uid, gid) that servers run as when we are root."""
@@ -68,6 +81,7 @@ class InnodbBehaviour:
         except BufferlabError as error:
             return [HostCheck("server_user", False, error.what, error.hint)]
         checks = [HostCheck("server_user", True, "the user that servers run as can get there")]
+        checks += read_ahead.checks(directory, knobs)
         method = str(knobs.get("innodb_flush_method", "O_DIRECT"))
         if "direct" not in method.lower():
             return [*checks, HostCheck("direct_io", True, f"not asked for: flush_method = {method}")]
@@ -95,23 +109,23 @@ class InnodbBehaviour:
 
     def allocated_bytes(self, database: Path) -> int:
         """Bytes of data and indexes as the server told them after the load."""
-        return int(sizes.read(database)["allocated_bytes"])
+        return int(server_sizes.read(database)["allocated_bytes"])
 
     def shape(self, database: Path) -> dict[str, Any] | None:
         """Every b-tree with its levels, as counted after the load."""
-        shape: dict[str, Any] | None = sizes.read(database)["shape"]
+        shape: dict[str, Any] | None = server_sizes.read(database)["shape"]
         return shape
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """A new data directory with the workload's data, cleanly shut."""
         if is_url(job["knobs"].get("server")):
-            return runs.load(self.flavour, job, on_event, self._cancelled.is_set)
+            return self._existing.load(job, on_event, self._cancelled.is_set)
         database, knobs = Path(job["database"]), job["knobs"]
         build, owner, home = self._build(knobs), user.server_user(), database.parent / "server"
         wait = patience(on_event, self._cancelled.is_set)
         settings = {
             **server_settings(build.flavour, build.version, knobs),
-            "innodb_buffer_pool_size": str(_pool_bytes(GIB)),
+            "innodb_buffer_pool_size": str(_spare_pool_bytes(GIB)),
             "innodb_flush_log_at_trx_commit": "0",
             "innodb_flush_method": "O_DIRECT",
         }
@@ -119,8 +133,8 @@ class InnodbBehaviour:
         database.mkdir(mode=0o700)
         user.give(database, owner)
         initialise.initialise(build, database / "data", home, owner, settings, wait)
-        identity = accounts.new_identity(build, int(knobs["page_size_bytes"]))
-        with Server(
+        identity = identities.new_identity(build, int(knobs["page_size_bytes"]))
+        with InnodbServer(
             build,
             database / "data",
             home,
@@ -146,17 +160,18 @@ class InnodbBehaviour:
                 asked = _closing_words(server, build)
         sizes.store(database, asked, identity.page_size_bytes)
         user.give(database / "sizes.json", owner)
-        accounts.store(database, identity, owner)
+        identities.store(database, identity, owner)
         return loaded
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """One run on the data: start with the knobs, read them back, let the core drive, stop."""
         database, knobs = Path(job["database"]), job["knobs"]
         if is_url(knobs.get("server")):
-            return runs.run(self.flavour, job, on_event, self._cancelled.is_set)
-        identity, build, owner = accounts.read(database), self._build(knobs), user.server_user()
-        _require_same(build, identity, knobs, database)
-        with Server(
+            return self._existing.run(job, on_event, self._cancelled.is_set)
+        identity, build, owner = identities.read(database), self._build(knobs), user.server_user()
+        identities.require_version(build, identity)
+        identities.require_page_size(identity, int(knobs["page_size_bytes"]), database, "load it for this page size")
+        started = InnodbServer(
             build,
             database / "data",
             database.parent / "server",
@@ -166,7 +181,8 @@ class InnodbBehaviour:
             connections=int(job["connections"]),
             on_wait=patience(on_event, self._cancelled.is_set),
             stop_seconds=_STOP_SECONDS,
-        ) as server:
+        )
+        with read_ahead.around_run(database, knobs) as ahead, started as server:
             connection = server.connect()
             try:
                 found = read_back(connection, build, knobs)
@@ -182,7 +198,7 @@ class InnodbBehaviour:
                 server.abandon()
         return {
             **result,
-            "actual": {**result.get("actual", {}), **found.actual},
+            "actual": {**result.get("actual", {}), **found.actual, **ahead},
             "engine_version": build.version,
             "engine_conf": server.conf,
             "confounds": found.confounds,
@@ -192,16 +208,16 @@ class InnodbBehaviour:
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """The consistency conditions on the closed data: {seconds, conditions}."""
         database = Path(job["database"])
-        if runs.is_existing(database):
-            return runs.check(self.flavour, job, on_event)
-        identity, owner = accounts.read(database), user.server_user()
+        if is_existing(database):
+            return self._existing.check(job, on_event)
+        identity, owner = identities.read(database), user.server_user()
         build = self._same_build(identity)
         settings = {
             "innodb_page_size": str(identity.page_size_bytes),
-            "innodb_buffer_pool_size": str(_pool_bytes(512 * MIB)),
+            "innodb_buffer_pool_size": str(_spare_pool_bytes(512 * MIB)),
             "innodb_flush_method": "O_DIRECT",
         }
-        with Server(
+        with InnodbServer(
             build,
             database / "data",
             database.parent / "server",
@@ -234,19 +250,19 @@ class InnodbBehaviour:
 
     def _build(self, knobs: Mapping[str, Any]) -> Build:
         if is_url(knobs.get("server")):
-            return runs.build(self.flavour, str(knobs["server"]))
+            return self._existing.build(str(knobs["server"]))
         return servers.find(self.flavour, str(knobs.get("server", ON_PATH)))
 
-    def _same_build(self, identity: accounts.Identity) -> Build:
+    def _same_build(self, identity: Identity) -> Build:
         """The build that made the data; another of the same version when it has gone."""
         try:
             build = servers.find(self.flavour, identity.server)
         except BufferlabError:
             build = servers.find(self.flavour, f"{identity.flavour}-{identity.version}")
-        _require_version(build, identity)
+        identities.require_version(build, identity)
         return build
 
-    def _set_up(self, server: Server, identity: accounts.Identity, build: Build) -> None:
+    def _set_up(self, server: InnodbServer, identity: Identity, build: Build) -> None:
         connection = server.connect()
         try:
             if build.flavour == "mysql" and build.numbers < (5, 7):
@@ -264,7 +280,7 @@ class InnodbBehaviour:
             raise EngineFailure("interrupted", "stopped on request")
 
 
-def _closing_words(server: Server, build: Build) -> dict[str, Any]:
+def _closing_words(server: InnodbServer, build: Build) -> dict[str, Any]:
     """What the tables hold; then ask for a slow shutdown: purge done, change buffer merged, logs empty."""
     connection = server.connect(patient=True)
     try:
@@ -277,7 +293,7 @@ def _closing_words(server: Server, build: Build) -> dict[str, Any]:
 
 
 def _core_job(
-    job: Mapping[str, Any], server: Server, identity: accounts.Identity, build: Build, frames: int
+    job: Mapping[str, Any], server: InnodbServer, identity: Identity, build: Build, frames: int
 ) -> dict[str, Any]:
     """The core's job: the run's own words, and where the server is."""
     target = _target(server, identity)
@@ -305,45 +321,17 @@ def _core_job(
     }
 
 
-def _target(server: Server, identity: accounts.Identity) -> dict[str, Any]:
+def _target(server: InnodbServer, identity: Identity) -> dict[str, Any]:
     return {
         "socket": str(server.socket),
         "host": None,
         "port": None,
         "user": identity.user,
         "password": identity.password,
-        "database": accounts.DATABASE,
+        "database": DATABASE,
     }
 
 
-def _require_same(build: Build, identity: accounts.Identity, knobs: Mapping[str, Any], database: Path) -> None:
-    """Data belongs to one version and page size: a newer server would upgrade it, an older one refuse it."""
-    _require_version(build, identity)
-    asked = int(knobs["page_size_bytes"])
-    if asked != identity.page_size_bytes:
-        raise EngineFailure(
-            "data",
-            f"page_size = {asked} bytes needs other data: this was loaded with pages of {identity.page_size_bytes}",
-            str(database),
-            "load it for this page size",
-        )
-
-
-def _require_version(build: Build, identity: accounts.Identity) -> None:
-    if (build.flavour, build.version) != (identity.flavour, identity.version):
-        raise EngineFailure(
-            "data",
-            f"the data is of {identity.flavour} {identity.version}, the server is {build.flavour} {build.version}",
-            str(build.binary),
-            "load it with this server",
-        )
-
-
-def _pool_bytes(at_most: int) -> int:
-    """A pool for loading and checking: a quarter of the free memory, in whole chunks."""
-    available = 0
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            available = int(line.split()[1]) * 1024
-    quarter = min(at_most, available // 4)
-    return quarter // (128 * MIB) * (128 * MIB) or 64 * MIB
+def _spare_pool_bytes(at_most: int) -> int:
+    """A pool for loading and checking, in whole chunks."""
+    return free_quarter(at_most, 128 * MIB, 64 * MIB)

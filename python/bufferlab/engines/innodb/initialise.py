@@ -16,10 +16,12 @@ from subprocess import DEVNULL
 from typing import IO, Any
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import process
-from bufferlab.engines.innodb.boot import OnWait, make_home, option_file
-from bufferlab.engines.innodb.find import Build
-from bufferlab.engines.innodb.user import give
+from bufferlab.engines.innodb.boot import option_file
+from bufferlab.engines.innodb.failure import failure
+from bufferlab.engines.servers import process
+from bufferlab.engines.servers.boot import OnWait, make_home
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.user import give
 from bufferlab.errors import EnvironmentLackingError
 
 _SECONDS = 300.0
@@ -109,7 +111,7 @@ def _run(
     try:
         while running.poll() is None:
             if time.monotonic() > deadline:
-                raise process.failure(f"the data directory was not made within {_SECONDS:g} s", None, log)
+                raise failure(f"the data directory was not made within {_SECONDS:g} s", None, log)
             on_wait("initialising")
             time.sleep(_POLL_SECONDS)
     finally:
@@ -117,10 +119,10 @@ def _run(
             running.kill()
             running.wait()
     if running.returncode != 0:
-        raise process.failure("the data directory could not be made", running.returncode, log)
+        raise failure("the data directory could not be made", running.returncode, log)
     # A bootstrap that was given a wrong statement says so and ends well all the same.
     if not (data / "mysql").is_dir():
-        raise process.failure("the data directory has no system tables", running.returncode, log)
+        raise failure("the data directory has no system tables", running.returncode, log)
 
 
 def _mariadb_sql(build: Build) -> bytes:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bufferlab.engines.read_ahead_knob import READ_AHEAD
+from bufferlab.engines.servers.builds import ON_PATH
+from bufferlab.engines.servers.existing.address import url_pattern
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import GIB, KIB, MIB, TIB
 
@@ -17,12 +20,6 @@ _EVERY = "mysql; mariadb"
 _ON_OFF = ("on", "off")
 _OWN = ""
 """Left to the server: `auto` sets nothing."""
-
-#: No password: a URL is kept in results.
-URL = r"(?:mysql|mariadb)://[^\s:/@?]+@[^\s:/@?]+(?::[0-9]{1,5})?/[A-Za-z0-9_]+(?:\?[^\s]*)?"
-
-ON_PATH = "path"
-"""As a server: the first one on $PATH."""
 
 
 def _size(name: str, meaning: str, **more: Any) -> Knob:
@@ -51,7 +48,7 @@ def server_knob(flavour: str) -> Knob:
         unit="",
         default=ON_PATH,
         decides_file=True,
-        pattern=rf"{ON_PATH}|{flavour}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*|{URL}",
+        pattern=rf"{ON_PATH}|{flavour}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*|{url_pattern('mysql', 'mariadb')}",
         example=f"{ON_PATH} | a name such as {flavour}-{_SOME_VERSION[flavour]}, see `bufferlab engines` | a path | "
         "mysql://user@host:3306/schema, a server that runs already (without a password)",
         meaning=f"the build: {ON_PATH} (the first on $PATH), a fetched one's name, the path of its binary or folder; "
@@ -130,6 +127,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _choice("random_read_ahead", _ON_OFF, "the rest of an extent is read when many of its pages are in the pool"),
     _count("page_cleaners", "threads that flush and evict in the background", minimum=1, maximum=64,
            versions="mysql >= 5.7.4; mariadb >= 10.2.2, < 10.5"),
+    READ_AHEAD,
     Knob("statements", "statements", KnobKind.CHOICE, "", "spec",
          "spec: each statement of TPC-C on its own; batched: the same work in the fewest round trips",
          choices=("spec", "batched")),

@@ -7,13 +7,13 @@ Asked is not actual: a pool is rounded up to whole chunks, instances need a larg
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.find import Build
 from bufferlab.engines.innodb.settings import as_asked, server_settings, variable
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.units import format_bytes
 
 _ALWAYS = (
@@ -24,18 +24,6 @@ _ALWAYS = (
 """Told with every run, asked or not, where the version has them."""
 
 _GIB = 1 << 30
-
-
-@dataclass(frozen=True)
-class ReadBack:
-    """A server's settings as it runs with them."""
-
-    actual: dict[str, int | str]
-    """By native name: every knob that was asked for and can be read, and a few more."""
-    frames: int
-    """Pages in the pool."""
-    confounds: list[str]
-    """Where the server did something else, or does something beside it, that a reader must know."""
 
 
 def read_back(connection: Any, build: Build, knobs: Mapping[str, int | str]) -> ReadBack:

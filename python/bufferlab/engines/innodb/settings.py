@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
+from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.knob import KnobKind
 from bufferlab.versions import has
 
@@ -15,7 +16,7 @@ PREFIX = "var."
 """Before the name of a variable that is passed through."""
 
 _RENAMED = {"page_size_bytes": "innodb_page_size", "pool_size_bytes": "innodb_buffer_pool_size"}
-_NOT_THE_SERVERS = ("server", "statements")
+_NOT_THE_SERVERS = ("server", "statements", READ_AHEAD)
 _BY_NATIVE_NAME = {knob.native_name: knob for knob in INNODB_KNOBS}
 
 

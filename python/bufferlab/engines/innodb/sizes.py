@@ -7,7 +7,6 @@ say which pages are free). Kept in sizes.json beside the data.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -16,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.accounts import DATABASE
-from bufferlab.engines.innodb.find import Build
-from bufferlab.errors import DataFileError
+from bufferlab.engines.servers import sizes
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.identity import DATABASE
 
-_FILE = "sizes.json"
-_FORMAT = "bufferlab-server-sizes"
 _INDEX_PAGE, _BLOB_PAGES = 17855, (10, 11, 12)
 _HEADER = struct.Struct(">H")
 _PAGE = struct.Struct(">HHH2xH6xH8xHQ")
@@ -83,37 +80,11 @@ def allocated(connection: Any, build: Build, schema: str) -> int:
     return int(told or 0)
 
 
-def store_told(database: Path, allocated_bytes: int) -> None:
-    """Keep in sizes.json what a server told whose files cannot be looked into: no trees."""
-    document = {"format": _FORMAT, "format_version": 1, "allocated_bytes": allocated_bytes, "shape": None}
-    (database / _FILE).write_text(json.dumps(document, indent=1) + "\n")
-
-
 def store(database: Path, asked: Mapping[str, Any], page_bytes: int) -> None:
     """Count the trees in the closed files and keep everything in sizes.json."""
     allocated_bytes = sum(table["data_bytes"] + table["index_bytes"] for table in asked["tables"])
-    document = {
-        "format": _FORMAT,
-        "format_version": 1,
-        "allocated_bytes": allocated_bytes,
-        "shape": count(database / "data" / DATABASE, asked["indexes"], page_bytes),
-        **asked,
-    }
-    (database / _FILE).write_text(json.dumps(document, indent=1) + "\n")
-
-
-def read(database: Path) -> dict[str, Any]:
-    """sizes.json, or DataFileError."""
-    path = database / _FILE
-    try:
-        document: dict[str, Any] = json.loads(path.read_text())
-        if document["format"] != _FORMAT:
-            raise ValueError("it is of another program")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataFileError(
-            f"this is not a data directory that bufferlab loaded: {error}", str(path), "delete it; it is loaded again"
-        ) from error
-    return document
+    shape = count(database / "data" / DATABASE, asked["indexes"], page_bytes)
+    sizes.store(database, allocated_bytes, shape, asked)
 
 
 def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[str, Any]:

@@ -11,18 +11,16 @@ import ctypes
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import process
-from bufferlab.engines.innodb.boot import ServerProcess
 from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.failure import failure
+from bufferlab.engines.servers import process
+from bufferlab.engines.servers.boot import ServerProcess
 from bufferlab.engines.servers.builds import Build
 
 _IPC_RMID = 0
@@ -77,29 +75,18 @@ class PostgresProcess(ServerProcess):
         self, build: Build, data: Path, home: Path, user: tuple[int, int] | None, group: Path | None = None
     ) -> None:
         super().__init__(build, data, home, user)
-        self._group = group
-        self._own_ipc = False
+        self.group = group
 
     def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
         """The text of its configuration file; who may connect is written beside it."""
-        self._own_ipc = process.can_own_ipc(self.user)
+        self.own_ipc = process.can_own_ipc(self.user)
         self.write("hba.conf", "local all all scram-sha-256\n")
         self.write("ident.conf", "")
-        return configuration_file(
-            self.data, self.home, self.socket.parent, connections, settings, own_ipc=self._own_ipc
-        )
+        return configuration_file(self.data, self.home, self.socket.parent, connections, settings, own_ipc=self.own_ipc)
 
-    def launch(self, conf: Path, output: IO[Any]) -> subprocess.Popen[bytes]:
+    def command(self, conf: Path) -> list[str]:
         """The postmaster, which reads `conf` in place of the file in its data directory."""
-        return process.start(
-            [str(self.build.binary), "-D", str(self.data), "-c", f"config_file={conf}"],
-            user=self.user,
-            libraries=self.build.libraries,
-            output=output,
-            folder=self.home,
-            own_ipc=self._own_ipc,
-            group=self._group,
-        )
+        return [str(self.build.binary), "-D", str(self.data), "-c", f"config_file={conf}"]
 
     def terminate_now(self) -> None:
         """End it and its processes at once: a stopped one would not see that all is over, and keep its client."""
@@ -116,7 +103,7 @@ class PostgresProcess(ServerProcess):
 
     def clean_up(self) -> None:
         """The segment of System V shared memory that a killed server leaves in the host's own namespace."""
-        if self._own_ipc:
+        if self.own_ipc:
             return
         with suppress(OSError, ValueError, IndexError):
             # Line 7: the segment's key and number (pidfile.h).

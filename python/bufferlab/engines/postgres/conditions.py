@@ -14,13 +14,11 @@ from typing import Any
 
 import psycopg
 
-from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres import control, extensions
 from bufferlab.engines.servers.conditions import NOT_OURS, TREES, VARIABLE, Condition, conditions, expected, folder_of
 from bufferlab.errors import DataFileError
 
 DIALECT = "postgres"
-EXTENSION = "amcheck"
-"""In the contrib part of the server's package; made when the data is loaded, where the server has it."""
 
 _INDEXES = """
 SELECT c.oid::bigint, c.relname
@@ -72,7 +70,7 @@ def with_values(condition: Condition, variables: Mapping[str, Any]) -> str:
 
 def _trees(connection: control.Connection) -> dict[str, Any]:
     """Every index is in order and has every row of its table; without amcheck, every table can be read whole."""
-    has = control.rows(connection, f"SELECT 1 FROM pg_extension WHERE extname = '{EXTENSION}'")
+    has = extensions.has(connection, extensions.CHECKS)
     tables = [str(name) for (name,) in control.rows(connection, _TABLES)]
     faults = [] if tables else ["there are no tables"]
     how = "bt_index_check, heapallindexed" if has else "read whole; this server has no amcheck"

@@ -1,4 +1,4 @@
-"""A control connection to a private server: settings, conditions, vacuum. psycopg, over the Unix socket.
+"""A control connection: settings, conditions, vacuum. psycopg, without TLS, as the core's own connections.
 
 Nothing hot comes through here; the core drives transactions over connections of its own.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import socket as sockets
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 PORT = 5432
 """A part of the socket's name (.s.PGSQL.5432): the folder is the server's own, so that any number will do."""
@@ -27,12 +29,18 @@ class AccessDenied(Exception):
     """The server is there, and does not know our user, our password or the database."""
 
 
-def connect(folder: Path, user: str, password: str, database: str) -> Connection:
-    """An open connection, in autocommit. psycopg.OperationalError: no server yet; AccessDenied: not for this user."""
+def connect(
+    host: Path | str, user: str, password: str, database: str, *, port: int = PORT, statement_seconds: float = 0
+) -> Connection:
+    """An open connection, in autocommit; `host`: a name, or the folder of a socket.
+
+    psycopg.OperationalError: no server yet; AccessDenied: not for this user. A statement that takes longer than
+    `statement_seconds` (0: any time is right) is a psycopg.Error.
+    """
     try:
         return psycopg.connect(
-            host=str(folder),
-            port=PORT,
+            host=str(host),
+            port=port,
             user=user,
             password=password,
             dbname=database,
@@ -41,6 +49,8 @@ def connect(folder: Path, user: str, password: str, database: str) -> Connection
             application_name="bufferlab",
             passfile="/dev/null",
             gssencmode="disable",
+            sslmode="disable",
+            options=f"-c statement_timeout={round(statement_seconds * 1000)} -c idle_session_timeout=0",
         )
     except psycopg.OperationalError as error:
         said = str(error)
@@ -49,21 +59,35 @@ def connect(folder: Path, user: str, password: str, database: str) -> Connection
         raise
 
 
-def greet(socket: Path, seconds: float) -> None:
+def greet(place: Path | tuple[str, int], seconds: float) -> None:
     """Ask the server for its first word, without logging in; OSError when it says none within that time.
 
-    SSLRequest: a postmaster starts a process for it, which answers with one letter (protocol.h, postmaster.c).
+    `place`: its socket, or host and port. SSLRequest: a postmaster starts a process for it, which answers with one
+    letter (protocol.h, postmaster.c).
     """
-    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as line:
-        line.settimeout(seconds)
-        line.connect(str(socket))
+    with _line(place, seconds) as line:
         line.sendall(_SSL_REQUEST)
         line.recv(1)
 
 
-def rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
+def _line(place: Path | tuple[str, int], seconds: float) -> sockets.socket:
+    if isinstance(place, tuple):
+        return sockets.create_connection(place, seconds)
+    line = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    line.settimeout(seconds)
+    try:
+        line.connect(str(place))
+    except OSError:
+        line.close()
+        raise
+    return line
+
+
+def rows(
+    connection: Connection, query: str | sql.Composed, parameters: Sequence[Any] | None = None
+) -> list[tuple[Any, ...]]:
     """All rows of a query; none of a statement that returns none."""
-    cursor = connection.execute(query)
+    cursor = connection.execute(query, parameters)
     return cursor.fetchall() if cursor.description else []
 
 

@@ -18,30 +18,36 @@ import psycopg
 
 from bufferlab.engines import host_settings, read_ahead
 from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.innodb import accounts, user
-from bufferlab.engines.innodb.life import patience, signs_of_life
-from bufferlab.engines.innodb.process import tail
 from bufferlab.engines.native import native
-from bufferlab.engines.postgres import conditions, control, initialise, sizes
+from bufferlab.engines.postgres import conditions, control, extensions, initialise, sizes
 from bufferlab.engines.postgres import find as servers
+from bufferlab.engines.postgres.existing.server import ExistingPostgres
 from bufferlab.engines.postgres.knobs import FLAVOUR, OFF, PAGE_BYTES
 from bufferlab.engines.postgres.read_back import read_back
 from bufferlab.engines.postgres.server import PostgresServer
 from bufferlab.engines.postgres.settings import server_settings
-from bufferlab.engines.read_ahead_knob import AS_IS
-from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
+from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import sizes as server_sizes
+from bufferlab.engines.servers import user
 from bufferlab.engines.servers.builds import ON_PATH, Build
+from bufferlab.engines.servers.existing.address import is_url
+from bufferlab.engines.servers.existing.server import is_existing
+from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.life import patience, signs_of_life
+from bufferlab.engines.servers.memory import free_quarter
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
+from bufferlab.engines.servers.process import tail
 from bufferlab.errors import BufferlabError
 from bufferlab.units import GIB, MIB, format_bytes
 
 _LOG_LINES = 60
 _STOP_SECONDS = 300.0
+_NOT_THE_CORES = ("database", "knobs", "program", "allow_online_changes")
+"""Of a job."""
 _BESIDE_POOL_BYTES = 8 * MIB
 """What a server needs beside its pool and its connections: its other shared memory and its own processes."""
 _CONNECTION_BYTES = 2 * MIB
 """A connection's own process, private pages and kernel memory together."""
-_EXTENSIONS = (conditions.EXTENSION, "pg_buffercache")
 _LOADING = {
     # A load that is cut short is thrown away, so that nothing needs to survive a crash.
     "fsync": "off",
@@ -66,6 +72,7 @@ class PostgresBehaviour:
     def __init__(self) -> None:
         self._cancelled = threading.Event()
         self._checking: PostgresServer | None = None
+        self._existing = ExistingPostgres()
 
     def find(self) -> Found:
         """The server on PATH, Debian's newest, or the newest fetched; EnvironmentLackingError when there is none."""
@@ -82,14 +89,18 @@ class PostgresBehaviour:
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Can the server's user get there, is direct I/O honoured and memory limited, if they are asked for?"""
+        if is_url(knobs.get("server")):
+            return [HostCheck("server", True, "a server that bufferlab did not start: its files are its own affair")]
         try:
             user.require_reachable(directory, user.server_user())
         except BufferlabError as error:
             return [HostCheck("server_user", False, error.what, error.hint)]
         reached = HostCheck("server_user", True, "the user that servers run as can get there")
-        checks = [reached, _direct_check(directory, knobs), _memory_check(knobs)]
-        asked = str(knobs.get(READ_AHEAD, AS_IS))
-        return checks if asked == AS_IS else [*checks, read_ahead.settable(directory, f"{READ_AHEAD} = {asked}")]
+        return [reached, _direct_check(directory, knobs), _memory_check(knobs), *read_ahead.checks(directory, knobs)]
+
+    def put_back(self) -> list[tuple[str, list[str] | str]]:
+        """Settings of other people's servers that killed runs left changed: (URL, settings put back or why not)."""
+        return self._existing.put_back_everywhere()
 
     def restore_host(self) -> list[str]:
         """Put back what a run that was killed has left changed; a sentence for each setting."""
@@ -106,30 +117,38 @@ class PostgresBehaviour:
             "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
             "loader_version": recipe["loader_version"],
             "knobs": {name: knobs[name] for name in deciding if name in knobs},
+            # Data on a server that is not ours are its own, whatever version another has.
+            **({"server": knobs["server"]} if is_url(knobs.get("server")) else {}),
             "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
         }
 
     def allocated_bytes(self, database: Path) -> int:
         """Bytes of tables and indexes as the server told them after the load."""
-        return int(sizes.read(database)["allocated_bytes"])
+        return int(server_sizes.read(database)["allocated_bytes"])
 
     def shape(self, database: Path) -> dict[str, Any] | None:
         """Every heap and index with its levels, as counted after the load."""
-        shape: dict[str, Any] | None = sizes.read(database)["shape"]
+        shape: dict[str, Any] | None = server_sizes.read(database)["shape"]
         return shape
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """A new cluster with the workload's data, vacuumed, and cleanly shut."""
+        if is_url(job["knobs"].get("server")):
+            return self._existing.load(job, on_event, self._cancelled.is_set)
         database, knobs = Path(job["database"]), job["knobs"]
         build, owner, home = self._build(knobs), user.server_user(), database.parent / "server"
         wait = patience(on_event, self._cancelled.is_set)
         user.require_reachable(database.parent, owner)
         database.mkdir(mode=0o700)
         user.give(database, owner)
-        identity = accounts.new_identity(build, PAGE_BYTES)
+        identity = identities.new_identity(build, PAGE_BYTES)
         checksums = knobs.get("data_checksums") == "on"
         initialise.initialise(build, database / "data", home, owner, identity, wait, checksums=checksums)
-        settings = {**_LOADING, "shared_buffers": f"{_free_quarter(GIB)}B", "maintenance_work_mem": "256MB"}
+        settings = {
+            **_LOADING,
+            "shared_buffers": f"{_spare_pool_bytes(GIB)}B",
+            "maintenance_work_mem": "256MB",
+        }
         with PostgresServer(
             build,
             database / "data",
@@ -156,19 +175,21 @@ class PostgresBehaviour:
                 asked = _closing_words(server)
         sizes.store(database, asked)
         user.give(database / "sizes.json", owner)
-        accounts.store(database, identity, owner)
+        identities.store(database, identity, owner)
         return loaded
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """One run on the data: start with the knobs, read them back, let the core drive, stop."""
         database, knobs = Path(job["database"]), job["knobs"]
-        identity, build, owner = accounts.read(database), self._build(knobs), user.server_user()
-        _require_same(build, identity, knobs, database)
+        if is_url(knobs.get("server")):
+            return self._existing.run(job, on_event, self._cancelled.is_set)
+        identity, build, owner = identities.read(database), self._build(knobs), user.server_user()
+        identities.require_version(build, identity)
+        identities.require_page_size(identity, int(knobs["page_size_bytes"]), database, "leave page_size out")
         if job.get("program"):
             what = "external programs are driven against MySQL and MariaDB alone"
             raise EngineFailure("usage", what, "workload program", "choose --engine mysql, or another workload")
-        asked = str(knobs.get(READ_AHEAD, AS_IS))
-        with read_ahead.changed(database, asked) as kib, _limited(knobs, database) as limit:
+        with read_ahead.around_run(database, knobs) as ahead, _limited(knobs, database) as limit:
             try:
                 result = self._drive(job, build, owner, identity, limit, on_event)
             except EngineFailure as error:
@@ -178,8 +199,7 @@ class PostgresBehaviour:
                 raise EngineFailure(
                     "engine", f"{what}: {error.what}", error.where, "ask for a larger memory_limit"
                 ) from error
-        if kib is not None:
-            result["actual"] |= {READ_AHEAD: asked if asked == AS_IS else str(kib), "read_ahead_run_kib": kib}
+        result["actual"] |= ahead
         return result
 
     def _drive(
@@ -187,7 +207,7 @@ class PostgresBehaviour:
         job: Mapping[str, Any],
         build: Build,
         owner: tuple[int, int] | None,
-        identity: accounts.Identity,
+        identity: Identity,
         limit: MemoryLimit | None,
         on_event: OnEvent,
     ) -> dict[str, Any]:
@@ -229,9 +249,11 @@ class PostgresBehaviour:
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """The consistency conditions on the closed data: {seconds, conditions}."""
         database = Path(job["database"])
-        identity, owner = accounts.read(database), user.server_user()
+        if is_existing(database):
+            return self._existing.check(job, on_event)
+        identity, owner = identities.read(database), user.server_user()
         settings = {
-            "shared_buffers": f"{_free_quarter(512 * MIB)}B",
+            "shared_buffers": f"{_spare_pool_bytes(512 * MIB)}B",
             "autovacuum": "off",
             "jit": "off",
             "work_mem": "64MB",
@@ -269,15 +291,17 @@ class PostgresBehaviour:
         native().cancel()
 
     def _build(self, knobs: Mapping[str, Any]) -> Build:
+        if is_url(knobs.get("server")):
+            return self._existing.build(str(knobs["server"]))
         return servers.find(str(knobs.get("server", ON_PATH)))
 
-    def _same_build(self, identity: accounts.Identity) -> Build:
+    def _same_build(self, identity: Identity) -> Build:
         """The build that made the data; another of the same version when it has gone."""
         try:
             build = servers.find(identity.server)
         except BufferlabError:
             build = servers.find(f"{FLAVOUR}-{identity.version}")
-        _require_version(build, identity)
+        identities.require_version(build, identity)
         return build
 
     def _require_not_cancelled(self) -> None:
@@ -289,15 +313,12 @@ def _make_database(server: PostgresServer) -> None:
     """The workload's database, with the extensions that the server has of those that checks and counters can use."""
     connection = server.connect(control.SYSTEM_DATABASE)
     try:
-        control.rows(connection, f"CREATE DATABASE {accounts.DATABASE}")
+        control.rows(connection, f"CREATE DATABASE {DATABASE}")
     finally:
         connection.close()
     connection = server.connect()
     try:
-        there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
-        for name in _EXTENSIONS:
-            if name in there:
-                control.rows(connection, f"CREATE EXTENSION IF NOT EXISTS {name}")
+        extensions.make(connection)
     finally:
         connection.close()
 
@@ -305,12 +326,12 @@ def _make_database(server: PostgresServer) -> None:
 def _closing_words(server: PostgresServer) -> dict[str, Any]:
     """Vacuum, so that no run is the first to read a row and to mark it; then what the tables hold."""
     try:
-        for database in (accounts.DATABASE, control.SYSTEM_DATABASE, "template1"):
+        for database in (DATABASE, control.SYSTEM_DATABASE, "template1"):
             connection = server.connect(database)
             try:
                 control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
                 control.rows(connection, "CHECKPOINT")
-                if database == accounts.DATABASE:
+                if database == DATABASE:
                     asked = sizes.ask(connection)
             finally:
                 connection.close()
@@ -320,10 +341,10 @@ def _closing_words(server: PostgresServer) -> dict[str, Any]:
 
 
 def _core_job(
-    job: Mapping[str, Any], server: PostgresServer, identity: accounts.Identity, build: Build, frames: int
+    job: Mapping[str, Any], server: PostgresServer, identity: Identity, build: Build, frames: int
 ) -> dict[str, Any]:
     """The core's job: the run's own words, and where the server is."""
-    core = {name: value for name, value in job.items() if name not in ("database", "knobs", "program")}
+    core = {name: value for name, value in job.items() if name not in _NOT_THE_CORES}
     return {
         **core,
         "target": _target(server, identity),
@@ -336,14 +357,14 @@ def _core_job(
     }
 
 
-def _target(server: PostgresServer, identity: accounts.Identity) -> dict[str, Any]:
+def _target(server: PostgresServer, identity: Identity) -> dict[str, Any]:
     return {
         "socket_dir": str(server.socket.parent),
         "host": None,
         "port": control.PORT,
         "user": identity.user,
         "password": identity.password,
-        "database": accounts.DATABASE,
+        "database": DATABASE,
     }
 
 
@@ -389,33 +410,6 @@ def _memory_check(knobs: NativeKnobs) -> HostCheck:
         return HostCheck("memory_limit", False, error.what, error.hint)
 
 
-def _require_same(build: Build, identity: accounts.Identity, knobs: Mapping[str, Any], database: Path) -> None:
-    """Data belongs to one version and page size."""
-    _require_version(build, identity)
-    asked = int(knobs["page_size_bytes"])
-    if asked != identity.page_size_bytes:
-        raise EngineFailure(
-            "data",
-            f"page_size = {asked} bytes needs other data: this was loaded with pages of {identity.page_size_bytes}",
-            str(database),
-            "leave page_size out",
-        )
-
-
-def _require_version(build: Build, identity: accounts.Identity) -> None:
-    if (build.flavour, build.version) != (identity.flavour, identity.version):
-        raise EngineFailure(
-            "data",
-            f"the data is of {identity.flavour} {identity.version}, the server is {build.flavour} {build.version}",
-            str(build.binary),
-            "load it with this server",
-        )
-
-
-def _free_quarter(at_most: int) -> int:
-    """A pool for loading and checking: a quarter of the free memory, in whole MiB."""
-    available = 0
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            available = int(line.split()[1]) * 1024
-    return max(16 * MIB, min(at_most, available // 4) // MIB * MIB)
+def _spare_pool_bytes(at_most: int) -> int:
+    """A pool for loading and checking."""
+    return free_quarter(at_most, MIB, 16 * MIB)

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from bufferlab.engines.innodb.process import environment, missing_library
-from bufferlab.engines.innodb.user import require_runnable, server_user
 from bufferlab.engines.servers.builds import ON_PATH, Build, Listed, fetched, newest_fetched, servers_root
+from bufferlab.engines.servers.process import environment, missing_library
+from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
 _DEBIAN = Path("/usr/lib/postgresql")

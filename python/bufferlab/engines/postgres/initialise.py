@@ -6,13 +6,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from bufferlab.engines.innodb import process
-from bufferlab.engines.innodb.accounts import Identity
-from bufferlab.engines.innodb.boot import OnWait, make_home
-from bufferlab.engines.innodb.user import give
 from bufferlab.engines.postgres.failure import failure
 from bufferlab.engines.postgres.find import initdb
+from bufferlab.engines.servers import process
+from bufferlab.engines.servers.boot import OnWait, make_home
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.user import give
 
 _SECONDS = 300.0
 _POLL_SECONDS = 0.05

@@ -11,6 +11,8 @@ from decimal import Decimal
 from typing import Any
 
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
+from bufferlab.engines.servers.builds import ON_PATH
+from bufferlab.engines.servers.existing.address import url_pattern
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import GIB, KIB, MIB, TIB
 
@@ -23,7 +25,6 @@ _EVERY = "postgres"
 _ON_OFF = ("on", "off")
 _OWN = ""
 """Left to the server: `auto` sets nothing."""
-_ON_PATH = "path"
 
 
 def _size(name: str, meaning: str, **more: Any) -> Knob:
@@ -57,12 +58,14 @@ KNOBS: tuple[Knob, ...] = (
         native_name="server",
         kind=KnobKind.TEXT,
         unit="",
-        default=_ON_PATH,
+        default=ON_PATH,
         decides_file=True,
-        pattern=rf"{_ON_PATH}|{FLAVOUR}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*",
-        example=f"{_ON_PATH} | a name such as {FLAVOUR}-17, see `bufferlab engines` | a path",
-        meaning=f"the build: {_ON_PATH} (the first on $PATH, or Debian's newest), a fetched one's name, or the path of "
-        "its binary or folder",
+        pattern=rf"{ON_PATH}|{FLAVOUR}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*|{url_pattern('postgres', 'postgresql')}",
+        example=f"{ON_PATH} | a name such as {FLAVOUR}-17, see `bufferlab engines` | a path | "
+        "postgres://user@host:5432/database, a server that runs already (without a password)",
+        meaning=f"the build: {ON_PATH} (the first on $PATH, or Debian's newest), a fetched one's name, the path of its "
+        "binary or folder; or the URL of a server that runs already, of which one database is used "
+        "(docs/existing-server.md)",
     ),
     Knob(
         name="page_size",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import KNOBS, OFF, PAGE_BYTES
 from bufferlab.engines.postgres.settings import Told, as_asked, bytes_of, server_settings, variable
+from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.units import format_bytes
 
 _ALWAYS = tuple(knob.native_name for knob in KNOBS if variable(knob.native_name))
@@ -21,18 +21,6 @@ _ALSO = (
     "max_connections",
     "io_max_concurrency",
 )
-
-
-@dataclass(frozen=True)
-class ReadBack:
-    """A server's settings as it runs with them."""
-
-    actual: dict[str, int | str]
-    """By native name: every knob that was asked for and can be read, and a few more."""
-    frames: int
-    """Pages in the pool."""
-    confounds: list[str]
-    """Where the server did something else, or does something beside it, that a reader must know."""
 
 
 def read_back(

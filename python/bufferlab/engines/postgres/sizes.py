@@ -9,7 +9,6 @@ of its key's index, from the root, and the heap's pages last, which is the way o
 
 from __future__ import annotations
 
-import json
 import struct
 from collections import Counter
 from collections.abc import Mapping
@@ -17,13 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.innodb.sizes import read
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
+from bufferlab.engines.servers import sizes
 
-__all__ = ["ask", "read", "store"]
-
-_FILE = "sizes.json"
 _SEGMENT_PAGES = 131_072
 """RELSEG_SIZE: a relation's file goes on in another after 1 GiB."""
 _HEADER_BYTES, _POINTER_BYTES, _SPECIAL_BYTES = 24, 4, 16
@@ -67,17 +63,15 @@ def ask(connection: control.Connection) -> dict[str, Any]:
     }
 
 
+def allocated_bytes(asked: Mapping[str, Any]) -> int:
+    """Bytes of all tables and indexes."""
+    return sum(relation["bytes"] for relation in asked["relations"])
+
+
 def store(database: Path, asked: Mapping[str, Any]) -> None:
     """Count the trees in the closed files and keep everything in sizes.json."""
-    relations = asked["relations"]
-    document = {
-        "format": "bufferlab-server-sizes",
-        "format_version": 1,
-        "allocated_bytes": sum(relation["bytes"] for relation in relations),
-        "shape": count(database / "data", relations),
-        **asked,
-    }
-    (database / _FILE).write_text(json.dumps(document, indent=1) + "\n")
+    shape = count(database / "data", asked["relations"])
+    sizes.store(database, allocated_bytes(asked), shape, asked)
 
 
 def count(data: Path, relations: list[dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bufferlab.engines.innodb.user import default_root
+from bufferlab.engines.servers.user import default_root
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.versions import numbers
 

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from bufferlab.engines import host_settings, read_ahead
 from bufferlab.engines.behaviour import Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.native import native
+from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.errors import DataFileError
 
 _HEADER_BYTES = 100
@@ -31,7 +33,8 @@ class SqliteBehaviour:
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """O_DIRECT accepted and honoured there, and pages no smaller than its alignment."""
         if knobs.get("io_mode", "direct") != "direct":
-            return [HostCheck("direct_io", True, "not asked for: io_mode = buffered")]
+            buffered = HostCheck("direct_io", True, "not asked for: io_mode = buffered")
+            return [buffered, *read_ahead.checks(directory, knobs)]
         found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
         where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"
         if not found["honoured"]:
@@ -49,7 +52,11 @@ class SqliteBehaviour:
                     f"ask for page_size >= {alignment_bytes}, or --set io_mode=buffered",
                 )
             )
-        return checks
+        return [*checks, *read_ahead.checks(directory, knobs)]
+
+    def restore_host(self) -> list[str]:
+        """Put back what a run that was killed has left changed; a sentence for each setting."""
+        return host_settings.restore()
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Page size, SQLite's version, the schema and the loader, and the workload's scale and seed.
@@ -87,7 +94,10 @@ class SqliteBehaviour:
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """One run through the core."""
-        return cast("dict[str, Any]", json.loads(native().run_sqlite(json.dumps(job), on_event)))
+        core_job = {**job, "knobs": {name: value for name, value in job["knobs"].items() if name != READ_AHEAD}}
+        with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
+            result = cast("dict[str, Any]", json.loads(native().run_sqlite(json.dumps(core_job), on_event)))
+        return {**result, "actual": {**result["actual"], **ahead}}
 
     def cancel(self) -> None:
         """Stop at the next transaction."""

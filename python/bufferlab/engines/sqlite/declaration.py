@@ -6,6 +6,7 @@ Follows sqlite.org/pragma.html and the core's own VFS and page cache.
 from __future__ import annotations
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.read_ahead_knob import READ_AHEAD
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import KIB, MIB
 
@@ -81,6 +82,7 @@ DECLARATION = EngineDeclaration(
             choices=("normal", "exclusive"),
             meaning="exclusive keeps the lock between transactions",
         ),
+        READ_AHEAD,
     ),
     rates=Rates(
         load_bytes_per_s=90 * MIB,
@@ -96,5 +98,6 @@ DECLARATION = EngineDeclaration(
     page_knob="page_size",
     min_frames=64,
     file_format="sqlite",
+    changes_host=True,
     notes=("the write-ahead log is always buffered: a miss may be served by it",),
 )

@@ -12,11 +12,10 @@ import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.existing.address import Address
+from bufferlab.engines.servers.existing.address import Address
 
 MARKER = "bufferlab_marker"
 """Also in the loader (crates/bufferlab-load/src/mysql/loader.rs), which counts other tables as somebody's."""
-CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
 
 
 def claim(connection: Any, address: Address) -> None:

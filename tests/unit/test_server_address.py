@@ -8,11 +8,24 @@ import pytest
 
 from bufferlab.cli.options import refuse_password, server_setting
 from bufferlab.engines import registry
-from bufferlab.engines.innodb.existing.address import is_url, parse, password
+from bufferlab.engines.innodb.existing.connection import FORM
+from bufferlab.engines.postgres.existing.connection import FORM as POSTGRES
+from bufferlab.engines.servers.existing.address import Address, Form, is_url
+from bufferlab.engines.servers.existing.address import parse as parse_as
+from bufferlab.engines.servers.existing.address import password as password_as
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.units import UnitError
 
 SOCKET = "mysql://me@localhost/lab?socket=/run/mysqld.sock"
+POSTGRES_SOCKET = "postgres://me@localhost/lab?socket=/run/postgresql"
+
+
+def parse(url: str, form: Form = FORM) -> Address:
+    return parse_as(url, form)
+
+
+def password(address: Address, form: Form = FORM) -> str:
+    return password_as(address, form)
 
 
 def test_a_url_says_where_and_as_whom() -> None:
@@ -22,6 +35,9 @@ def test_a_url_says_where_and_as_whom() -> None:
     assert parse("mariadb://me@localhost/lab").port == 3306
     assert parse(SOCKET).name != address.name
     assert not is_url("mysql-5.7")
+    other = parse("postgresql://me@db.example/lab", POSTGRES)
+    assert (other.user, other.host, other.port, other.schema) == ("me", "db.example", 5432, "lab")
+    assert parse(POSTGRES_SOCKET, POSTGRES).socket == "/run/postgresql"
 
 
 @pytest.mark.parametrize(
@@ -41,6 +57,23 @@ def test_a_url_that_says_anything_else_is_refused(url: str) -> None:
         parse(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://localhost/lab",
+        "postgres://me@localhost/",
+        "postgres://me@localhost/postgres",
+        "postgres://me@localhost/template1",
+        f"postgres://me@localhost/{'x' * 64}",
+        "postgres://me@localhost/lab?sslmode=require",
+        "mysql://me@localhost/lab",
+    ],
+)
+def test_a_url_that_is_not_of_postgresql_is_refused(url: str) -> None:
+    with pytest.raises(EnvironmentLackingError):
+        parse(url, POSTGRES)
+
+
 def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
     url = "mysql://me:s3cret@localhost/lab"
     with pytest.raises(EnvironmentLackingError) as of_engine:
@@ -56,6 +89,11 @@ def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
     with pytest.raises(UnitError):
         knob.parse(url)
     assert knob.parse(SOCKET) == SOCKET
+    knob = registry.declaration("postgres").by_name()["server"]
+    assert knob.parse(POSTGRES_SOCKET) == POSTGRES_SOCKET
+    for refused in ("postgres://me:s3cret@localhost/lab", SOCKET):
+        with pytest.raises(UnitError):
+            knob.parse(refused)
 
 
 def test_a_path_is_made_absolute_and_a_url_is_not() -> None:
@@ -83,3 +121,31 @@ def test_the_password_comes_from_the_environment_or_a_private_file(
     file.write_text("[client]\nuser = x\n")
     with pytest.raises(EnvironmentLackingError, match="no password"):
         password(address)
+
+
+@pytest.mark.parametrize(
+    ("url", "text", "found"),
+    [
+        ("postgres://me@db/lab", "db:5432:lab:me:one", "one"),
+        ("postgres://me@db/lab", "# a comment\ndb:5432:lab:you:no\n*:*:*:me:two\n*:*:*:*:three", "two"),
+        ("postgres://me@db:5433/lab", "db:5432:lab:me:no\ndb:5433:lab:me:yes", "yes"),
+        ("postgres://me@db/lab", r"db:5432:lab:me:a\:b\\c", r"a:b\c"),
+        (POSTGRES_SOCKET, "localhost:5432:lab:me:of the socket", "of the socket"),
+        (POSTGRES_SOCKET, "/run/postgresql:5432:lab:me:of the folder", "of the folder"),
+        ("postgres://me@db/lab", "other:5432:lab:me:no\ndb:5432:lab:me\n", None),
+        ("postgres://me@db/lab", "", None),
+    ],
+)
+def test_a_password_file_of_postgresql_is_read_as_its_own_clients_read_it(
+    url: str, text: str, found: str | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "pgpass"
+    file.write_text(text)
+    file.chmod(0o600)
+    address = parse(f"{url}{'&' if '?' in url else '?'}password_file={file}", POSTGRES)
+    if found is None:
+        with pytest.raises(EnvironmentLackingError, match="no password") as caught:
+            password(address, POSTGRES)
+        assert "host:port:database:user:password" in str(caught.value.hint)
+    else:
+        assert password(address, POSTGRES) == found

@@ -1,0 +1,72 @@
+"""How a MySQL or MariaDB server that bufferlab did not start is reached. PyMySQL, over its socket or TCP."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pymysql
+
+from bufferlab.engines.innodb import control
+from bufferlab.engines.servers.existing.address import PASSWORD, Address, Form, password
+from bufferlab.errors import EnvironmentLackingError
+
+_SECTIONS = ("client", "mysql", "mariadb", "bufferlab")
+_HINTS = {
+    1044: "grant the account its schema: GRANT ALL ON schema.* TO the user",
+    1045: f"set {PASSWORD}, or name an option file with ?password_file=/path",
+    1698: f"set {PASSWORD}, or name an option file with ?password_file=/path",
+    2059: "the account's way to log in is not known here: make one IDENTIFIED WITH mysql_native_password",
+}
+
+
+def password_in(text: str, address: Address) -> str | None:
+    """The last `password` of the sections that clients read, as in an option file of the server's own clients."""
+    section, found = "", None
+    for line in text.splitlines():
+        stripped = line.strip()
+        if head := re.fullmatch(r"\[([^\]]+)\]", stripped):
+            section = head[1].strip()
+        elif section in _SECTIONS and (pair := re.fullmatch(r"password\s*=\s*(.*)", stripped)):
+            value = pair[1]
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            found = value[1:-1] if quoted else value
+    return found
+
+
+FORM = Form(
+    schemes=("mysql", "mariadb"),
+    port=3306,
+    schema="schema",
+    longest_schema=64,
+    own_schemas=("mysql", "information_schema", "performance_schema", "sys"),
+    socket="/path",
+    password_in=password_in,
+    password_example="[client]\npassword = ...",
+)
+
+
+def connect(
+    address: Address, *, patient: bool = False, answer_seconds: float | None = control.STATEMENT_SECONDS
+) -> Any:
+    """An open connection, in autocommit; a patient one waits for any statement. Or EnvironmentLackingError."""
+    secret = password(address, FORM)
+    try:
+        return pymysql.connect(
+            **({"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}),
+            user=address.user,
+            password=secret,
+            connect_timeout=10,
+            read_timeout=None if patient else answer_seconds,
+            autocommit=True,
+            charset="utf8mb4",
+            read_default_file=None,
+        )
+    except (pymysql.MySQLError, OSError, RuntimeError) as error:
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        said = str(error.args[-1]) if error.args else str(error)
+        raise EnvironmentLackingError(
+            f"the server cannot be used: {said}",
+            address.place,
+            _HINTS.get(number, "is it running, and is this its socket or address?"),
+        ) from None

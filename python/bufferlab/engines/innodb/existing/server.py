@@ -1,0 +1,171 @@
+"""MySQL and MariaDB servers that run already: how they are spoken to. What is done with them, their base says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from bufferlab.engines.behaviour import EngineFailure, OnEvent
+from bufferlab.engines.innodb import conditions, control, sizes
+from bufferlab.engines.innodb.declaration import declare
+from bufferlab.engines.innodb.existing import schema
+from bufferlab.engines.innodb.existing.connection import FORM, connect
+from bufferlab.engines.innodb.existing.settings import GlobalVariables
+from bufferlab.engines.innodb.find import Flavour
+from bufferlab.engines.innodb.read_back import read_back
+from bufferlab.engines.innodb.settings import as_asked, server_settings, variable
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.existing import changes
+from bufferlab.engines.servers.existing.address import Address, password
+from bufferlab.engines.servers.existing.server import ExistingServer
+from bufferlab.engines.servers.read_back import ReadBack
+from bufferlab.engines.servers.server import ANSWER_SECONDS
+from bufferlab.errors import EnvironmentLackingError
+
+_LOCK_SECONDS = 5
+
+
+class ExistingInnodb(ExistingServer):
+    """Servers of one of the two flavours."""
+
+    form = FORM
+    unusable = (pymysql.MySQLError,)
+    settings = GlobalVariables()
+
+    def __init__(self, flavour: Flavour) -> None:
+        self.flavour = flavour
+        self.declaration = declare(flavour, flavour)
+
+    def build(self, url: str) -> Build:
+        """The server as a build: its version, asked of it. EnvironmentLackingError: not there, or another."""
+        address = self.parse(url)
+        with closing(connect(address)) as connection:
+            ((told,),) = control.rows(connection, "SELECT VERSION()")
+        found: Flavour = "mariadb" if "mariadb" in str(told).lower() else "mysql"
+        if found != self.flavour:
+            raise EnvironmentLackingError(
+                f"this is a {found} server, version {told}", address.place, f"run it with --engine {found}"
+            )
+        return Build(url, found, str(told).split("-")[0], Path("/"), None)
+
+    def connect(self, address: Address, *, patient: bool = False) -> Any:
+        """A connection, in autocommit; a patient one waits for any statement. Or EnvironmentLackingError."""
+        return connect(address, patient=patient)
+
+    def listen(self, address: Address) -> None:
+        """A new connection: EngineFailure when none comes about."""
+        try:
+            connect(address, answer_seconds=ANSWER_SECONDS).close()
+        except (pymysql.Error, OSError, EnvironmentLackingError) as error:
+            raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
+
+    @contextmanager
+    def locked(self, address: Address) -> Iterator[None]:
+        """One run in a schema at a time, by GET_LOCK; EngineFailure while there is one."""
+        with closing(connect(address)) as connection:
+            name = f"bufferlab.{address.schema}"
+            ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (name, _LOCK_SECONDS))
+            if got != 1:
+                what = "another run of bufferlab uses this schema"
+                raise EngineFailure("environment", what, address.place, "wait for it, or name another")
+            # Held by the connection, which must not be idle for longer than the server allows.
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION wait_timeout = 31536000")
+            yield
+
+    def needs(self, address: Address) -> str:
+        """The privileges of an account."""
+        return f"the account needs ALL on {address.schema}.*, PROCESS, and SUPER for {changes.ALLOW}"
+
+    def make_sure_of(self, address: Address) -> None:
+        """Nothing: connections are not made to a schema."""
+
+    def claim(self, address: Address) -> None:
+        """The schema, ours, and empty but for the marker. EngineFailure when it is somebody else's."""
+        with closing(connect(address)) as connection:
+            schema.claim(connection, address)
+
+    def mark(self, address: Address, data_id: str, state: str) -> None:
+        """Say in the schema which data it holds, and what was done with them."""
+        with closing(connect(address)) as connection:
+            schema.mark(connection, address.schema, data_id, state)
+
+    def marked(self, address: Address) -> tuple[str, str] | None:
+        """(data, state) as marked; None where there is no such schema, or it is not ours."""
+        with closing(connect(address)) as connection:
+            return schema.marked(connection, address.schema)
+
+    def wanted(self, connection: Any, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
+        """Variables that were asked for and are not so."""
+        told, wanted = control.variables(connection), {}
+        for name, value in server_settings(found.flavour, found.version, asked).items():
+            native_name = next((known for known in asked if variable(known) == name), name)
+            actual = told.get(name.lower())
+            if actual is None or str(as_asked(native_name, actual)).lower() != value.lower():
+                wanted[name.lower()] = value
+        return wanted
+
+    def told(self, connection: Any) -> Mapping[str, str]:
+        """Every global variable."""
+        return control.variables(connection)
+
+    def read_back(self, connection: Any, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
+        """The settings it runs with."""
+        return read_back(connection, found, knobs)
+
+    def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
+        """EngineFailure unless the server's pages are as large as was asked for."""
+        with closing(connect(address)) as connection:
+            actual = int(control.variables(connection)["innodb_page_size"])
+        if actual != asked["page_size_bytes"]:
+            raise EngineFailure(
+                "usage",
+                f"page_size needs another server: this one was made with pages of {actual} bytes",
+                address.place,
+                f"--set page_size={actual}",
+            )
+
+    def target(self, address: Address) -> dict[str, Any]:
+        """Where the server is, as the core wants it told."""
+        return {
+            "socket": address.socket,
+            "host": None if address.socket else address.host,
+            "port": None if address.socket else address.port,
+            "user": address.user,
+            "password": password(address, FORM),
+            "database": address.schema,
+        }
+
+    def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Load, by the core."""
+        loaded: dict[str, Any] = json.loads(
+            native().load_mysql(json.dumps({**core_job, "flavour": self.flavour}), on_event)
+        )
+        return loaded
+
+    def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Run, by the core, which may not switch metrics on: that is a setting too."""
+        words = {"flavour": self.flavour, "may_change_settings": False}
+        result: dict[str, Any] = json.loads(native().run_mysql(json.dumps({**core_job, **words}), on_event))
+        return result
+
+    def settle(self, address: Address) -> None:
+        """Nothing: purge and merge go on by themselves."""
+
+    def allocated_bytes(self, connection: Any, found: Build, address: Address) -> int:
+        """Bytes of data and indexes of the schema."""
+        return sizes.allocated(connection, found, address.schema)
+
+    def conditions(self, connection: Any, job: Mapping[str, Any], database: Path, address: Address) -> dict[str, Any]:
+        """The workload's consistency conditions."""
+        return conditions.check(connection, job["workload"], job["delivered_orders"], database, address.schema)
+
+    def connections(self, connection: Any) -> int:
+        """Clients the server has now, ours among them."""
+        return int(control.status(connection, "Threads_connected").get("threads_connected", "0"))

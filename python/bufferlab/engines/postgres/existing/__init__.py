@@ -1,0 +1,1 @@
+"""PostgreSQL servers that bufferlab did not start."""

@@ -1,0 +1,175 @@
+"""PostgreSQL servers that run already: how they are spoken to. What is done with them, their base says."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from bufferlab.engines.behaviour import EngineFailure, OnEvent
+from bufferlab.engines.native import native
+from bufferlab.engines.postgres import conditions, control, extensions, sizes
+from bufferlab.engines.postgres.declaration import DECLARATION
+from bufferlab.engines.postgres.existing import database
+from bufferlab.engines.postgres.existing.connection import FORM, connect, greet
+from bufferlab.engines.postgres.existing.settings import ServerSettings, contexts_of, refuse_fixed
+from bufferlab.engines.postgres.read_back import read_back
+from bufferlab.engines.postgres.settings import as_asked, bytes_of, in_words, server_settings, variable
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.existing import changes
+from bufferlab.engines.servers.existing.address import Address, password
+from bufferlab.engines.servers.existing.server import ExistingServer
+from bufferlab.engines.servers.read_back import ReadBack
+from bufferlab.engines.servers.server import ANSWER_SECONDS
+
+_LOCK_SECONDS = 5.0
+_LOCK_POLL_SECONDS = 0.1
+
+
+class ExistingPostgres(ExistingServer):
+    """Servers of any version."""
+
+    form = FORM
+    unusable = (psycopg.Error,)
+    settings = ServerSettings()
+    declaration = DECLARATION
+
+    def build(self, url: str) -> Build:
+        """The server as a build: its version, asked of it. EnvironmentLackingError when it is not there."""
+        address = self.parse(url)
+        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
+            ((told,),) = control.rows(connection, "SHOW server_version")
+        return Build(url, "postgres", str(told).split()[0], Path("/"), None)
+
+    def connect(self, address: Address, *, patient: bool = False) -> control.Connection:
+        """A connection, in autocommit; a patient one waits for any statement. Or EnvironmentLackingError."""
+        return connect(address, patient=patient)
+
+    def listen(self, address: Address) -> None:
+        """EngineFailure when the server says nothing."""
+        try:
+            greet(address, ANSWER_SECONDS)
+        except OSError as error:
+            raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
+
+    @contextmanager
+    def locked(self, address: Address) -> Iterator[None]:
+        """One run in a database at a time, by an advisory lock; EngineFailure while there is one."""
+        # In the database that every server has: ours may not exist yet.
+        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while not _try_lock(connection, address):
+                if time.monotonic() > deadline:
+                    what = "another run of bufferlab uses this database"
+                    raise EngineFailure("environment", what, address.place, "wait for it, or name another")
+                time.sleep(_LOCK_POLL_SECONDS)
+            yield
+
+    def needs(self, address: Address) -> str:
+        """What the account must own and be."""
+        return f"the account must own the database {address.schema}, and be a superuser for {changes.ALLOW}"
+
+    def make_sure_of(self, address: Address) -> None:
+        """The database exists, empty if it did not; what is in it is not touched."""
+        database.make_sure_of(address)
+
+    def claim(self, address: Address) -> None:
+        """The database, ours, and empty. EngineFailure when it is somebody else's."""
+        database.claim(address)
+
+    def mark(self, address: Address, data_id: str, state: str) -> None:
+        """Say in the database which data it holds, and what was done with them."""
+        database.mark(address, data_id, state)
+
+    def marked(self, address: Address) -> tuple[str, str] | None:
+        """(data, state) as marked; None where it is not ours."""
+        return database.marked(address)
+
+    def wanted(self, connection: control.Connection, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
+        """Settings that were asked for and are not so; EngineFailure for one that needs a restart."""
+        told, wanted = control.settings(connection), {}
+        for name, value in server_settings(found.version, asked).items():
+            native_name = next((known for known in asked if variable(known) == name), name)
+            if name not in told or as_asked(native_name, asked[native_name], told[name]) != asked[native_name]:
+                wanted[name] = value
+        refuse_fixed(contexts_of(connection), told, wanted)
+        return wanted
+
+    def told(self, connection: control.Connection) -> Mapping[str, str]:
+        """Every setting, in words."""
+        return {name: in_words(told) for name, told in control.settings(connection).items()}
+
+    def read_back(self, connection: control.Connection, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
+        """The settings a new session has."""
+        return read_back(connection, found.version, knobs, None)
+
+    def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
+        """EngineFailure unless the server's pages and checksums are as was asked."""
+        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
+            told = control.settings(connection)
+        pages, checksums = bytes_of(told["block_size"]), told["data_checksums"][0]
+        for name, has in (("page_size_bytes", pages), ("data_checksums", checksums)):
+            if asked.get(name, has) != has:
+                knob = name.removesuffix("_bytes")
+                what = f"{knob} needs another server: this one was made with {has}"
+                raise EngineFailure("usage", what, address.place, f"--set {knob}={has}")
+
+    def target(self, address: Address) -> dict[str, Any]:
+        """Where the server is, as the core wants it told."""
+        return {
+            "socket_dir": address.socket,
+            "host": None if address.socket else address.host,
+            "port": address.port,
+            "user": address.user,
+            "password": password(address, FORM),
+            "database": address.schema,
+        }
+
+    def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Load, by the core."""
+        loaded: dict[str, Any] = json.loads(native().load_postgres(json.dumps(core_job), on_event))
+        return loaded
+
+    def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Run, by the core."""
+        result: dict[str, Any] = json.loads(native().run_postgres(json.dumps(core_job), on_event))
+        return result
+
+    def settle(self, address: Address) -> None:
+        """Vacuum, so that no run is the first to read a row and to mark it; and extensions, where we may make them."""
+        with closing(connect(address, patient=True)) as connection:
+            with suppress(psycopg.errors.InsufficientPrivilege):
+                extensions.make(connection)
+            control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
+            with suppress(psycopg.errors.InsufficientPrivilege):
+                control.rows(connection, "CHECKPOINT")
+
+    def allocated_bytes(self, connection: control.Connection, found: Build, address: Address) -> int:
+        """Bytes of all tables and indexes."""
+        return sizes.allocated_bytes(sizes.ask(connection))
+
+    def conditions(
+        self, connection: control.Connection, job: Mapping[str, Any], database: Path, address: Address
+    ) -> dict[str, Any]:
+        """The workload's consistency conditions."""
+        return conditions.check(connection, job["workload"], job["delivered_orders"], database)
+
+    def connections(self, connection: control.Connection) -> int:
+        """Clients of all databases, ours among them; parallel workers are their leader's."""
+        query = (
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE usesysid IS NOT NULL AND datid IS NOT NULL AND leader_pid IS NULL"
+        )
+        ((count,),) = control.rows(connection, query)
+        return int(count)
+
+
+def _try_lock(connection: control.Connection, address: Address) -> bool:
+    query = "SELECT pg_try_advisory_lock(hashtext('bufferlab'), hashtext(%s))"
+    ((got,),) = control.rows(connection, query, (address.schema,))
+    return bool(got)

@@ -1,0 +1,21 @@
+"""Extensions that checks and counters use, where the server has them (packages: postgresql-contrib)."""
+
+from __future__ import annotations
+
+from bufferlab.engines.postgres import control
+
+CHECKS = "amcheck"
+_COUNTERS = "pg_buffercache"
+
+
+def make(connection: control.Connection) -> None:
+    """Make them in the connection's database. psycopg's InsufficientPrivilege when the account may not."""
+    there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
+    for name in (CHECKS, _COUNTERS):
+        if name in there:
+            control.rows(connection, f"CREATE EXTENSION IF NOT EXISTS {name}")
+
+
+def has(connection: control.Connection, name: str) -> bool:
+    """Is it in the connection's database?"""
+    return bool(control.rows(connection, "SELECT 1 FROM pg_extension WHERE extname = %s", (name,)))

@@ -1,0 +1,92 @@
+"""Whose data a directory of a private server is: what made it, and our account there, with a random password.
+
+Kept in auth.json beside the data, which only its owner may read. A password is never an argument, never in a log, never
+in a report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.user import give
+from bufferlab.errors import DataFileError
+
+USER = "bufferlab"
+DATABASE = "bufferlab"
+_FILE = "auth.json"
+_FORMAT = "bufferlab-server-data"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose data a directory is: which server made it, and how to log in."""
+
+    user: str
+    password: str = field(repr=False)
+    server: str
+    """The build's name, as it was asked for."""
+    binary: str
+    flavour: str
+    version: str
+    page_size_bytes: int
+
+
+def new_identity(build: Build, page_size_bytes: int) -> Identity:
+    """An identity with a password nobody has seen."""
+    password = secrets.token_urlsafe(24)
+    return Identity(USER, password, build.name, str(build.binary), build.flavour, build.version, page_size_bytes)
+
+
+def store(database: Path, identity: Identity, user: tuple[int, int] | None) -> None:
+    """Write auth.json, readable by its owner alone from its first byte on."""
+    path = database / _FILE
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"format": _FORMAT, "format_version": 1, **asdict(identity)}, file, indent=1)
+        file.write("\n")
+    give(path, user)
+
+
+def read(database: Path) -> Identity:
+    """The identity of a loaded data directory; DataFileError when there is none."""
+    path = database / _FILE
+    try:
+        told = json.loads(path.read_text("utf-8"))
+        if told.pop("format") != _FORMAT:
+            raise ValueError("it is of another program")
+        told.pop("format_version")
+        return Identity(**told)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise DataFileError(
+            f"this is not a data directory that bufferlab loaded: {why}", str(path), "delete it; it is loaded again"
+        ) from error
+
+
+def require_version(build: Build, identity: Identity) -> None:
+    """EngineFailure unless this server made the data: a newer one would upgrade them, an older one refuse them."""
+    if (build.flavour, build.version) != (identity.flavour, identity.version):
+        raise EngineFailure(
+            "data",
+            f"the data is of {identity.flavour} {identity.version}, the server is {build.flavour} {build.version}",
+            str(build.binary),
+            "load it with this server",
+        )
+
+
+def require_page_size(identity: Identity, asked_bytes: int, database: Path, hint: str) -> None:
+    """EngineFailure unless the data have pages of that size."""
+    if asked_bytes != identity.page_size_bytes:
+        raise EngineFailure(
+            "data",
+            f"page_size = {asked_bytes} bytes needs other data: this was loaded with pages of "
+            f"{identity.page_size_bytes}",
+            str(database),
+            hint,
+        )

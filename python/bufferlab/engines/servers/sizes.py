@@ -1,0 +1,38 @@
+"""sizes.json, beside a server's data: how large the tables are, and the trees they are made of.
+
+Each family's sizes.py asks its servers and counts the trees in the closed files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bufferlab.errors import DataFileError
+
+_FILE = "sizes.json"
+_FORMAT = "bufferlab-server-sizes"
+
+
+def store(
+    database: Path, allocated_bytes: int, shape: Mapping[str, Any] | None, asked: Mapping[str, Any] | None = None
+) -> None:
+    """Keep what was counted; no `shape` where the files cannot be looked into. `asked`: what the server said."""
+    head = {"format": _FORMAT, "format_version": 1, "allocated_bytes": allocated_bytes, "shape": shape}
+    (database / _FILE).write_text(json.dumps({**head, **(asked or {})}, indent=1) + "\n")
+
+
+def read(database: Path) -> dict[str, Any]:
+    """What was kept, or DataFileError."""
+    path = database / _FILE
+    try:
+        document: dict[str, Any] = json.loads(path.read_text())
+        if document["format"] != _FORMAT:
+            raise ValueError("it is of another program")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataFileError(
+            f"this is not a data directory that bufferlab loaded: {error}", str(path), "delete it; it is loaded again"
+        ) from error
+    return document

@@ -1,0 +1,140 @@
+"""A server that runs already, and jobs on it in workers of their own; each family's tests say how it is asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.supervise import Outcome, supervise
+from support.fake import children
+
+HOT_ROWS = {"name": "hot_rows", "rows": 20_000, "load_seed": 1}
+READS = {**HOT_ROWS, "hot_rows": 2_000, "layout": "scattered", "zipf": 0, "update_percent": 0, "seed": 3}
+TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
+
+
+class Existing:
+    """A server that bufferlab is only told the URL of. `knobs`: what every run asks for."""
+
+    def __init__(self, engine: str, url: str, root: Path, knobs: dict[str, int | str]) -> None:
+        self.engine, self.url, self.root, self.knobs = engine, url, root, knobs
+        self.database, self.log = root / "database", root / "worker.log"
+        self.stop = StopRequest()
+
+    def do(
+        self,
+        kind: str,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
+        silent_seconds: float = 60,
+        **job: Any,
+    ) -> Outcome:
+        return supervise(
+            kind,
+            self.engine,
+            {"database": str(self.database), **job},
+            log_file=self.log,
+            stop=self.stop,
+            silent_seconds=silent_seconds,
+            on_event=on_event or (lambda event: None),
+        )
+
+    def load(self, workload: dict[str, Any], **knobs: int | str) -> Outcome:
+        asked = {"server": self.url, "page_size_bytes": self.knobs["page_size_bytes"], **knobs}
+        return self.do("load", knobs=asked, workload=workload, threads=2)
+
+    def run(
+        self,
+        workload: dict[str, Any],
+        transactions: int = 300,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
+        *,
+        allowed: bool = True,
+        silent_seconds: float = 60,
+        **knobs: int | str,
+    ) -> Outcome:
+        return self.do(
+            "run",
+            on_event,
+            silent_seconds,
+            knobs={"server": self.url, **self.knobs, **knobs},
+            connections=2,
+            workload=workload,
+            load={"mode": "closed"},
+            warm_up={"max_transactions": 300, "max_seconds": 60},
+            measure={"transactions": transactions, "max_seconds": 60},
+            phases=[],
+            sample_interval_ms=1000,
+            **({"allow_online_changes": True} if allowed else {}),
+        )
+
+    def run_and_stop(self, **knobs: int | str) -> Outcome:
+        """A run that is asked to stop in its measured window."""
+
+        def ask_to_stop(event: dict[str, Any]) -> None:
+            if event.get("event") == "sample" and event.get("edge") == "start":
+                threading.Timer(0.5, lambda: setattr(self.stop, "signal_number", signal.SIGTERM)).start()
+
+        return self.run(READS, 100_000_000, ask_to_stop, **knobs)
+
+    def run_and_kill(self, **knobs: int | str) -> Outcome:
+        """A run whose worker is killed in its measured window."""
+
+        def kill(event: dict[str, Any]) -> None:
+            if event.get("event") == "sample" and event.get("edge") == "start":
+                (worker,) = (pid for pid in children(os.getpid()) if _is_worker(pid))
+                os.kill(worker, signal.SIGKILL)
+
+        return self.run(READS, 100_000_000, kill, **knobs)
+
+    def holding(self, secret: str) -> list[Path]:
+        """Files of this test that hold it."""
+        return [file for file in self.root.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"bufferlab.execute.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@contextmanager
+def relay(socket_path: Path) -> Iterator[int]:
+    """The port of a listener on the loopback that hands every connection on to a Unix socket."""
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(str(socket_path))
+                ends.extend((near, far))
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    ends: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for end in ends:
+                end.close()
