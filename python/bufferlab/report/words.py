@@ -60,12 +60,15 @@ def share(value: float | None, decimals: int = 1) -> str:
 
 
 def share_interval(estimate: Estimate) -> str:
-    """A ratio with its interval as per cent.
+    """A share with its interval as per cent. The interval ends where shares do: the model knows no such ends.
 
     >>> share_interval(Estimate(0.412, 0.401, 0.423, n=5)), share_interval(Estimate(0.0205, None, None, n=1))
     ('41.2 (40.1–42.3) %', '2.05 %')
+    >>> share_interval(Estimate(0.02, -0.10, 0.14, n=4))
+    '2.0 (0.0–14.0) %'
     """
-    low, high = (None if bound is None else 100 * bound for bound in (estimate.ci_low, estimate.ci_high))
+    low = None if estimate.ci_low is None else 100 * max(0.0, estimate.ci_low)
+    high = None if estimate.ci_high is None else 100 * max(estimate.value, min(1.0, estimate.ci_high))
     return f"{interval(Estimate(100 * estimate.value, low, high, estimate.n))} %"
 
 

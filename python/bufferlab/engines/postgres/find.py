@@ -8,28 +8,31 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from bufferlab.engines.servers.builds import ON_PATH, Build, Listed, fetched, newest_fetched, servers_root
-from bufferlab.engines.servers.process import environment, missing_library
+from bufferlab.engines.servers import find as finding
+from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
 from bufferlab.engines.servers.user import require_runnable, server_user
-from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.errors import EnvironmentLackingError
 
 _DEBIAN = Path("/usr/lib/postgresql")
 """Debian keeps each major version's programs in a folder of its own, and none of them on PATH."""
 _FOLDERS = ("/usr/local/pgsql/bin", "/usr/pgsql/bin")
 _VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
-_VERSION_SECONDS = 60
 _OLDEST = 15
 """Before it statistics are collected by a process of their own, and cannot be forced out at a window's edge."""
 
 
 def find(name: str = ON_PATH) -> Build:
     """The server of that name, which can be run; EnvironmentLackingError with the way to get one."""
-    build = _find(name)
+    nothing = EnvironmentLackingError(
+        "there is no PostgreSQL server on PATH or in /usr/lib/postgresql, and none was fetched",
+        os.environ.get("PATH"),
+        "install one, or: bufferlab engines fetch postgres-17",
+    )
+    build = finding.Finder("postgres", ask_version, by_path, _installed, nothing).find(name)
     if build.numbers < (_OLDEST,):
         raise EnvironmentLackingError(
             f"this is PostgreSQL {build.version}; {_OLDEST} and later can be measured",
@@ -65,99 +68,20 @@ def initdb(build: Build) -> Path:
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
     """Every server on PATH and where Debian keeps them, then the known ones by name: each usable, or why not."""
-    lines = [_listed(binary) for binary in _installed()]
-    for name in known:
-        try:
-            build = fetched(name)
-            if build is None:
-                lines.append(Listed(name, "", None, "not fetched", f"bufferlab engines fetch {name}"))
-                continue
-            ask_version(build.binary, build.libraries)
-            require_runnable(build.binary, server_user())
-            lines.append(Listed(name, str(build.binary), build))
-        except BufferlabError as error:
-            lines.append(Listed(name, str(servers_root() / name), None, error.what, error.hint))
-    return lines
+    return finding.listed(_installed(), known, by_path, ask_version)
 
 
 def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["postgres"]]:
     """(version, "postgres") as the binary says it; EnvironmentLackingError when it is no such server, or cannot run."""
-    try:
-        done = subprocess.run(
-            [str(binary), "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=dict(environment(libraries)),
-            timeout=_VERSION_SECONDS,
-            check=False,
-        )
-    except OSError as error:
-        hint = "choose another build, or: bufferlab engines"
-        raise EnvironmentLackingError(f"the server cannot be run: {error.strerror}", str(binary), hint) from error
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentLackingError(
-            f"it did not tell its version in {_VERSION_SECONDS} s", str(binary), "is this a database server?"
-        ) from error
-    text = (done.stdout + done.stderr).decode("utf-8", "replace")
-    if library := missing_library(text):
-        raise EnvironmentLackingError(f"the server lacks {library}", str(binary), "install the package")
+    text = finding.what_it_says(binary, libraries, "--version")
     found = _VERSION.search(text)
     if found is None:
-        first = (text.strip().splitlines() or ["nothing"])[0][:100]
         raise EnvironmentLackingError(
-            f'this is not a PostgreSQL server: asked for its version it says "{first}"',
+            f'this is not a PostgreSQL server: asked for its version it says "{finding.first_line(text)}"',
             str(binary),
             "the program is called postgres; psql and pg_ctl are others",
         )
     return found[1], "postgres"
-
-
-def _find(name: str) -> Build:
-    if name.startswith("/"):
-        return by_path(Path(name))
-    if name == ON_PATH:
-        return _first()
-    build = fetched(name) or _same_version(name)
-    if build is None:
-        raise EnvironmentLackingError(
-            f"there is no server {name} here", str(servers_root()), f"get it: bufferlab engines fetch {name}"
-        )
-    # Asked again at each use: a library that has gone since is then named, and not guessed from a log.
-    ask_version(build.binary, build.libraries)
-    return build
-
-
-def _first() -> Build:
-    """The first on PATH, else the newest where Debian keeps them, else the newest that was fetched."""
-    unusable: BufferlabError | None = None
-    for binary in _installed():
-        try:
-            return by_path(binary, ON_PATH)
-        except BufferlabError as error:
-            unusable = unusable or error
-    newest = newest_fetched("postgres")
-    if newest is not None:
-        ask_version(newest.binary, newest.libraries)
-        return newest
-    if unusable is not None:
-        raise unusable
-    raise EnvironmentLackingError(
-        "there is no PostgreSQL server on PATH or in /usr/lib/postgresql, and none was fetched",
-        os.environ.get("PATH"),
-        "install one, or: bufferlab engines fetch postgres-17",
-    )
-
-
-def _same_version(name: str) -> Build | None:
-    """An installed server of the version that the name says: a distribution's own package."""
-    for binary in _installed():
-        try:
-            build = by_path(binary, name)
-        except BufferlabError:
-            continue
-        if f"postgres-{build.version}.".startswith(f"{name}."):
-            return build
-    return None
 
 
 def _installed() -> Iterator[Path]:
@@ -170,12 +94,3 @@ def _installed() -> Iterator[Path]:
         if binary.is_file() and (real := binary.resolve()) not in seen:
             seen.add(real)
             yield binary
-
-
-def _listed(binary: Path) -> Listed:
-    try:
-        build = by_path(binary)
-        require_runnable(build.binary, server_user())
-        return Listed(str(binary), str(binary), build)
-    except BufferlabError as error:
-        return Listed(str(binary), str(binary), None, error.what, error.hint)

@@ -1,0 +1,134 @@
+"""Finding servers, whatever their family: asked for a version, by name, the first there is, all there are.
+
+Each family's find.py knows what its programs are called, where they lie, and what they say. Fetches nothing and starts
+no database.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.engines.servers.builds import ON_PATH, Build, Flavour, Listed, fetched, newest_fetched, servers_root
+from bufferlab.engines.servers.fetch import Ask
+from bufferlab.engines.servers.process import environment, missing_library
+from bufferlab.engines.servers.user import require_runnable, server_user
+from bufferlab.errors import BufferlabError, EnvironmentLackingError
+
+_VERSION_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Finder:
+    """How the servers of a flavour are found."""
+
+    flavour: Flavour
+    ask: Ask
+    by_path: Callable[[Path, str | None], Build]
+    """The server that is a binary; EnvironmentLackingError when it is none."""
+    installed: Callable[[], Iterable[Path]]
+    """Binaries of this system, the first choice first."""
+    nothing: EnvironmentLackingError
+    """What to say where there is none at all."""
+
+    def find(self, name: str) -> Build:
+        """The server of that name, path, or the first there is; EnvironmentLackingError with the way to get one."""
+        if name.startswith("/"):
+            return self.by_path(Path(name), None)
+        if name == ON_PATH:
+            return self._first()
+        build = fetched(name) or self._same_version(name)
+        if build is None:
+            raise EnvironmentLackingError(
+                f"there is no server {name} here", str(servers_root()), f"get it: bufferlab engines fetch {name}"
+            )
+        # Asked again at each use: a library that has gone since is then named, and not guessed from a log.
+        self.ask(build.binary, build.libraries)
+        return build
+
+    def _first(self) -> Build:
+        """The first that is installed, else the newest that was fetched."""
+        unusable: BufferlabError | None = None
+        for binary in self.installed():
+            try:
+                build = self.by_path(binary, ON_PATH)
+            except BufferlabError as error:
+                unusable = unusable or error
+                continue
+            if build.flavour == self.flavour:
+                return build
+        newest = newest_fetched(self.flavour)
+        if newest is not None:
+            self.ask(newest.binary, newest.libraries)
+            return newest
+        raise unusable or self.nothing
+
+    def _same_version(self, name: str) -> Build | None:
+        """An installed server of the version that the name says: a distribution's own package."""
+        for binary in self.installed():
+            try:
+                build = self.by_path(binary, name)
+            except BufferlabError:
+                continue
+            if f"{build.flavour}-{build.version}.".startswith(f"{name}."):
+                return build
+        return None
+
+
+def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
+    """What a binary prints; EnvironmentLackingError when it cannot be run."""
+    try:
+        done = subprocess.run(
+            [str(binary), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(environment(libraries)),
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        hint = "choose another build, or: bufferlab engines"
+        raise EnvironmentLackingError(f"the server cannot be run: {error.strerror}", str(binary), hint) from error
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentLackingError(
+            f"it did not tell its version in {_VERSION_SECONDS} s", str(binary), "is this a database server?"
+        ) from error
+    text = (done.stdout + done.stderr).decode("utf-8", "replace")
+    if library := missing_library(text):
+        raise EnvironmentLackingError(f"the server lacks {library}", str(binary), "install the package")
+    return text
+
+
+def first_line(text: str) -> str:
+    """For a message about a program that says something else than was expected."""
+    return (text.strip().splitlines() or ["nothing"])[0][:100]
+
+
+def listed(
+    installed: Iterable[Path], known: Iterable[str], by_path: Callable[[Path, str | None], Build], ask: Ask
+) -> list[Listed]:
+    """Every installed server, then the known ones by name: each usable, or why not."""
+    lines = [_listed(binary, by_path) for binary in installed]
+    for name in known:
+        try:
+            build = fetched(name)
+            if build is None:
+                lines.append(Listed(name, "", None, "not fetched", f"bufferlab engines fetch {name}"))
+                continue
+            ask(build.binary, build.libraries)
+            require_runnable(build.binary, server_user())
+            lines.append(Listed(name, str(build.binary), build))
+        except BufferlabError as error:
+            lines.append(Listed(name, str(servers_root() / name), None, error.what, error.hint))
+    return lines
+
+
+def _listed(binary: Path, by_path: Callable[[Path, str | None], Build]) -> Listed:
+    try:
+        build = by_path(binary, None)
+        require_runnable(build.binary, server_user())
+        return Listed(str(binary), str(binary), build)
+    except BufferlabError as error:
+        return Listed(str(binary), str(binary), None, error.what, error.hint)
