@@ -15,7 +15,7 @@ from bufferlab.engines.servers import memory_limit
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.results import derive
 from bufferlab.results.store import SweepFolder
-from support import core, postgres
+from support import core, innodb, postgres
 
 pytestmark = pytest.mark.real
 
@@ -87,3 +87,31 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
         assert max(sizes_kib[0]) < 5, "a page of the kernel's at a time, and a few files read at the start"
         # Beside the table a few pages of other files are read, each by itself.
         assert min(sizes_kib[64]) > 2 * max(sizes_kib[0])
+
+
+@pytest.mark.parametrize(
+    ("engine", "more"),
+    [
+        ("sqlite", ("--set", "io_mode=buffered")),
+        ("mysql", ("--set", "server=mysql-5.7", "--set", "flush_method=fsync")),
+    ],
+)
+def test_every_engine_reads_with_the_read_ahead_that_was_asked_for(
+    disk: Path, engine: str, more: tuple[str, ...]
+) -> None:
+    device, may = read_ahead.read_ahead_of(disk), read_ahead.settable(disk, "read_ahead")
+    if device.file is None or not may.ok:
+        pytest.skip(f"NOT TESTED: {may.detail}")
+    if engine == "mysql":
+        innodb.build("mysql-5.7")  # Fetched, or skipped.
+    before = device.file.read_text()
+    with postgres.folder() as folder:
+        plan = ("--set", "plan=sequential", "--sweep", "read_ahead=as_is,0,64", "--repetitions", "1")
+        out = results_of(folder, "--engine", engine, *more, *plan)
+        assert device.file.read_text() == before
+        found = {}
+        for record in SweepFolder.open(out).runs():
+            assert record.run["status"] == "ok", record.run["reason"]
+            actual = record.run["knobs_actual"]
+            found[actual["read_ahead"]] = actual["read_ahead_run_kib"]
+        assert found == {"as_is": int(before), "0": 0, "64": 64}

@@ -268,6 +268,17 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert existing.run(READS).kind == "ok"
 
 
+def test_what_the_server_alone_has_is_put_back_even_when_the_database_has_gone(existing: Server) -> None:
+    before = existing.settings()
+    assert existing.load(HOT_ROWS).kind == "ok"
+    assert existing.run_and_kill(**CHANGED).kind == "crash"
+    wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
+    existing.ask("DROP DATABASE lab")
+    assert ExistingPostgres().put_back_everywhere() == [(existing.url, ["bgwriter_lru_maxpages"])]
+    wait_until(lambda: existing.settings() == before, "the server to take its setting back", 10)
+    assert not list(changes.state_folder().glob("*"))
+
+
 def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:
     refused = plain.load(HOT_ROWS)
     assert refused.kind == "environment"

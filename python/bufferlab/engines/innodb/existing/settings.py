@@ -28,7 +28,7 @@ class GlobalVariables:
 
     unusable: tuple[type[Exception], ...] = (pymysql.MySQLError,)
 
-    def found(self, connection: Any, wanted: Mapping[str, str]) -> dict[str, Any]:
+    def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, Any]:
         """The values there are."""
         told = control.variables(connection)
         missing = [name for name in wanted if name not in told]

@@ -29,9 +29,8 @@ _RELOAD_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 
 _OF_DATABASE = """
-SELECT setting FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase,
-     unnest(s.setconfig) AS setting
-WHERE d.datname = current_database() AND s.setrole = 0
+SELECT unnest(s.setconfig) FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
+WHERE d.datname = %s AND s.setrole = 0
 """
 _OF_SYSTEM = "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%/postgresql.auto.conf'"
 
@@ -41,10 +40,10 @@ class ServerSettings:
 
     unusable: tuple[type[Exception], ...] = (psycopg.Error,)
 
-    def found(self, connection: control.Connection, wanted: Mapping[str, str]) -> dict[str, Any]:
+    def found(self, connection: control.Connection, address: Address, wanted: Mapping[str, str]) -> dict[str, Any]:
         """Where each is set now, and to what; None: nowhere, so that it is reset later."""
         contexts = contexts_of(connection)
-        of_database = _of_database(connection)
+        of_database = _of_database(connection, address.schema)
         of_system: Mapping[str, str] = {}
         if any(contexts[name] in _SERVER for name in wanted):
             of_system = _of_system(connection)
@@ -78,9 +77,11 @@ class ServerSettings:
             time.sleep(_POLL_SECONDS)
 
     def put_back(self, address: Address, found: Mapping[str, Any]) -> list[str]:
-        """Those that are set otherwise now, each where it was changed."""
-        with closing(connect(address)) as connection:
-            of_database = _of_database(connection)
+        """Those that are set otherwise now, each where it was changed; a database that has gone took its own along."""
+        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
+            of_database = _of_database(connection, address.schema)
+            if not control.rows(connection, "SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
+                found = {name: was for name, was in found.items() if was["scope"] == _SYSTEM}
             is_system = any(was["scope"] == _SYSTEM for was in found.values())
             of_system = _of_system(connection) if is_system else {}
             changed = []
@@ -143,9 +144,9 @@ def _grant(scope: str, name: str) -> str:
     return f"use a superuser, or GRANT {right} ON PARAMETER {name}{reload} to the account"
 
 
-def _of_database(connection: control.Connection) -> dict[str, str]:
-    """What is set for this database and all roles."""
-    return dict(str(setting).split("=", 1) for (setting,) in control.rows(connection, _OF_DATABASE))
+def _of_database(connection: control.Connection, database: str) -> dict[str, str]:
+    """What is set for a database and all roles."""
+    return dict(str(setting).split("=", 1) for (setting,) in control.rows(connection, _OF_DATABASE, (database,)))
 
 
 def _of_system(connection: control.Connection) -> dict[str, str]:

@@ -32,7 +32,7 @@ class Settings(Protocol):
     unusable: tuple[type[Exception], ...]
     """What its client raises when the server fails it."""
 
-    def found(self, connection: Any, wanted: Mapping[str, str]) -> dict[str, Any]:
+    def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, Any]:
         """What is to be put back later, by variable. EngineFailure where one cannot be changed; nothing is then."""
 
     def change(self, connection: Any, address: Address, name: str, value: str, on_wait: OnWait) -> None:
@@ -58,7 +58,7 @@ def changed(
     if not wanted:
         yield
         return
-    found = settings.found(connection, wanted)
+    found = settings.found(connection, address, wanted)
     path = _file(address)
     with _held(path) as descriptor:
         if descriptor is None:
