@@ -12,6 +12,7 @@ import pytest
 
 from bufferlab.engines import read_ahead
 from bufferlab.engines.servers import memory_limit
+from bufferlab.engines.servers.builds import servers_root
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.results import derive
 from bufferlab.results.store import SweepFolder
@@ -106,6 +107,9 @@ def test_every_engine_reads_with_the_read_ahead_that_was_asked_for(
         innodb.build("mysql-5.7")  # Fetched, or skipped.
     before = device.file.read_text()
     with postgres.folder() as folder:
+        # Data of its own, the servers that were fetched before.
+        (folder / "cache").mkdir(mode=0o755)
+        (folder / "cache" / "servers").symlink_to(servers_root())
         plan = ("--set", "plan=sequential", "--sweep", "read_ahead=as_is,0,64", "--repetitions", "1")
         out = results_of(folder, "--engine", engine, *more, *plan)
         assert device.file.read_text() == before

@@ -253,7 +253,7 @@ def test_the_socket_of_another_server_is_neither_used_nor_removed(place: innodb.
 def test_a_server_that_answers_nobody_is_killed_and_told_from_a_slow_one(
     place: innodb.Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(InnodbServer, "answer_seconds", 2.0)
     pids: list[int] = []
     with pytest.raises(EngineFailure, match="has not answered for 2 s") as caught, place.server() as server:
         sleep_and_be_stopped(server, pids)

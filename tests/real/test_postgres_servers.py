@@ -427,9 +427,7 @@ def test_a_group_left_by_a_killed_worker_is_removed_at_the_next_start(place: pos
 def test_a_stopped_server_is_killed_by_whoever_listens_and_named(
     place: postgres.Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bufferlab.engines.postgres import server as module
-
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(PostgresServer, "answer_seconds", 1.0)
     with pytest.raises(EngineFailure, match="has not answered for 1 s") as caught, place.server() as server:
         stop_and_ask(server)
     assert caught.value.kind == "engine"

@@ -11,7 +11,7 @@ import pymysql
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.boot import InnodbProcess
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.server import ANSWER_SECONDS, Server
+from bufferlab.engines.servers.server import Server
 
 
 class InnodbServer(Server):
@@ -33,13 +33,13 @@ class InnodbServer(Server):
     def greet(self) -> None:
         """A ping over a connection of its own."""
         if self._pulse is None:
-            self._pulse = control.connect(self.socket, *self._login, answer_seconds=ANSWER_SECONDS)
+            self._pulse = control.connect(self.socket, *self._login, answer_seconds=self.answer_seconds)
         self._pulse.ping(reconnect=False)
 
     def answers(self) -> bool:
         """Is it ready? EngineFailure when it will never be for us."""
         try:
-            control.connect(self.socket, *self._login, answer_seconds=ANSWER_SECONDS).close()
+            control.connect(self.socket, *self._login, answer_seconds=self.answer_seconds).close()
         except control.AccessDenied as error:
             raise self.refused(error) from None
         except (pymysql.MySQLError, OSError):

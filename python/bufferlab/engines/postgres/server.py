@@ -11,7 +11,7 @@ from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.boot import PostgresProcess
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE
-from bufferlab.engines.servers.server import ANSWER_SECONDS, Server
+from bufferlab.engines.servers.server import Server
 
 
 class PostgresServer(Server):
@@ -31,7 +31,7 @@ class PostgresServer(Server):
 
     def greet(self) -> None:
         """A word of the postmaster's."""
-        control.greet(self.socket, ANSWER_SECONDS)
+        control.greet(self.socket, self.answer_seconds)
 
     def answers(self) -> bool:
         """Is it ready? EngineFailure when it will never be for us."""

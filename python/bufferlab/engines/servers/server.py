@@ -29,6 +29,8 @@ class Server(ABC):
 
     unanswered: tuple[type[Exception], ...] = (OSError,)
     """What `greet` raises when no word was said."""
+    answer_seconds = ANSWER_SECONDS
+    """After which silence a server is taken for stopped."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class Server(ABC):
     def greet(self) -> None:
         """Ask for a word that waits for nobody, over a connection that does nothing else.
 
-        An exception when none was said: after `ANSWER_SECONDS` the server is taken for stopped.
+        An exception when none was said within `answer_seconds`.
         """
 
     @abstractmethod
@@ -129,10 +131,10 @@ class Server(ABC):
             self.greet()
         except self.unanswered:
             # A server that ends, or that refuses one more connection, says so at once; whoever uses it finds out.
-            if time.monotonic() - asked < ANSWER_SECONDS:
+            if time.monotonic() - asked < self.answer_seconds:
                 self.end_pulse()
                 return
-            self._silence = f"the server has not answered for {ANSWER_SECONDS:g} s, and was killed"
+            self._silence = f"the server has not answered for {self.answer_seconds:g} s, and was killed"
             self._process.terminate_now()
 
     def abandon(self) -> None:
