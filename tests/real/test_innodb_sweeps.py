@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.innodb import find
+from bufferlab.engines.servers.builds import servers_root
 from support import innodb
 from support.core import ROOT
 from support.fake import children, is_alive, wait_until
@@ -28,7 +28,7 @@ class Place:
         self.root, self.out, self.data = root, root / "out", root / "data"
         for folder in (self.out, self.data, root / "cache"):
             folder.mkdir(mode=0o711)
-        (root / "cache" / "servers").symlink_to(find.servers_root())
+        (root / "cache" / "servers").symlink_to(servers_root())
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         # Other sweeps on this disk, of other tests or people, are no reason to wait.

@@ -225,7 +225,7 @@ fn a_cancelled_run_ends_although_its_statements_are_asleep() {
 fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
     with_server(|target| {
         let mut job = job(target, UPDATES, u64::MAX);
-        job.warm_up.transactions = u64::MAX;
+        job.warm_up.limit.transactions = u64::MAX;
         job.frames = u64::MAX / 2;
         let (outcome, _) = std::thread::scope(|scope| {
             scope.spawn(|| {

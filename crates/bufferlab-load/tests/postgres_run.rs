@@ -268,7 +268,7 @@ impl Drop for Frozen {
 fn a_cancelled_run_ends_although_the_server_is_frozen() {
     with_server(|target| {
         let mut job = updates(target, u64::MAX);
-        job.warm_up.transactions = 300;
+        job.warm_up.limit.transactions = 300;
         let cancelled = AtomicBool::new(false);
         let (outcome, seconds) = std::thread::scope(|scope| {
             let freezer = scope.spawn(|| {
@@ -291,7 +291,7 @@ fn a_cancelled_run_ends_although_the_server_is_frozen() {
 fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
     with_server(|target| {
         let mut job = updates(target, u64::MAX);
-        job.warm_up.transactions = u64::MAX;
+        job.warm_up.limit.transactions = u64::MAX;
         job.frames = u64::MAX / 2;
         let (outcome, _) = std::thread::scope(|scope| {
             scope.spawn(|| {

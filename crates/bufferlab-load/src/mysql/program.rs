@@ -157,7 +157,9 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         let (misses, transactions) = look(session, program.counted)?;
         done = transactions - first;
         measured.gate = if feed.is_due(done) { feed.look(done, misses) } else { None };
-        if measured.gate.is_none() && (done >= course.warm_up.limit.transactions || is_over(begun, course.warm_up.limit)) {
+        if measured.gate.is_none()
+            && (done >= course.warm_up.limit.transactions || is_over(begun, course.warm_up.limit))
+        {
             measured.gate = Some(GateEnd::Cap);
         }
         if measured.gate.is_some() {
