@@ -61,10 +61,7 @@ def _finding(log: TpccLog, wrong: dict[int, Check], judged: dict[int, float | No
     limits = "/".join(str(LIMITS[at]) for at in wrong)
     n = len(log.intervals)
     if n:
-        parts = [
-            f"{TYPES[at]} {judged[at]:.4g} % (slowest {max(i.max_ms[at] for i in log.intervals):.0f} ms)"
-            for at in wrong
-        ]
+        parts = [_within(log, at, judged[at]) for at in wrong]
         corrected = f"[OK]: within {limits} s at least: {', '.join(parts)}, by the {n} interval lines given"
     else:
         corrected = f"not known here: no interval line tells the slowest; run it again with limits of {limits} s in ms"
@@ -80,6 +77,13 @@ def _finding(log: TpccLog, wrong: dict[int, Check], judged: dict[int, float | No
             "slowest_ms": {TYPES[at]: max((i.max_ms[at] for i in log.intervals), default=None) for at in wrong},
         },
     )
+
+
+def _within(log: TpccLog, at: int, share: float | None) -> str:
+    """What the interval lines tell of one type; lines may be there and count none of it."""
+    if share is None:
+        return f"{TYPES[at]} not known, the lines count none"
+    return f"{TYPES[at]} {share:.4g} % (slowest {max(i.max_ms[at] for i in log.intervals):.0f} ms)"
 
 
 RULE = Rule(NAME, "Do the response-time limits mean what they say?", check)
