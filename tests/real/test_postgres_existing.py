@@ -18,6 +18,7 @@ from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.existing.server import ExistingPostgres
 from bufferlab.engines.postgres.server import PostgresServer
 from bufferlab.engines.servers.existing import changes
+from bufferlab.results.store import SweepFolder
 from support import postgres
 from support.core import ROOT
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
@@ -337,6 +338,25 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert existing.settings() == before
     assert list(out.rglob("*.json"))
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
+
+
+def test_a_query_of_tpc_h_is_answered_there_and_its_pool_is_not_called_empty(existing: Server) -> None:
+    out = existing.root / "out"
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "bufferlab", "run", "index-scan", "--engine", "postgres", "--server", existing.url,
+            "--smoke", "--set", "pool_size=16MiB", "--repetitions", "1", "--share-device", "--out", str(out), "--json",
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [point["status"] for point in json.loads(done.stdout)["points"]] == ["ok"] * 3
+    (sweep,) = out.glob("index-scan-*")
+    for record in SweepFolder.open(sweep).runs():
+        assert record.run["workload"]["drawn"]["answers_checked"] == 2
+        assert all(row["passed"] for row in record.run["consistency"]["conditions"])
+        assert any("did not begin with an empty pool" in check["detail"] for check in record.run["integrity"])
 
 
 def _sessions(existing: Server) -> list[tuple[Any, ...]]:

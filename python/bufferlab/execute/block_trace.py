@@ -34,7 +34,7 @@ class BlockTraceAsked:
 
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
     every_step: bool = False
-    """Also how each request was allocated, plugged and inserted; costs half as much again."""
+    """Also how each request was allocated, plugged and inserted; dearer."""
 
     def job(self, home: Path) -> dict[str, Any]:
         """What the worker is told beside the engine's own job."""

@@ -29,7 +29,7 @@ pub(super) const TRACEPOINTS: [(&str, u8); 16] = [
 ];
 
 /// What a request goes through between being queued and being issued, beside merging: recorded when every step is asked for.
-/// An event takes about half a microsecond of whoever makes the request, and two or three of these come with each.
+/// An event takes some tenths of a microsecond of whoever makes the request, and two of these come with most.
 const STEPS: [&str; 4] = ["block_bio_bounce", "block_getrq", "block_plug", "block_rq_insert"];
 
 /// The tracepoints to record.

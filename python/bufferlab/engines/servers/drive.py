@@ -21,6 +21,7 @@ from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeK
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import sizes, user
+from bufferlab.engines.servers.boot import OnWait
 from bufferlab.engines.servers.builds import ON_PATH, Build, Flavour
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.engines.servers.existing.server import ExistingServer, is_existing
@@ -294,7 +295,7 @@ class ServerBehaviour(ABC):
         if self._cancelled.is_set():
             raise EngineFailure("interrupted", "stopped on request")
 
-    def patience(self, on_event: OnEvent) -> Any:
+    def patience(self, on_event: OnEvent) -> OnWait:
         """What to do while a server is waited for."""
         return patience(on_event, self._cancelled.is_set)
 

@@ -46,7 +46,7 @@ def make_sure_of(address: Address) -> None:
 
 
 def claim(address: Address) -> None:
-    """It is ours, and empty, with the extensions that counters and checks use where the account may make them."""
+    """It is ours, and empty; EngineFailure when it is somebody else's."""
     make_sure_of(address)
     with closing(connect(address)) as connection:
         there = control.rows(connection, _RELATIONS)

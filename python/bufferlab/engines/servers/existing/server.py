@@ -212,7 +212,7 @@ class ExistingServer(ABC):
             "as_found": as_found,
             "engine_version": found.version,
             "engine_conf": _conf(wanted, as_found, told.actual),
-            "confounds": [*_confounds(others, as_found, told.actual), start, *told.confounds],
+            "confounds": [*_confounds(others, as_found, told.actual, job), start, *told.confounds],
             "start": start,
         }
 
@@ -376,10 +376,12 @@ def _not_allowed(wanted: Mapping[str, str], told: Mapping[str, str]) -> EngineFa
     )
 
 
-def _confounds(others: int, as_found: list[str], actual: Mapping[str, Any]) -> list[str]:
+def _confounds(others: int, as_found: list[str], actual: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
     said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
     if others:
         said.append(f"{others} other connections were open: what they asked for is in the counters too")
+    if job["warm_up"]["max_transactions"] == 0:
+        said.append("the window did not begin with an empty pool, as it does on a server of bufferlab's own")
     if as_found:
         shown = ", ".join(f"{name} = {actual[name]}" for name in as_found)
         said.append(f"as the server has it, not as on a server of bufferlab's own: {shown}")
