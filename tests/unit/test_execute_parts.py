@@ -16,7 +16,7 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
 from bufferlab.errors import EnvironmentLackingError, Interrupted
-from bufferlab.execute import one_run, storage, worker
+from bufferlab.execute import one_run, storage, work
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method, restore
@@ -177,7 +177,7 @@ class _CoreError(Exception):
     ],
 )
 def test_every_error_of_a_worker_becomes_a_kind_and_a_sentence(error: Exception, kind: str, what: str) -> None:
-    described = worker._described(error)
+    described = work.described(error)
     assert set(described) == {"kind", "what", "where", "hint"}
     assert (described["kind"], described["what"]) == (kind, what)
 
@@ -223,6 +223,17 @@ def test_a_worker_dies_when_its_lifeline_is_cut(tmp_path: Path) -> None:
         started = time.monotonic()
         process.wait(timeout=10)
         assert time.monotonic() - started < 2
+
+
+def test_a_worker_whose_parent_died_before_it_sent_a_job_ends_without_a_word() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=10,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
 def test_a_worker_that_is_asked_to_stop_sends_what_it_has(tmp_path: Path) -> None:
