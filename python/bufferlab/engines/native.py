@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Protocol, cast
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
 
 from bufferlab.errors import EnvironmentLackingError
 
@@ -119,6 +120,14 @@ class Native(Protocol):
     def block_trace_clean(self) -> str:
         """Remove tracefs instances of ours that died with their process; their names."""
         ...
+
+
+def answer(
+    function: Callable[[str, Callable[[str], None]], str], job: Mapping[str, Any], on_event: Callable[[str], None]
+) -> dict[str, Any]:
+    """What a function of the core says to a job, with its events on the way."""
+    told: dict[str, Any] = json.loads(function(json.dumps(job), on_event))
+    return told
 
 
 def native() -> Native:

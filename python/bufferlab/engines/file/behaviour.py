@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from bufferlab.engines import block_trace, host_settings, read_ahead
+from bufferlab.engines import block_trace, direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import loop_device, places
 from bufferlab.engines.file.declaration import OWN, OWN_BYTES
-from bufferlab.engines.native import native
+from bufferlab.engines.native import answer, native
 from bufferlab.engines.read_ahead_knob import AS_IS
 from bufferlab.errors import BufferlabError
 from bufferlab.units import format_bytes
@@ -57,7 +57,7 @@ class FileBehaviour:
         if knobs["device"] != AS_IS:
             checks.append(_loop(knobs))
         elif knobs["path"] == OWN and knobs["io_mode"] == "direct":
-            checks.append(_direct(directory))
+            checks.append(direct_io.check(directory, elsewhere="$BUFFERLAB_CACHE", instead="io_mode=buffered")[0])
         if knobs["read_ahead"] != AS_IS and knobs["device"] == AS_IS:
             checks.append(read_ahead.settable(path, f"read_ahead = {knobs['read_ahead']}", _ADVICE))
         if knobs["backend"] == "io_uring":
@@ -108,7 +108,7 @@ class FileBehaviour:
             "bytes": _asked_bytes(job["knobs"]) or OWN_BYTES,
             "seed": int(job["workload"].get("load_seed", 0)),
         }
-        return cast("dict[str, Any]", json.loads(native().fill_random_file(json.dumps(asked), on_event)))
+        return answer(native().fill_random_file, asked, on_event)
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """No conditions: what is only read cannot have been broken, and the run itself saw that it did not change."""
@@ -129,7 +129,7 @@ class FileBehaviour:
                 "read_ahead_kib": ready.read_ahead_kib,
                 **{name: job[name] for name in ("workload", "load", "warm_up", "measure", "sample_interval_ms")},
             }
-            result: dict[str, Any] = json.loads(native().run_random_read(json.dumps(core_job), on_event))
+            result = answer(native().run_random_read, core_job, on_event)
         actual = result["actual"]
         actual |= {"path": knobs["path"], "device": knobs["device"], "read_ahead": ready.read_ahead}
         if ready.read_ahead_kib is not None:
@@ -179,15 +179,6 @@ def _readable(knobs: NativeKnobs) -> HostCheck:
     except BufferlabError as error:
         return HostCheck("path", False, f"{path}: {error.what}", error.hint)
     return HostCheck("path", True, f"{path}: {format_bytes(found_bytes)} to read")
-
-
-def _direct(directory: Path) -> HostCheck:
-    found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
-    where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"
-    if found["honoured"]:
-        return HostCheck("direct_io", True, f"{where}: honoured, alignment {found['alignment_bytes']} bytes")
-    hint = "choose a directory on a local disk with $BUFFERLAB_CACHE, or measure with --set io_mode=buffered"
-    return HostCheck("direct_io", False, f"{where}: {found.get('reason') or 'not honoured'}", hint)
 
 
 def _loop(knobs: NativeKnobs) -> HostCheck:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.innodb import accounts, conditions, initialise, program, sizes
 from bufferlab.engines.innodb import find as servers
@@ -16,7 +16,7 @@ from bufferlab.engines.innodb.find import Flavour
 from bufferlab.engines.innodb.read_back import read_back
 from bufferlab.engines.innodb.server import InnodbServer
 from bufferlab.engines.innodb.settings import server_settings
-from bufferlab.engines.native import native
+from bufferlab.engines.native import answer, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.drive import ServerBehaviour
 from bufferlab.engines.servers.identity import DATABASE, Identity
@@ -103,13 +103,8 @@ class InnodbBehaviour(ServerBehaviour):
         """Is direct I/O honoured, if it is asked for?"""
         method = str(knobs.get("innodb_flush_method", "O_DIRECT"))
         if "direct" not in method.lower():
-            return [HostCheck("direct_io", True, f"not asked for: flush_method = {method}")]
-        found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
-        where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"
-        if not found["honoured"]:
-            hint = "choose a directory on a local disk with --data-dir, or measure with --set flush_method=fsync"
-            return [HostCheck("direct_io", False, f"{where}: {found.get('reason') or 'not honoured'}", hint)]
-        return [HostCheck("direct_io", True, f"{where}: honoured")]
+            return [direct_io.not_asked_for(f"flush_method = {method}")]
+        return [direct_io.check(directory, instead="flush_method=fsync")[0]]
 
     def load_recipe(self, workload_json: str) -> str:
         """The core's: which schema and loader make a workload's data, as JSON."""
@@ -137,15 +132,11 @@ class InnodbBehaviour(ServerBehaviour):
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load, by the core."""
-        words = json.dumps({**core_job, "flavour": self.flavour})
-        loaded: dict[str, Any] = json.loads(native().load_mysql(words, on_event))
-        return loaded
+        return answer(native().load_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Run, by the core."""
-        words = json.dumps({**core_job, "flavour": self.flavour})
-        result: dict[str, Any] = json.loads(native().run_mysql(words, on_event))
-        return result
+        return answer(native().run_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
     def program_of(self, job: Mapping[str, Any], server: Server, target: Mapping[str, Any]) -> dict[str, Any] | None:
         """The external program that drives in place of the core's drivers; None without one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Any
 
 import psycopg
 
+from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.native import native
+from bufferlab.engines.native import answer, native
 from bufferlab.engines.postgres import conditions, control, extensions, initialise, sizes
 from bufferlab.engines.postgres import find as servers
 from bufferlab.engines.postgres.existing.server import ExistingPostgres
@@ -145,13 +145,11 @@ class PostgresBehaviour(ServerBehaviour):
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load, by the core."""
-        loaded: dict[str, Any] = json.loads(native().load_postgres(json.dumps(core_job), on_event))
-        return loaded
+        return answer(native().load_postgres, core_job, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Run, by the core."""
-        result: dict[str, Any] = json.loads(native().run_postgres(json.dumps(core_job), on_event))
-        return result
+        return answer(native().run_postgres, core_job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """As its base says; external programs are refused."""
@@ -191,13 +189,8 @@ class PostgresBehaviour(ServerBehaviour):
 def _direct_check(directory: Path, knobs: NativeKnobs) -> HostCheck:
     asked = str(knobs.get("debug_io_direct", OFF))
     if "data" not in asked.split(","):
-        return HostCheck("direct_io", True, "not asked for: PostgreSQL reads through the page cache")
-    found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
-    where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"
-    if found["honoured"]:
-        return HostCheck("direct_io", True, f"{where}: honoured")
-    hint = "choose a directory on a local disk with --data-dir, or measure with --set debug_io_direct=off"
-    return HostCheck("direct_io", False, f"{where}: {found.get('reason') or 'not honoured'}", hint)
+        return direct_io.not_asked_for("PostgreSQL reads through the page cache")
+    return direct_io.check(directory, instead="debug_io_direct=off")[0]
 
 
 def _memory_check(knobs: NativeKnobs) -> HostCheck:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from bufferlab.engines import host_settings, read_ahead
+from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Found, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.native import native
+from bufferlab.engines.native import answer, native
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.errors import DataFileError
 
@@ -33,25 +33,16 @@ class SqliteBehaviour:
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """O_DIRECT accepted and honoured there, and pages no smaller than its alignment."""
         if knobs.get("io_mode", "direct") != "direct":
-            buffered = HostCheck("direct_io", True, "not asked for: io_mode = buffered")
-            return [buffered, *read_ahead.checks(directory, knobs)]
-        found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
-        where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"
-        if not found["honoured"]:
-            hint = "choose a directory on a local disk with --data-dir, or measure with --set io_mode=buffered"
-            return [HostCheck("direct_io", False, f"{where}: {found.get('reason') or 'not honoured'}", hint)]
-        alignment_bytes = int(found["alignment_bytes"])
-        checks = [HostCheck("direct_io", True, f"{where}: honoured, alignment {alignment_bytes} bytes")]
+            return [direct_io.not_asked_for("io_mode = buffered"), *read_ahead.checks(directory, knobs)]
+        direct, alignment_bytes = direct_io.check(directory, instead="io_mode=buffered")
+        if alignment_bytes is None:
+            return [direct]
+        checks = [direct]
         page_bytes = knobs.get("page_size_bytes")
         if isinstance(page_bytes, int) and page_bytes < alignment_bytes:
-            checks.append(
-                HostCheck(
-                    "page_alignment",
-                    False,
-                    f"page_size = {page_bytes} bytes is below the {alignment_bytes} bytes direct I/O needs at {where}",
-                    f"ask for page_size >= {alignment_bytes}, or --set io_mode=buffered",
-                )
-            )
+            what = f"page_size = {page_bytes} bytes is below the {alignment_bytes} that direct I/O needs in {directory}"
+            hint = f"ask for page_size >= {alignment_bytes}, or --set io_mode=buffered"
+            checks.append(HostCheck("page_alignment", False, what, hint))
         return [*checks, *read_ahead.checks(directory, knobs)]
 
     def restore_host(self) -> list[str]:
@@ -90,13 +81,13 @@ class SqliteBehaviour:
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Bulk load through the core."""
-        return cast("dict[str, Any]", json.loads(native().load_sqlite(json.dumps(job), on_event)))
+        return answer(native().load_sqlite, job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """One run through the core."""
         core_job = {**job, "knobs": {name: value for name, value in job["knobs"].items() if name != READ_AHEAD}}
         with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
-            result = cast("dict[str, Any]", json.loads(native().run_sqlite(json.dumps(core_job), on_event)))
+            result = answer(native().run_sqlite, core_job, on_event)
         return {**result, "actual": {**result["actual"], **ahead}}
 
     def cancel(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from bufferlab.engines.innodb.existing.settings import GlobalVariables
 from bufferlab.engines.innodb.find import Flavour
 from bufferlab.engines.innodb.read_back import read_back
 from bufferlab.engines.innodb.settings import as_asked, server_settings, variable
-from bufferlab.engines.native import native
+from bufferlab.engines.native import answer, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, password
@@ -144,16 +143,12 @@ class ExistingInnodb(ExistingServer):
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load, by the core."""
-        loaded: dict[str, Any] = json.loads(
-            native().load_mysql(json.dumps({**core_job, "flavour": self.flavour}), on_event)
-        )
-        return loaded
+        return answer(native().load_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Run, by the core, which may not switch metrics on: that is a setting too."""
         words = {"flavour": self.flavour, "may_change_settings": False}
-        result: dict[str, Any] = json.loads(native().run_mysql(json.dumps({**core_job, **words}), on_event))
-        return result
+        return answer(native().run_mysql, {**core_job, **words}, on_event)
 
     def settle(self, address: Address) -> None:
         """Nothing: purge and merge go on by themselves."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -12,7 +11,7 @@ from typing import Any
 import psycopg
 
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
-from bufferlab.engines.native import native
+from bufferlab.engines.native import answer, native
 from bufferlab.engines.postgres import conditions, control, extensions, sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.existing import database
@@ -132,13 +131,11 @@ class ExistingPostgres(ExistingServer):
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load, by the core."""
-        loaded: dict[str, Any] = json.loads(native().load_postgres(json.dumps(core_job), on_event))
-        return loaded
+        return answer(native().load_postgres, core_job, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Run, by the core."""
-        result: dict[str, Any] = json.loads(native().run_postgres(json.dumps(core_job), on_event))
-        return result
+        return answer(native().run_postgres, core_job, on_event)
 
     def settle(self, address: Address) -> None:
         """Vacuum, so that no run is the first to read a row and to mark it; and extensions, where we may make them."""
