@@ -43,7 +43,8 @@ EXCUSED: dict[str, str] = {
     "--sweep skew=spec,tpcc-mysql,uniform": "takes six minutes and a fetched server",
     "./bufferlab run memory-split": "takes half an hour, a PostgreSQL server and the right to make a cgroup",
     "./bufferlab run memory-split --quick": "as the one above; tests/real/test_postgres_runs.py limits memory",
-    "./bufferlab run memory-split --server postgres-17 --repetitions 4": "takes a quarter of an hour, as the first",
+    "./bufferlab run memory-split --server postgres-17 --repetitions 4 --sweep pool_size=4MiB,16MiB,32MiB,64MiB,96MiB,"
+    "112MiB,128MiB,144MiB": "takes half an hour, as the first",
     "./bufferlab run buffer-size --engine postgres --server postgres-17": "takes four minutes, and a fetched server",
     "./bufferlab run hot-rows --engine postgres --server postgres-17": "takes a quarter of an hour, and as above",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",

@@ -182,6 +182,23 @@ def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(root: Path
     assert list(memory_limit._ours(hierarchy.root)) == []
 
 
+def test_a_memory_limit_too_small_for_the_server_is_named_and_nothing_of_it_is_left(root: Path) -> None:
+    try:
+        hierarchy = memory_limit.usable()
+    except EnvironmentLackingError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    job = Job("postgres-15", root)
+    assert job.load().kind == "ok"
+    # The pool fits, and the server's own memory beside a full pool does not.
+    outcome = job.run(1_000_000, pool_size_bytes=40 * MIB, memory_limit_bytes=44 * MIB)
+    assert outcome.kind == "engine", outcome
+    assert outcome.problem is not None
+    assert "memory limit of 44 MiB was too small for the server" in outcome.problem.what
+    assert "its log ends with" not in outcome.problem.what
+    assert postgres.processes(root) == []
+    assert list(memory_limit._ours(hierarchy.root)) == []
+
+
 def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(root: Path) -> None:
     job = Job("postgres-15", root)
     assert job.load().kind == "ok"

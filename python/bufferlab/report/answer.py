@@ -203,7 +203,7 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
     if not sizes or fit.contrast != "ratio":
         return None
     return (
-        f"A step of {_title(metric)} smaller than about {100 * (max(sizes) - 1):.2g} % "
+        f"A step of {_title(metric)} smaller than about {words.two_digits(max(sizes) - 1)} % "
         f"would be missed more often than once in five such sweeps (n = {len(fit.blocks)} blocks)."
     )
 

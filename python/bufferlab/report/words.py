@@ -29,6 +29,18 @@ def number(value: float | None, unit: str = "") -> str:
     return f"{value:,.{_decimals(value)}f}"
 
 
+def two_digits(share: float) -> str:
+    """A share in per cent, for sizes of effects, of which nobody knows the third digit.
+
+    >>> two_digits(0.0345), two_digits(1.004), two_digits(12.34), two_digits(0.00001)
+    ('3.5', '100', '1,234', '<0.01')
+    """
+    percent = 100 * share
+    if percent < 0.01:
+        return "<0.01"
+    return f"{percent:,.0f}" if percent >= 99.5 else f"{percent:.2g}"
+
+
 def interval(estimate: Estimate, unit: str = "") -> str:
     """A mean with its interval: "9.70 (9.51–9.89)".
 
@@ -116,7 +128,7 @@ def could_find(found: Verdict, unit: str) -> str:
         return ""
     if found.contrast == "difference":
         return f"; {number(_factor(unit) * found.detectable)} {unit} would have been found".replace("  ", " ")
-    return f"; {100 * (found.detectable - 1):.2g} % would have been found"
+    return f"; {two_digits(found.detectable - 1)} % would have been found"
 
 
 def percent_range(low: float, high: float) -> str:

@@ -181,9 +181,9 @@ class PostgresBehaviour(ServerBehaviour):
             except EngineFailure as error:
                 if not limit.ran_out():
                     raise
-                what = f"the memory limit of {format_bytes(limit.actual_bytes)} was too small for the server"
-                hint = "ask for a larger memory_limit"
-                raise EngineFailure("engine", f"{what}: {error.what}", error.where, hint) from error
+                too_small = f"the memory limit of {format_bytes(limit.actual_bytes)} was too small for the server"
+                hint = "ask for a larger memory_limit, or a smaller pool_size"
+                raise EngineFailure("engine", f"{too_small}: the kernel ended it", error.where, hint) from error
 
 
 def _direct_check(directory: Path, knobs: NativeKnobs) -> HostCheck:

@@ -82,7 +82,7 @@ def _behind(found: BestSet, fit: Fit, metric: str) -> str:
     if len(found.members) == 1:
         return "it is the best"
     if fit.contrast == "ratio":
-        return f"{100 * (worst - 1):.2g} %"
+        return f"{words.two_digits(worst - 1)} %"
     factor, unit = (100.0, words.POINTS) if metric == "hit_ratio" else (1.0, words.unit_of(metric))
     return f"{words.number(factor * worst)} {unit}"
 

@@ -151,22 +151,14 @@ def _scatter_text(found: Scatter | None) -> str:
         return words.NOTHING
     if found.ci_low is None or found.ci_high is None:
         return f"{_IDENTICAL} (n = {found.n})"
-    value, low, high = (_percent(one) for one in (found.value, found.ci_low, found.ci_high))
+    value, low, high = (words.two_digits(one) for one in (found.value, found.ci_low, found.ci_high))
     return f"{value} % ({low}–{high}; n = {found.n})"
 
 
 def _found(known: Scatter | None, repetitions: int, paired: bool) -> str:
     if known is None or known.value == 0:
         return words.NOTHING
-    return f"{_percent(detectable(known.value, repetitions, paired=paired) - 1)} %"
-
-
-def _percent(ratio: float) -> str:
-    """Two digits; what is below a hundredth of a per cent is as good as nothing."""
-    percent = 100 * ratio
-    if percent < 0.01:
-        return "<0.01"
-    return f"{percent:,.0f}" if percent >= 100 else f"{percent:.2g}"
+    return f"{words.two_digits(detectable(known.value, repetitions, paired=paired) - 1)} %"
 
 
 def _read(stored: Mapping[str, Any] | None) -> Scatter | None:
