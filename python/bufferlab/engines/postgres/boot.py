@@ -25,6 +25,9 @@ from bufferlab.engines.servers.builds import Build
 
 _IPC_RMID = 0
 _CHILDREN_SECONDS = 5.0
+"""How long they may take to see that their postmaster has gone."""
+_KILLED_SECONDS = 30.0
+"""How long a killed one may take: it can wait in the kernel for a slow disk."""
 _OURS = frozenset(
     ("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "listen_addresses", "port",
      "unix_socket_directories", "unix_socket_permissions", "unix_socket_group", "logging_collector", "log_destination",
@@ -117,12 +120,13 @@ def _quoted(text: str) -> str:
 
 def _wait_until_gone(data: Path, binary: Path) -> None:
     """A server's processes end when they see that their postmaster has; one that does not is ended."""
-    deadline = time.monotonic() + _CHILDREN_SECONDS
-    while left := _processes(data, binary):
-        if time.monotonic() > deadline:
-            _end(left)
-            return
-        time.sleep(0.02)
+    for seconds in (_CHILDREN_SECONDS, _KILLED_SECONDS):
+        deadline = time.monotonic() + seconds
+        while left := _processes(data, binary):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.02)
+        _end(left)
 
 
 def _end(processes: list[int]) -> None:
@@ -137,6 +141,14 @@ def _processes(data: Path, binary: Path) -> list[int]:
     for entry in Path("/proc").iterdir():
         # Gone meanwhile, or another user's.
         with suppress(OSError):
-            if entry.name.isdigit() and os.readlink(entry / "cwd") == folder and os.readlink(entry / "exe") == program:
+            if entry.name.isdigit() and os.readlink(entry / "cwd") == folder and _program(entry) in (program, None):
                 found.append(int(entry.name))
     return found
+
+
+def _program(entry: Path) -> str | None:
+    """The program of a process; None of one that is ending: the kernel takes its memory before its folder."""
+    try:
+        return os.readlink(entry / "exe")
+    except FileNotFoundError:
+        return None
