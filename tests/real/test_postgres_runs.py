@@ -95,6 +95,15 @@ def root() -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture
+def hierarchy() -> memory_limit.Hierarchy:
+    """Where cgroups that limit memory can be made."""
+    try:
+        return memory_limit.usable()
+    except EnvironmentLackingError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+
+
 @pytest.mark.parametrize("name", postgres.ALL)
 def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Path) -> None:
     job = Job(name, root)
@@ -158,11 +167,9 @@ def test_selects_of_hot_rows_read_each_page_of_their_rows_once(root: Path) -> No
     assert 3 <= job.change("page_gets") / 2000 < 4.5
 
 
-def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(root: Path) -> None:
-    try:
-        hierarchy = memory_limit.usable()
-    except EnvironmentLackingError as error:
-        pytest.skip(f"NOT TESTED: {error}")
+def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(
+    root: Path, hierarchy: memory_limit.Hierarchy
+) -> None:
     job = Job("postgres-15", root)
     assert job.load().kind == "ok"
     seen: list[int] = []
@@ -182,11 +189,9 @@ def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(root: Path
     assert list(memory_limit._ours(hierarchy.root)) == []
 
 
-def test_a_memory_limit_too_small_for_the_server_is_named_and_nothing_of_it_is_left(root: Path) -> None:
-    try:
-        hierarchy = memory_limit.usable()
-    except EnvironmentLackingError as error:
-        pytest.skip(f"NOT TESTED: {error}")
+def test_a_memory_limit_too_small_for_the_server_is_named_and_nothing_of_it_is_left(
+    root: Path, hierarchy: memory_limit.Hierarchy
+) -> None:
     job = Job("postgres-15", root)
     assert job.load().kind == "ok"
     # The pool fits, and the server's own memory beside a full pool does not.
