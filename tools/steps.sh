@@ -101,7 +101,7 @@ has_rust_tool() {
 }
 
 # A browser looks at the HTML report; loop devices make full and read-only disks; the Makefile is tested too; sysstat
-# is what the samplers are compared with.
+# is what the samplers are compared with; Maven fetches the database servers.
 find_test_tools() {
     local wanted=()
     command -v chromium >/dev/null && command -v chromedriver >/dev/null || wanted+=(chromium chromium-driver)
@@ -110,5 +110,6 @@ find_test_tools() {
     command -v mount >/dev/null || wanted+=(mount)
     command -v make >/dev/null || wanted+=(make)
     command -v iostat >/dev/null || wanted+=(sysstat)
+    command -v mvn >/dev/null || wanted+=(maven)
     [ "${#wanted[@]}" = 0 ] || install_packages "what the tests need" "${wanted[@]}"
 }
