@@ -24,6 +24,8 @@ def print_traces(folder: SweepFolder) -> None:
             say(f"left out: run {record.run_id}: {reason}")
             continue
         say(f"run {record.run_id}: {record.run['point']['label']}, block {record.run['block'] + 1}")
+        if told["pids_are_the_hosts"]:
+            say("processes have the host's numbers: the run was in a PID namespace (a container)")
         sys.stdout.writelines(f"{line}\n" for line in render(trace, told["partitions"], told["names"]))
         sys.stdout.flush()
         printed += 1

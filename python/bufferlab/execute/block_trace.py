@@ -6,6 +6,7 @@ A trace that lost events fails and has no table; its run stays.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 DEFAULT_BUFFER_BYTES = 8 * MIB
 """Of each processor: a tenth of a second at 400,000 requests per second and processor."""
 _SPOOL = "block-trace"
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +141,16 @@ def _stored(told: Mapping[str, Any]) -> dict[str, Any]:
         **{name: told[name] for name in same},
         "partitions": dict(told["partitions"]),
         "names": dict(told["names"]),
+        "pids_are_the_hosts": in_pid_namespace(),
         "window_start_ns": start,
         "window_ns": end - start if start is not None and end is not None else None,
         "reader_cpu_us": told["reader_cpu_ns"] / 1000,
     }
+
+
+def in_pid_namespace() -> bool:
+    """Return whether processes have other numbers here than the kernel's events give them."""
+    return os.readlink("/proc/self/ns/pid") != _INITIAL_PID_NAMESPACE
 
 
 def _failed(stored: dict[str, Any], reason: str, hint: str | None) -> dict[str, Any]:

@@ -200,6 +200,8 @@ class BlockTrace(_Strict):
     """Of those each partition's disk: bios are queued on the one, requests are made on the other."""
     names: dict[str, str] = {}
     """The disks' names."""
+    pids_are_the_hosts: bool = False
+    """The run was in a PID namespace (a container): the kernel's events carry numbers that its `ps` does not show."""
     window_start_ns: int | None = None
     """CLOCK_MONOTONIC when recording began: the zero of t_ns."""
     window_ns: int | None = Field(default=None, ge=0)
