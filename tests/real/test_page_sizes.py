@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_a_database_of_any_page_size_is_measured_in_whole_pages_and_stays_consis
         assert run.delta("process_read_bytes") == pytest.approx(run.delta("db_read_bytes"), rel=0.02)
         answer = check(database, {"name": "tpcc", "warehouses": 1}, run.answer["delivered_orders"])
         assert [c["condition"] for c in answer["conditions"] if not c["passed"]] == []
-        with sqlite3.connect(database) as connection:
+        with closing(sqlite3.connect(database)) as connection:
             assert connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
     finally:
         shutil.rmtree(directory)

@@ -27,6 +27,7 @@ TREES = 0
 
 # Measured: SQLite does some 50 million of its instructions a second here, so this is about 50 calls a second.
 _INSTRUCTIONS_PER_INTERRUPT = 1_000_000
+_ENTRIES = "wrong # of entries in index "
 _NOT_OURS = "is this the workload's database? load it again with the command that made it"
 
 
@@ -98,13 +99,15 @@ def check(
 
 
 def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
-    """The pages of every b-tree hang together and are in order, and no page is lost or used twice.
+    """Return whether the pages of every b-tree hang together and are in order, and no page is lost or used twice.
 
     quick_check and not integrity_check, which also looks up every row in every index: it took half as long again, and
-    a workload to which its indexes matter says so in a condition.
+    a workload to which its indexes matter says so in a condition. Newer versions of SQLite also count an index's
+    entries in quick_check (3.46 does, 3.40 does not). That is left out: all versions judge alike.
     """
-    found = [str(message) for (message,) in connection.execute("PRAGMA quick_check")]
-    sound = found == ["ok"]
+    messages = [str(message) for (message,) in connection.execute("PRAGMA quick_check")]
+    found = [message for message in messages if message != "ok" and not message.startswith(_ENTRIES)]
+    sound = not found
     return {
         "condition": TREES,
         "name": "the file's b-trees are well formed (PRAGMA quick_check)",
