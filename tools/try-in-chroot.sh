@@ -38,7 +38,7 @@ fail() { printf 'error: %s\n  where: %s\n  hint:  %s\n' "$1" "$0" "$2" >&2 && ex
 command -v debootstrap >/dev/null || fail "debootstrap not found" "apt-get install debootstrap"
 
 base=$dir/base tree=$dir/tree cache=$dir/cache
-mkdir -p "$cache/apt" "$cache/user" "$cache/cargo"
+mkdir -p "$cache/apt" "$cache/user" "$cache/cargo" "$cache/maven"
 
 # The mirror of this machine's own package lists, so that what reaches them reaches the chroot's too.
 debian_mirror() {
@@ -74,9 +74,11 @@ make_base() {
 # What lets this machine reach the package registries must let the chroot: names, certificates, pip's settings.
 copy_network_settings() {
     local file
-    for file in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
+    for file in /etc/resolv.conf /etc/hosts /etc/pip.conf /usr/local/share/ca-certificates/*.crt; do
         if [ -e "$file" ]; then cp -L "$file" "$tree$file"; fi
     done
+    # Java's package makes its own list from these when it is installed: Maven needs them too.
+    chroot "$tree" update-ca-certificates >/dev/null
 }
 
 [ -d "$base" ] || make_base
@@ -86,7 +88,7 @@ if [ "$again" = no ] || [ ! -d "$tree" ]; then
     copy_network_settings
     git clone --quiet "$ROOT" "$tree/root/bufferlab"
 fi
-mkdir -p "$tree/root/.cache" "$tree/root/.cargo/registry"
+mkdir -p "$tree/root/.cache" "$tree/root/.cargo/registry" "$tree/root/.m2"
 
 settings=()
 for name in CI PIP_CERT PIP_INDEX_URL PIP_DEFAULT_TIMEOUT SSL_CERT_FILE http_proxy https_proxy no_proxy; do
@@ -114,6 +116,7 @@ mount -t tmpfs tmpfs "$tree/tmp"
 mount --bind "$cache/apt" "$tree/var/cache/apt/archives"
 mount --bind "$cache/user" "$tree/root/.cache"
 mount --bind "$cache/cargo" "$tree/root/.cargo/registry"
+mount --bind "$cache/maven" "$tree/root/.m2"
 exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "${settings[@]}" \
     chroot "$tree" bash -c 'cd /root/bufferlab && exec "$@"' bash "$@" </dev/null
 INSIDE
