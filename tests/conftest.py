@@ -1,1 +1,32 @@
-"""Nothing but a place: pytest puts this folder on the path, so that tests find `support`."""
+"""What holds for every test; pytest also puts this folder on the path, so that tests find `support`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+from bufferlab.execute.device_lock import lock_directory
+
+# A busy machine makes any example slow: what an example may cost is no property of the code.
+settings.register_profile("bufferlab", deadline=None)
+settings.load_profile("bufferlab")
+
+if lane := os.environ.get("PYTEST_XDIST_WORKER"):
+    # Two lanes use one disk, and neither measures time: each has locks of its own.
+    os.environ["BUFFERLAB_LOCKS"] = str(lock_directory() / lane)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Marks that say where a test may run."""
+    alone = "alone: timed, or changes what the whole host has; ./test runs it after the lanes, with nothing beside it"
+    config.addinivalue_line("markers", alone)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n 2 --dist loadgroup` a file stays in one lane, and so do all files of one group."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))

@@ -35,7 +35,7 @@ def _mangled(line: str, rng: random.Random) -> str:
 
 @given(st.integers(0, 2**32))
 @example(377)  # A transaction type that no interval line counts, and that was judged all the same.
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_mangled_files_never_end_in_an_exception(seed: int) -> None:
     rng = random.Random(seed)
     lines = [_mangled(rng.choice(_LINES), rng) if rng.random() < 0.7 else rng.choice(_LINES) for _ in range(120)]
@@ -45,7 +45,7 @@ def test_mangled_files_never_end_in_an_exception(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_file_with_lines_lost_doubled_and_mangled_never_ends_in_an_exception(seed: int) -> None:
     rng = random.Random(seed)
     lines = rng.choice(_FILES).read_text(encoding="utf-8").splitlines()
@@ -56,7 +56,7 @@ def test_a_file_with_lines_lost_doubled_and_mangled_never_ends_in_an_exception(s
 
 
 @given(st.text(max_size=400))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_text_is_survived(text: str) -> None:
     assert as_report(audit_of(text)).answer
 

@@ -126,7 +126,7 @@ def test_the_predicted_misses_are_those_of_a_naive_lru(layout: Layout, times_the
 
 
 @given(hot_rows=st.integers(1, ROWS), frames=st.integers(5, 1200), layout=st.sampled_from(["scattered", "clustered"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_misses_begin_at_the_knee_rise_with_rows_and_fall_with_frames(
     hot_rows: int, frames: int, layout: Layout
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab import spec
@@ -155,7 +155,6 @@ def test_the_estimate_of_an_open_loop_is_bounded_by_its_rate_and_phases_add_to_i
     assert 0 < more <= 5 * sum(phase.max_duration + 1 for phase in phased.phases)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 100), st.sampled_from(["4k", "8k", "16k"]), st.sampled_from(["scattered", "clustered"]))
 def test_a_larger_share_is_never_fewer_rows(percent: int, page_size: str, layout: str) -> None:
     swept = (("hot_rows", (f"{percent}%", f"{percent + 1}%", "100%" if percent < 99 else "150%")),)
