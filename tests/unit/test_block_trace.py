@@ -74,7 +74,7 @@ def histories(draw: st.DrawFn) -> list[Span]:
 
 
 @given(histories())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_matching_is_that_of_the_naive_twin(found: list[Span]) -> None:
     found = [span for span in found if span.end > span.first]
     matched = match(found, "D", "R")
@@ -316,10 +316,6 @@ def test_a_trace_is_armed_before_the_run_and_ended_after_it(
     with pytest.raises(OSError, match="it broke"):
         block_trace.run_traced(core, {**job, "database": "broken"}, print)  # type: ignore[arg-type]
     assert core.calls[-1] == "finish"
-    core.calls.clear()
-    # Without --probe an engine's own call does nothing.
-    assert block_trace.run_traced(core, {"database": "/data/x.db"}, print) == {"status": "ok"}  # type: ignore[arg-type]
-    assert core.calls == ["run"]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +330,7 @@ def test_what_cannot_be_traced_is_refused_with_a_hint(engine: str, knobs: dict[s
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_depth_and_counts_of_any_trace_add_up(seed: int) -> None:
     rng = random.Random(seed)
     events = [

@@ -90,12 +90,9 @@ def clean() -> list[str]:
 
 
 def run_traced(behaviour: Behaviour, job: Mapping[str, Any], send: OnEvent) -> dict[str, Any]:
-    """In the worker: the engine's run, with a trace armed before it and ended after it, if one is asked for."""
+    """In the worker: the engine's run, with a trace armed before it and ended after it."""
     own = {name: value for name, value in job.items() if name != "block_trace"}
-    asked = job.get("block_trace")
-    if asked is None:
-        return behaviour.run(own, send)
-    engine_trace.want(asked)
+    engine_trace.want(job["block_trace"])
     if not getattr(behaviour, "arms_block_trace", False):
         engine_trace.arm(Path(own["database"]))
     told = None
