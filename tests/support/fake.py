@@ -131,17 +131,20 @@ class Bench:
         return wait(self.start(*arguments))
 
     def measure(
-        self, experiment: Path, heard: Heard | None = None, options: SweepOptions | None = None
+        self, experiment: Path, heard: Heard | None = None, options: SweepOptions | None = None, *, failing: int = 0
     ) -> SweepOutcome:
-        """The same as `run` without the command line and the report, in this process: three times as fast."""
-        with self.in_environment():
-            return run_sweep(spec.load(experiment), self.out, None, heard, options)
+        """The same as `run` without the command line and the report, in this process: three times as fast.
 
-    def resume(self, heard: Heard | None = None) -> SweepOutcome:
-        """`run --resume` on the only sweep folder there is, in this process."""
+        AssertionError with the reasons of the runs where not just `failing` of them fail.
+        """
+        with self.in_environment():
+            return _expected(run_sweep(spec.load(experiment), self.out, None, heard, options), failing)
+
+    def resume(self, heard: Heard | None = None, *, failing: int = 0) -> SweepOutcome:
+        """`run --resume` on the only sweep folder there is, in this process; as strict as `measure`."""
         path = self.sweep_path()
         with self.in_environment():
-            return run_sweep(spec.load(path / "experiment.toml"), self.out, path, heard)
+            return _expected(run_sweep(spec.load(path / "experiment.toml"), self.out, path, heard), failing)
 
     @contextmanager
     def in_environment(self) -> Iterator[None]:
@@ -188,6 +191,18 @@ class Bench:
             for path in root.rglob("*")
             if path.name.startswith((".tmp-", ".bufferlab-"))
         ]
+
+
+def _expected(outcome: SweepOutcome, failing: int) -> SweepOutcome:
+    """The outcome of a sweep that went to its end and lost no run but those that were to fail."""
+    runs = [record.run for record in outcome.folder.runs()]
+    told = [f"{run['point']['label']}, block {run['block']}: {run['reason']}" for run in runs if run["reason"]]
+    lost = [f"{outcome.failed} runs failed, {failing} were to", *told]
+    assert outcome.failed == failing, "\n".join(lost)
+    assert outcome.signal_number is None, f"a signal ended the sweep: {outcome.signal_number}"
+    planned = len(outcome.folder.plan["runs"])
+    assert len(runs) == planned, f"{len(runs)} runs are there of {planned}"
+    return outcome
 
 
 def wait(process: subprocess.Popen[str], timeout_s: float = 60) -> Ended:

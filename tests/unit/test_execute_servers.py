@@ -35,8 +35,7 @@ def entry(bench: Bench) -> Path:
 
 
 def test_a_sweep_on_a_directory_runs_and_leaves_nothing_behind(bench: Bench) -> None:
-    outcome = bench.measure(experiment(bench))
-    assert outcome.failed == 0
+    bench.measure(experiment(bench))
     assert [run["status"] for run in bench.runs()] == ["ok"] * 4
     assert bench.runs()[0]["workload"]["connections"] == 4
     assert bench.leftovers() == []
@@ -80,7 +79,7 @@ def test_a_corrupt_directory_is_named_and_loaded_again(bench: Bench, damage: str
             (pages.parent / "link").symlink_to("/etc/passwd")
     shutil.rmtree(bench.out)
     heard = Heard()
-    assert bench.measure(toml, heard).failed == 0
+    bench.measure(toml, heard)
     (warning,) = (problem for problem in heard.warned if "corrupt" in problem.what)
     assert told in warning.what
 
@@ -98,8 +97,7 @@ def test_what_a_server_says_is_kept_with_the_run(bench: Bench) -> None:
 
 def test_a_pool_that_was_rounded_is_a_warning_and_no_failure(bench: Bench) -> None:
     heard = Heard()
-    outcome = bench.measure(experiment(bench, sweep='pool_size = ["40KiB", "1MiB"]'), heard)
-    assert outcome.failed == 0
+    bench.measure(experiment(bench, sweep='pool_size = ["40KiB", "1MiB"]'), heard)
     warned = [problem for problem in heard.warned if "rounded by the server" in problem.what]
     assert [problem.where for problem in warned] == ["first at point pool_size 40KiB"], (
         "once, and not where nothing was rounded"
@@ -111,7 +109,7 @@ def test_a_pool_that_was_rounded_is_a_warning_and_no_failure(bench: Bench) -> No
 
 def test_what_changed_besides_is_a_failed_check_and_a_warning(bench: Bench) -> None:
     heard = Heard()
-    assert bench.measure(experiment(bench, knobs="new = 1"), heard).failed == 0
+    bench.measure(experiment(bench, knobs="new = 1"), heard)
     assert [problem.what for problem in heard.warned if "cleaners" in problem.what] == [
         "cleaners became 1 with one instance"
     ], "once, for all points"
@@ -120,8 +118,7 @@ def test_what_changed_besides_is_a_failed_check_and_a_warning(bench: Bench) -> N
 
 
 def test_a_crash_fails_its_run_with_the_end_of_the_servers_log_and_the_sweep_goes_on(bench: Bench) -> None:
-    outcome = bench.measure(experiment(bench, sweep='behave = ["ok", "crash"]', repetitions=1))
-    assert outcome.failed == 1
+    bench.measure(experiment(bench, sweep='behave = ["ok", "crash"]', repetitions=1), failing=1)
     by_status = {record.run["status"]: record for record in bench.sweep().runs()}
     assert set(by_status) == {"ok", "failed"}
     log = (by_status["failed"].folder / "worker.log").read_text()
@@ -130,8 +127,7 @@ def test_a_crash_fails_its_run_with_the_end_of_the_servers_log_and_the_sweep_goe
 
 
 def test_a_full_disk_fails_its_run_and_leaves_nothing_of_it(bench: Bench) -> None:
-    outcome = bench.measure(experiment(bench, sweep='behave = ["ok", "full_disk"]', repetitions=1))
-    assert outcome.failed == 1
+    bench.measure(experiment(bench, sweep='behave = ["ok", "full_disk"]', repetitions=1), failing=1)
     assert bench.leftovers() == []
 
 
@@ -162,8 +158,8 @@ def test_a_server_that_is_not_here_ends_the_sweep_before_it_begins(bench: Bench)
 
 def test_an_interrupted_server_sweep_is_resumed(bench: Bench) -> None:
     toml = experiment(bench, sweep='behave = ["ok", "crash"]', repetitions=1)
-    bench.measure(toml)
-    assert bench.resume().failed == 1
+    bench.measure(toml, failing=1)
+    bench.resume(failing=1)
     assert sorted(run["status"] for run in bench.runs()) == ["failed", "ok"]
 
 
@@ -191,8 +187,7 @@ def test_as_root_copies_belong_to_the_servers_user_and_the_cache_to_us(
     for module in ("sweep", "datasets"):
         monkeypatch.setattr(f"bufferlab.execute.{module}.servers_owner", lambda engine: (65534, 65534))
     _open(bench.root)
-    outcome = bench.measure(experiment(bench, repetitions=1), None, SweepOptions(bench.root / "work"))
-    assert outcome.failed == 0
+    bench.measure(experiment(bench, repetitions=1), None, SweepOptions(bench.root / "work"))
     assert set(seen.values()) == {(65534, 0o700), (65534, 0o600)}
     assert {path.stat().st_uid for path in entry(bench).rglob("*")} == {0}
 

@@ -83,8 +83,7 @@ def test_the_time_left_goes_to_nothing(bench: Bench) -> None:
 )
 def test_a_failed_point_is_a_row_with_a_reason_and_the_sweep_goes_on(bench: Bench, behave: str, reason: str) -> None:
     heard = Heard()
-    outcome = bench.measure(bench.experiment(sweep=f'behave = ["{behave}", "ok"]'), heard)
-    assert outcome.failed == 2
+    bench.measure(bench.experiment(sweep=f'behave = ["{behave}", "ok"]'), heard, failing=2)
     assert statuses(bench) == {"failed": 2, "ok": 2}
     for run in bench.runs():
         assert (run["status"] == "failed") == (run["knobs_asked"]["behave"] == behave)
@@ -95,15 +94,14 @@ def test_a_failed_point_is_a_row_with_a_reason_and_the_sweep_goes_on(bench: Benc
 
 
 def test_a_crashed_run_keeps_its_samples_and_its_log(bench: Bench) -> None:
-    bench.measure(bench.experiment(knobs='behave = "crash"', repetitions=1))
+    bench.measure(bench.experiment(knobs='behave = "crash"', repetitions=1), failing=2)
     for record in bench.sweep().runs():
         assert record.samples().height > 0
         assert "Segmentation fault" in record.log()
 
 
 def test_a_silent_worker_is_killed_and_its_run_failed(bench: Bench) -> None:
-    outcome = bench.measure(bench.experiment(sweep='behave = ["silent", "ok"]', repetitions=1, silent="1s"))
-    assert outcome.failed == 1
+    bench.measure(bench.experiment(sweep='behave = ["silent", "ok"]', repetitions=1, silent="1s"), failing=1)
     assert {run["reason"] for run in bench.runs() if run["status"] == "failed"} == {
         "the worker was killed: it said nothing for 1 s; see worker.log; a slow device may need a larger"
         " [limits] worker_silent"
@@ -113,7 +111,7 @@ def test_a_silent_worker_is_killed_and_its_run_failed(bench: Bench) -> None:
 def test_a_cap_that_is_to_be_reported_leaves_the_run_ok(bench: Bench) -> None:
     experiment = bench.experiment(knobs='behave = "capped"', repetitions=1)
     experiment.write_text(experiment.read_text().replace("[warm_up]\n", '[warm_up]\non_cap = "report"\n'))
-    assert bench.measure(experiment).failed == 0
+    bench.measure(experiment)
     assert {run["warm_up"]["gate"] for run in bench.runs()} == {"cap"}
 
 
@@ -147,8 +145,7 @@ def test_a_failed_load_ends_the_sweep_before_it_began_and_keeps_nothing(
 
 
 def test_a_load_that_fails_for_some_points_fails_their_runs_alone(bench: Bench) -> None:
-    outcome = bench.measure(bench.experiment(sweep='load_behave = ["ok", "crash"]', knobs='pool_size = "64k"'))
-    assert outcome.failed == 2
+    bench.measure(bench.experiment(sweep='load_behave = ["ok", "crash"]', knobs='pool_size = "64k"'), failing=2)
     assert statuses(bench) == {"ok": 2, "failed": 2}
 
 
@@ -183,9 +180,9 @@ def test_every_run_starts_from_an_untouched_copy(bench: Bench) -> None:
 
 
 def test_a_resume_does_failed_runs_again_and_puts_the_old_ones_aside(bench: Bench) -> None:
-    bench.measure(bench.experiment(sweep='behave = ["crash", "ok"]', repetitions=1))
+    bench.measure(bench.experiment(sweep='behave = ["crash", "ok"]', repetitions=1), failing=1)
     old = {run["run_id"]: run["status"] for run in bench.runs()}
-    assert bench.resume().failed == 1
+    bench.resume(failing=1)
     new = {run["run_id"]: run["status"] for run in bench.runs()}
     assert Counter(new.values()) == {"failed": 1, "ok": 1}
     (kept,) = set(old) & set(new)
