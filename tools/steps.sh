@@ -3,7 +3,8 @@
 # Also finds the tools that only tests need. Sourced after tools/setup.sh.
 
 LOG=$(mktemp)
-trap 'rm -f "$LOG"' EXIT
+UNTESTED=$(mktemp)
+trap 'rm -f "$LOG" "$UNTESTED"' EXIT
 SUMMARY=()
 FAILED_STEPS=0
 TESTS_PASSED=0
@@ -33,6 +34,7 @@ tests() {
     TESTS_PASSED=$((TESTS_PASSED + passed))
     TESTS_FAILED=$((TESTS_FAILED + failed + $(count_in_log errors) + $(count_in_log error)))
     TESTS_SKIPPED=$((TESTS_SKIPPED + skipped))
+    reasons_in_log >>"$UNTESTED"
     if [ $((passed + failed)) = 0 ]; then
         FAILED_STEPS=$((FAILED_STEPS + 1))
         note "$name" FAILED "ran no test"
@@ -47,12 +49,23 @@ count_in_log() {
         grep -oE "[0-9]+ $1\b" | awk '{ sum += $1 } END { print sum + 0 }' || true
 }
 
+# reasons_in_log: a line "NUMBER REASON" for tests that were skipped, as pytest -ra and cargo test say it.
+reasons_in_log() {
+    sed 's/\x1b\[[0-9;]*m//g' "$LOG" | sed -nE -e 's/^SKIPPED \[([0-9]+)\] [^:]+(:[0-9]+)?: /\1 /p' \
+        -e 's/^test .* \.\.\. ignored(, )?/1 /p'
+}
+
 note() { SUMMARY+=("$(printf '%-14s %-8s %s' "$1" "$2" "$3")"); }
 
 # The last line is the one that CI reads.
 print_summary() {
     printf '\n== summary\n'
     printf '%s\n' "${SUMMARY[@]}"
+    if [ -s "$UNTESTED" ]; then
+        printf 'could not be tested here:\n'
+        awk '{ n = $1; sub(/^[0-9]+ (NOT TESTED: )?/, ""); tests[$0] += n }
+            END { for (reason in tests) printf "%6d  %s\n", tests[reason], reason }' "$UNTESTED" | sort -k2
+    fi
     if [ $((TESTS_PASSED + TESTS_FAILED)) -gt 0 ]; then
         printf '%d passed, %d failed, %d skipped\n' "$TESTS_PASSED" "$TESTS_FAILED" "$TESTS_SKIPPED"
     fi

@@ -61,6 +61,7 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
     assert max(reads["index_scan"]) > 0.5 * 2_200, "nearly a page for each row"
 
 
+@pytest.mark.alone
 def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: Path) -> None:
     postgres.build("postgres-15")  # Fetched, or skipped.
     device, may = read_ahead.read_ahead_of(disk), read_ahead.settable(disk, "read_ahead")
@@ -90,6 +91,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
         assert min(sizes_kib[64]) > 2 * max(sizes_kib[0])
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("engine", "more"),
     [

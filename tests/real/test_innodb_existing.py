@@ -24,7 +24,7 @@ from support.core import ROOT
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
 
 MIB = 1 << 20
 SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")

@@ -12,7 +12,7 @@ import pytest
 
 from support import windows
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.alone]
 
 # One row by its key: some microseconds of service, so that a stall stands out.
 QUICK = "-- transaction: quick\n\\set id random(1, 1000)\nSELECT v FROM t WHERE id = :id;\n"

@@ -20,7 +20,7 @@ from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
 from support import postgres
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
 
 MIB = 1 << 20
 PAGE_BYTES = 8192

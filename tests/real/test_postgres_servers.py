@@ -30,7 +30,7 @@ from bufferlab.execute.trees import fingerprint
 from support import postgres
 from support.core import ROOT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
 
 MIB = 1 << 20
 

@@ -238,6 +238,7 @@ def test_read_ahead_is_put_back_after_a_failed_run(file: Path, left_alone: None)
     assert not isinstance(random_read.run_engine(job), Read)
 
 
+@pytest.mark.alone
 @needs_loop
 def test_what_a_killed_run_left_is_put_back_by_the_next_start_and_its_loop_device_is_gone(
     file: Path, left_alone: None
@@ -344,6 +345,7 @@ def workers_of(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.alone
 @needs_loop
 @pytest.mark.parametrize("how", ["ctrl-c", "worker killed"])
 def test_a_sweep_that_is_stopped_or_loses_its_worker_leaves_the_host_as_it_was(

@@ -17,6 +17,7 @@ from support import random_read
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.alone,
     pytest.mark.skipif(
         shutil.which("iostat") is None or shutil.which("mpstat") is None, reason="NOT TESTED: needs sysstat"
     ),
