@@ -183,13 +183,13 @@ class Bench:
         return [record.run for record in self.sweep().runs()]
 
     def leftovers(self) -> list[Path]:
-        """What should not be there after a command has ended: copies, half-written folders, scratch."""
+        """What should not be there after a command has ended: copies, half-written folders, scratch, their marks."""
         return [
             path
             for root in (self.out, self.cache)
             if root.exists()
             for path in root.rglob("*")
-            if path.name.startswith((".tmp-", ".bufferlab-"))
+            if path.name.startswith((".tmp-", ".bufferlab-")) and not (path.parent / "manifest.json").exists()
         ]
 
 

@@ -21,6 +21,7 @@ from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method, restore
 from support.fake import Bench, wait, wait_until
+from support.marks import leave_marked
 
 RATES = Rates(
     load_bytes_per_s=1e6,
@@ -46,6 +47,7 @@ def test_scratch_of_the_dead_is_removed_and_that_of_the_living_is_not(tmp_path: 
     dead = tmp_path / storage.SCRATCH / "dead"
     dead.mkdir(parents=True)
     (dead / "copy").write_bytes(b"x")
+    leave_marked(dead)
     with storage.scratch(tmp_path) as first:
         (first / "copy").write_bytes(b"x")
         assert not dead.exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import reach, storage
 from bufferlab.execute.sweep import SweepOptions
@@ -39,7 +40,8 @@ def test_a_sweep_on_a_directory_runs_and_leaves_nothing_behind(bench: Bench) -> 
     assert [run["status"] for run in bench.runs()] == ["ok"] * 4
     assert bench.runs()[0]["workload"]["connections"] == 4
     assert bench.leftovers() == []
-    assert {path.name for path in entry(bench).iterdir()} == {"database", "manifest.json"}, "no log of the load is kept"
+    kept = {path.name for path in entry(bench).iterdir()}
+    assert kept == {"database", "manifest.json", marked.MARK}, "no log of the load is kept"
 
 
 def test_a_cached_directory_is_listed_file_by_file_and_may_not_be_written(bench: Bench) -> None:

@@ -12,6 +12,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import boot, conditions, find, packages, program
 from bufferlab.engines.innodb.find import Build
 from bufferlab.engines.innodb.read_back import confounds
+from bufferlab.engines.servers import find as finding
 from bufferlab.engines.servers import user
 from bufferlab.engines.servers.process import missing_library
 from bufferlab.errors import EnvironmentLackingError
@@ -26,11 +27,16 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def servers_run_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user could not reach pytest's folders."""
+    monkeypatch.setattr(finding, "server_user", lambda: None)
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(user, "server_user", lambda: None)
-    monkeypatch.setattr(find, "server_user", lambda: None)
     return tmp_path / "cache"
 
 

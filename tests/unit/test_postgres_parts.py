@@ -14,6 +14,7 @@ from bufferlab.engines.postgres import boot, conditions, find, initialise, packa
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.failure import failure
 from bufferlab.engines.servers import families, memory_limit, user
+from bufferlab.engines.servers import find as finding
 from bufferlab.engines.servers import sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.conditions import conditions as read_conditions
@@ -201,11 +202,16 @@ def test_initdb_makes_one_account_and_knows_each_versions_default_of_checksums(t
 # Finding and fetching.
 
 
+@pytest.fixture(autouse=True)
+def servers_run_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user could not reach pytest's folders."""
+    monkeypatch.setattr(finding, "server_user", lambda: None)
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(user, "server_user", lambda: None)
-    monkeypatch.setattr(find, "server_user", lambda: None)
     monkeypatch.setattr(find, "_installed", lambda: iter(()))
     return tmp_path / "cache"
 

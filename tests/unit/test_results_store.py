@@ -13,6 +13,7 @@ import pytest
 from bufferlab.errors import DataFileError, InternalError
 from bufferlab.results import store
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
+from support.marks import leave_marked
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 SMALL = Sweep(truths=BUFFER_SIZE[:2], blocks=1, warm_up_seconds=2)
@@ -158,6 +159,7 @@ def test_an_interrupted_publication_is_ignored_and_cleaned(sweep: SweepFolder) -
     leftover = sweep.path / "runs" / ".tmp-0123456789abcdef"
     leftover.mkdir()
     (leftover / "run.json").write_text('{"half": ')
+    leave_marked(leftover)
     reopened = SweepFolder.open(sweep.path)
     assert len(reopened.runs()) == 2
     assert reopened.clean_temporaries() == [".tmp-0123456789abcdef"]

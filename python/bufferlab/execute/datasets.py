@@ -14,12 +14,13 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bufferlab import marked
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
@@ -75,13 +76,14 @@ class Datasets:
         rates: KnownRates,
         silent_seconds: float,
     ) -> None:
-        self._root = cache / "data"
+        self._root = (cache / "data").resolve()
         self._engine, self._workload = engine, workload
         self._declaration = engines.declaration(engine)
         self._behaviour: Behaviour = engines.behaviour(engine)
         self._stop, self._progress, self._rates = stop, progress, rates
         self._silent_seconds = silent_seconds
         self._verified: dict[str, Dataset] = {}
+        self._in_use: dict[str, int] = {}
         self.on_load: Callable[[float], None] = lambda share: None
         self.loads = 0
         """Databases loaded so far."""
@@ -109,9 +111,19 @@ class Datasets:
         self._root.mkdir(parents=True, exist_ok=True)
         open_way(self._root, servers_owner(self._engine))
         with self._locked(key):
+            if key in self._in_use:
+                os.close(self._in_use.pop(key))
             dataset = self._verify(key) or self._load(key, setting, estimate_bytes)
+            held = marked.use(dataset.database.parent)
+        if held is not None:
+            self._in_use[key] = held
         self._verified[key] = dataset
         return dataset
+
+    def release(self) -> None:
+        """End the use of the databases: `bufferlab cache prune` may remove them again."""
+        while self._in_use:
+            os.close(self._in_use.popitem()[1])
 
     def _outside(self, setting: DataSetting) -> Dataset | None:
         """Data of the user's own, which are used where they are and only read."""
@@ -151,6 +163,12 @@ class Datasets:
             has_trees = self._declaration.data_kind == "file" and not self._declaration.data_is_read_only
             lacks_shape = dataset.shape is None and has_trees
             return self._add_shape(dataset, manifest) if lacks_shape else dataset
+        if marked.remove(folder) != "left":
+            raise EnvironmentLackingError(
+                f"a cached database is corrupt ({wrong}), and another sweep uses it or its folder is not bufferlab's",
+                str(folder),
+                "wait for other sweeps to end, or move the folder away",
+            )
         self._progress.warn(
             Problem(
                 f"a cached database is corrupt, and is loaded again: {wrong}",
@@ -158,7 +176,6 @@ class Datasets:
                 "if this happens twice, suspect the disk",
             )
         )
-        shutil.rmtree(folder)
         return None
 
     def _damage(self, dataset: Dataset, stored: dict[str, Any]) -> str | None:
@@ -172,26 +189,20 @@ class Datasets:
     def _add_shape(self, dataset: Dataset, manifest: dict[str, Any]) -> Dataset:
         """A database that was loaded before trees were read: its trees are read now, and kept."""
         folder = dataset.database.parent
-        temporary = self._root / f".tmp-{dataset.data_key}-{secrets.token_hex(4)}"
-        temporary.mkdir(mode=0o700)
-        try:
+        with self._temporary(dataset.data_key) as temporary:
             shape = self._shape(dataset.database, temporary / "worker.log")
             if shape is not None:
                 _write_manifest(temporary / _MANIFEST, {**manifest, "shape": shape})
                 (temporary / _MANIFEST).rename(folder / _MANIFEST)
                 fsync(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         return replace(dataset, shape=shape)
 
     def _load(self, key: str, setting: DataSetting, estimate_bytes: int) -> Dataset:
         require_space(
             self._root, estimate_bytes + self._declaration.base_bytes, "the loaded database", "BUFFERLAB_CACHE=DIR"
         )
-        temporary = self._root / f".tmp-{key}-{secrets.token_hex(4)}"
-        temporary.mkdir(mode=0o700)
-        open_way(temporary, servers_owner(self._engine))
-        try:
+        with self._temporary(key) as temporary:
+            open_way(temporary, servers_owner(self._engine))
             database = temporary / database_name(self._declaration)
             started = time.monotonic()
             loaded = self._load_file(database, setting, temporary / "worker.log")
@@ -202,8 +213,6 @@ class Datasets:
                 "shape": self._shape(database, temporary / "worker.log"),
             }
             dataset = self._seal(temporary, key, setting, found)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         self.loads += 1
         self._rates.observe("load_bytes_per_s", dataset.size_bytes, seconds)
         rows = f" ({loaded['rows']:,} rows)" if "rows" in loaded else ""
@@ -212,6 +221,10 @@ class Datasets:
             f"; kept in {dataset.database.parent}"
         )
         return dataset
+
+    def _temporary(self, key: str) -> AbstractContextManager[Path]:
+        """A folder for what becomes an entry of the cache."""
+        return marked.folder(self._root, f"{marked.TEMPORARY}{key}-{secrets.token_hex(4)}")
 
     def _load_file(self, database: Path, setting: DataSetting, log_file: Path) -> dict[str, Any]:
         job = load_job(load_workload(self._workload, setting), dict(setting.knobs), database)
@@ -282,7 +295,7 @@ class Datasets:
         for beside in temporary.iterdir():  # The load's log, an empty write-ahead log, what a server kept beside.
             if beside.is_dir() and beside != database:
                 shutil.rmtree(beside)
-            elif beside != database:
+            elif beside.name not in (database.name, marked.MARK):
                 beside.unlink()
         loaded = self._fingerprint(database)
         allocated_bytes = self._behaviour.allocated_bytes(database)
@@ -330,8 +343,7 @@ class Datasets:
                         said = True
                     self._stop.check()
                     time.sleep(0.2)
-            for leftover in self._root.glob(f".tmp-{key}-*"):
-                shutil.rmtree(leftover, ignore_errors=True)
+            marked.remove_leftovers(self._root, f"{marked.TEMPORARY}{key}-*")
             yield
         finally:
             with suppress(OSError):

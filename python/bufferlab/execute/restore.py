@@ -28,7 +28,7 @@ def probe_method(source: Path, target: Path) -> Method:
     original, clone = source / f".tmp-reflink-{secrets.token_hex(4)}", target / "reflink-probe"
     try:
         original.write_bytes(bytes(4096))
-        with original.open("rb") as readable, clone.open("wb") as writable:
+        with original.open("rb") as readable, clone.open("xb") as writable:
             fcntl.ioctl(writable, _FICLONE, readable.fileno())
     except OSError:
         return "copy"
@@ -66,7 +66,7 @@ def _make(directory: Path, owner: Owner | None) -> Path:
 
 
 def _restore_file(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None) -> None:
-    with source.open("rb") as original, target.open("wb") as copy:
+    with source.open("rb") as original, target.open("xb") as copy:
         os.fchmod(copy.fileno(), 0o600)
         if owner is not None:
             os.fchown(copy.fileno(), *owner)

@@ -10,7 +10,7 @@ from typing import Any
 
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.plan import Plan
-from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.results.store import RunRecord, SweepFolder, own_folder
 from bufferlab.spec import Experiment, loads
 
 SUPERSEDED = "superseded"
@@ -78,7 +78,8 @@ def supersede(folder: SweepFolder, new: RunRecord) -> None:
         if _cell(record) == _cell(new) and record.run_id != new.run_id and not record.ok:
             aside = folder.path / SUPERSEDED
             aside.mkdir(exist_ok=True)
-            record.folder.rename(aside / record.folder.name)
+            with own_folder(aside) as opened:
+                record.folder.rename(opened / record.folder.name)
 
 
 def supersede_all(folder: SweepFolder) -> None:

@@ -10,10 +10,12 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.reach import Owner, barrier, open_way, shared_root
 from bufferlab.units import format_bytes
@@ -114,26 +116,24 @@ def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
 
     With an owner, the user a server runs as: one that user can pass.
 
-    The folder is locked while its owner lives (flock on the folder itself), so that what a killed sweep
-    left can be told from what a living one uses.
+    EnvironmentLackingError when the folder around them is a symbolic link, or another user's.
     """
     root = data_dir / SCRATCH
-    with locked(data_dir):
-        root.mkdir(exist_ok=True)
-        _clean(root)
-        own = root / secrets.token_hex(6)
-        own.mkdir(mode=0o700)
-        for folder in (root, own):
-            open_way(folder, owner)
-        descriptor = os.open(own, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
+    with ExitStack() as stack:
+        with locked(data_dir):
+            root.mkdir(mode=0o755, exist_ok=True)
+            _require_own(root)
+            stack.callback(_remove_if_empty, data_dir, root)
+            marked.remove_leftovers(root, "*")
+            own = stack.enter_context(marked.folder(root, secrets.token_hex(6)))
+            for folder in (root, own):
+                open_way(folder, owner)
         yield own
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
-        os.close(descriptor)
-        with suppress(OSError), locked(data_dir):
-            root.rmdir()
+
+
+def _remove_if_empty(data_dir: Path, root: Path) -> None:
+    with suppress(OSError), locked(data_dir):
+        root.rmdir()
 
 
 @contextmanager
@@ -154,19 +154,18 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 def clean_temporaries(out: Path) -> None:
     """Remove sweep folders a killed sweep was about to create; hold `locked(out)`, as their creators do."""
-    for leftover in out.glob(".tmp-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    marked.remove_leftovers(out.resolve(), f"{marked.TEMPORARY}*")
 
 
-def _clean(root: Path) -> None:
-    for leftover in root.iterdir():
-        with suppress(OSError):
-            descriptor = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(leftover, ignore_errors=True)
-            finally:
-                os.close(descriptor)
+def _require_own(folder: Path) -> None:
+    """Refuse a link, which would lead root into somebody else's folder, and a folder that another user may change."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise EnvironmentLackingError(
+            "this is not a folder of this user alone, and copies of databases would go there",
+            str(folder),
+            "remove it, or choose another directory with --data-dir",
+        )
 
 
 @contextmanager

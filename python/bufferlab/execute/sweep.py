@@ -118,6 +118,7 @@ def run_sweep(
             storage.clean_temporaries(out)
         scratch = stack.enter_context(storage.scratch(data_dir, owner))
         sweep = _begin(experiment, options, out, cache, progress, stop)
+        stack.callback(sweep.datasets.release)
         plan = _plan(sweep, data_dir, cache)
         setting = _setting(sweep, plan, folder, scratch, data_dir)
         try:

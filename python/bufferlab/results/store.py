@@ -11,7 +11,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from bufferlab import marked
 from bufferlab.errors import DataFileError, InternalError
+from bufferlab.marked import TEMPORARY
 from bufferlab.results import metrics
 from bufferlab.results.keys import canonical_json
 from bufferlab.results.schema import (
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 FORMAT = "bufferlab-sweep"
-TEMPORARY = ".tmp-"
 BLOCK_TRACE_FILE = "block-trace.parquet"
 _RESUME_HINT = "delete that run's folder and repeat the run command with --resume, or use another copy of the folder"
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
@@ -152,19 +154,14 @@ class SweepFolder:
         name = f"{plan['experiment']}-{(now or datetime.now(UTC)):%Y%m%d-%H%M%S}"
         stamp = {"format": FORMAT, "format_version": FORMAT_VERSION}
         parent.mkdir(parents=True, exist_ok=True)
-        temporary = parent / f"{TEMPORARY}{secrets.token_hex(6)}"
-        temporary.mkdir()
-        try:
+        with marked.folder(parent.resolve(), f"{TEMPORARY}{secrets.token_hex(6)}", 0o777) as temporary:
             (temporary / "runs").mkdir()
             _write(temporary / "experiment.toml", experiment_toml_text.encode())
             _write(temporary / "plan.json", _pretty({**plan, **stamp}))
             _write(temporary / "host.json", _pretty({**host, **stamp}))
             _sync_folder(temporary)
             path = _rename_to_free_name(temporary, parent, name)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        _sync_folder(parent)
+            _sync_folder(parent)
         return cls.open(path)
 
     @classmethod
@@ -185,8 +182,10 @@ class SweepFolder:
         toml = path / "experiment.toml"
         if not toml.is_file():
             raise DataFileError("the sweep folder lacks experiment.toml", str(toml), _WRONG_FOLDER_HINT)
-        if not (path / "runs").is_dir():
+        if not (path / "runs").exists():
             raise DataFileError("the sweep folder lacks its runs/ folder", str(path / "runs"), _WRONG_FOLDER_HINT)
+        with own_folder(path / "runs"):
+            pass
         sweep = cls(path, plan, host, toml.read_text(encoding="utf-8"))
         sweep.runs()
         return sweep
@@ -209,26 +208,25 @@ class SweepFolder:
         _check_samples(samples)
         run_id = str(run["run_id"])
         final = self.path / "runs" / run_id
-        temporary = self.path / "runs" / f"{TEMPORARY}{run_id}"
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        _write_parquet(temporary / "samples.parquet", samples, SAMPLE_COLUMNS)
-        _write_parquet(temporary / "latency.parquet", latency, LATENCY_COLUMNS)
-        for name, text in {"worker.log": log, **beside}.items():
-            _write(temporary / name, text.encode())
-        for name, path in tables.items():
-            _copy(path, temporary / name)
-        files = {path.name: _fingerprint(path) for path in sorted(temporary.iterdir())}
-        try:
-            document = Run.model_validate({**run, "format_version": FORMAT_VERSION, "files": files})
-        except ValidationError as error:
-            raise InternalError(f"a run does not follow the stored format: {error}", str(temporary)) from error
-        _write(temporary / "run.json", _sealed(document.model_dump(mode="json")))
-        _sync_folder(temporary)
-        if final.exists():
-            raise InternalError(f"the run {run_id} is already published", str(final))
-        temporary.rename(final)
-        _sync_folder(final.parent)
+        with marked.folder(final.parent, f"{TEMPORARY}{run_id}", 0o777) as temporary:
+            _write_parquet(temporary / "samples.parquet", samples, SAMPLE_COLUMNS)
+            _write_parquet(temporary / "latency.parquet", latency, LATENCY_COLUMNS)
+            for name, text in {"worker.log": log, **beside}.items():
+                _write(temporary / name, text.encode())
+            for name, path in tables.items():
+                _copy(path, temporary / name)
+            stored = (path for path in sorted(temporary.iterdir()) if path.name != marked.MARK)
+            files = {path.name: _fingerprint(path) for path in stored}
+            try:
+                document = Run.model_validate({**run, "format_version": FORMAT_VERSION, "files": files})
+            except ValidationError as error:
+                raise InternalError(f"a run does not follow the stored format: {error}", str(temporary)) from error
+            _write(temporary / "run.json", _sealed(document.model_dump(mode="json")))
+            _sync_folder(temporary)
+            if final.exists():
+                raise InternalError(f"the run {run_id} is already published", str(final))
+            temporary.rename(final)
+            _sync_folder(final.parent)
         return RunRecord(final, document.model_dump(mode="json"))
 
     def runs(self) -> list[RunRecord]:
@@ -239,12 +237,7 @@ class SweepFolder:
 
     def clean_temporaries(self) -> list[str]:
         """Remove what interrupted publications left behind; the names removed."""
-        names = []
-        for entry in sorted((self.path / "runs").iterdir()):
-            if entry.name.startswith(TEMPORARY):
-                shutil.rmtree(entry)
-                names.append(entry.name)
-        return names
+        return marked.remove_leftovers(self.path / "runs", f"{TEMPORARY}*")
 
     def write_summary(self, rows: Sequence[Mapping[str, Any]]) -> Path:
         """Replace summary.parquet, which is derived and can be deleted at any time."""
@@ -260,14 +253,31 @@ class SweepFolder:
 
     def _replace(self, name: str, write: Any) -> Path:
         target = self.path / name
-        target.parent.mkdir(exist_ok=True)
-        temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(4)}-{target.name}")
-        try:
-            write(temporary)
-            temporary.rename(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with ExitStack() as stack:
+            folder = self.path
+            if target.parent != self.path:
+                with suppress(FileExistsError):  # Of a link that leads nowhere too.
+                    target.parent.mkdir()
+                folder = stack.enter_context(own_folder(target.parent))
+            temporary = folder / f"{TEMPORARY}{secrets.token_hex(4)}-{target.name}"
+            try:
+                write(temporary)
+                temporary.rename(folder / target.name)
+            finally:
+                temporary.unlink(missing_ok=True)
         return target
+
+
+@contextmanager
+def own_folder(path: Path) -> Iterator[Path]:
+    """An open folder inside a sweep folder, by a path that stays right; DataFileError for a link to elsewhere."""
+    with ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(marked.opened(path))
+        except NotADirectoryError:
+            what = "this is a link or a file, not a folder; nothing is written where it leads"
+            raise DataFileError(what, str(path), "remove it") from None
+        yield Path(f"/proc/self/fd/{descriptor}")
 
 
 def _check_samples(samples: Sequence[Mapping[str, Any]]) -> None:

@@ -15,7 +15,6 @@ from typing import Literal
 
 from bufferlab.engines.servers import find as finding
 from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
-from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import EnvironmentLackingError
 
 Flavour = Literal["mysql", "mariadb"]
@@ -41,7 +40,6 @@ def find(flavour: Flavour, name: str = ON_PATH) -> Build:
             str(build.binary),
             f"run it with --engine {build.flavour}",
         )
-    require_runnable(build.binary, server_user())
     return build
 
 

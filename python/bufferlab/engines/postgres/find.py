@@ -14,7 +14,6 @@ from typing import Literal
 
 from bufferlab.engines.servers import find as finding
 from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
-from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import EnvironmentLackingError
 
 _DEBIAN = Path("/usr/lib/postgresql")
@@ -39,7 +38,6 @@ def find(name: str = ON_PATH) -> Build:
             str(build.binary),
             "choose another with --server, or: bufferlab engines fetch postgres-17",
         )
-    require_runnable(build.binary, server_user())
     return build
 
 

