@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +16,13 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.existing.server import ExistingInnodb
+from bufferlab.engines.innodb.existing.settings import GlobalVariables
 from bufferlab.engines.innodb.server import InnodbServer
-from bufferlab.engines.servers.existing import changes
+from bufferlab.engines.servers.existing import changes, journal
+from bufferlab.errors import Problem
 from support import innodb
 from support.core import ROOT
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
@@ -43,6 +47,19 @@ class Server(Existing):
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         with closing(self.server.connect()) as connection:
             return control.rows(connection, query)
+
+    def sweep(self, *more: str) -> subprocess.CompletedProcess[str]:
+        """A sweep through the command line, which asks for a pool of 32 MiB."""
+        return subprocess.run(
+            [
+                sys.executable, "-m", "bufferlab", "run", "hot-rows", "--engine", "mysql", "--server", self.url,
+                "--smoke", "--set", "pool_size=32MiB", "--set", "rows=20000", "--repetitions", "1",
+                "--sweep", "hot_rows=500,5000", "--connections", "2", "--share-device",
+                "--out", str(self.root / "out"), "--json", *more,
+            ],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
 
     def settings(self) -> dict[str, str]:
         with closing(self.server.connect()) as connection:
@@ -92,7 +109,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     result = outcome.result
     assert result is not None
     assert existing.settings() == before
-    assert not list(changes.state_folder().glob("*"))
+    assert not list(journal.folder().glob("*"))
     # As read back between the change and the first transaction.
     assert result["actual"]["pool_size_bytes"] == 32 * MIB
     assert result["actual"]["innodb_lru_scan_depth"] == 256
@@ -179,20 +196,85 @@ def test_settings_are_put_back_after_a_stop_request(existing: Server) -> None:
     assert existing.settings() == before
 
 
-def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(existing: Server) -> None:
-    before = existing.settings()
+def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next_where_nobody_changed_them_since(
+    existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before, cache = existing.settings(), os.environ["BUFFERLAB_CACHE"]
     assert existing.load(HOT_ROWS).kind == "ok"
-    assert existing.run_and_kill().kind == "crash"
-    assert existing.settings() != before
-    (state,) = changes.state_folder().glob("*.json")
+    assert existing.run_and_kill(innodb_lru_scan_depth=256, innodb_io_capacity=150).kind == "crash"
+    changed = existing.settings()
+    assert changed["innodb_lru_scan_depth"] == "256"
+    (state,) = journal.folder().glob("*.json")
     assert state.stat().st_mode & 0o777 == 0o600
     assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
     wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
-    assert put_back_everywhere() == [(existing.url, ["innodb_buffer_pool_size"])]
-    assert existing.settings() == before
-    assert put_back_everywhere() == []
-    # And the schema's lock went with its connection.
-    assert existing.run(READS).kind == "ok"
+    try:
+        existing.ask("SET GLOBAL innodb_io_capacity = 190")
+        # Without leave nothing is put back, and what is left is told. The schema's lock went with its connection.
+        outcome = existing.run(READS, allowed=False)
+        assert outcome.result is not None, outcome
+        said = " ".join(outcome.result["confounds"])
+        assert "innodb_lru_scan_depth is 256, as an earlier run of bufferlab left it; it was 1024" in said
+        assert "innodb_io_capacity is" not in said
+        assert existing.settings() == {**changed, "innodb_io_capacity": "190"}
+        # A bufferlab with another cache finds on the server what there is no journal of.
+        monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "another"))
+        with changes.turn(GlobalVariables(), ExistingInnodb("mysql").parse(existing.url)) as turn:
+            assert turn.left == ["innodb_buffer_pool_size", "innodb_lru_scan_depth"]
+        assert existing.settings() == {**before, "innodb_io_capacity": "190"}
+        monkeypatch.setenv("BUFFERLAB_CACHE", cache)
+        assert put_back_everywhere() == [(existing.url, [])]
+        assert put_back_everywhere() == []
+        assert existing.settings() == {**before, "innodb_io_capacity": "190"}
+    finally:
+        existing.ask(f"SET GLOBAL innodb_io_capacity = {before['innodb_io_capacity']}")
+
+
+def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_fails_it(existing: Server) -> None:
+    before, refused = existing.settings(), []
+    assert existing.load(HOT_ROWS).kind == "ok"
+
+    def interfere(event: dict[str, Any]) -> None:
+        if event.get("event") == "sample" and event.get("edge") == "start":
+            other = ExistingInnodb("mysql").parse(existing.url.replace("/lab?", "/other?"))
+            with pytest.raises(EngineFailure) as caught, changes.turn(GlobalVariables(), other, 0.1):
+                pytest.fail("two at a time")
+            refused.append(caught.value.what)
+            existing.ask("SET GLOBAL innodb_lru_scan_depth = 300")
+
+    try:
+        outcome = existing.run(READS, 2_000, interfere, innodb_lru_scan_depth=256)
+        assert refused == ["another run of bufferlab may change this server's settings"]
+        assert outcome.kind == "environment", outcome
+        assert outcome.problem is not None
+        assert "innodb_lru_scan_depth from 256 to 300" in outcome.problem.what
+        assert existing.settings() == {**before, "innodb_lru_scan_depth": "300"}
+    finally:
+        existing.ask(f"SET GLOBAL innodb_lru_scan_depth = {before['innodb_lru_scan_depth']}")
+
+
+def test_a_second_sweep_that_may_change_settings_is_refused_before_it_loads(existing: Server) -> None:
+    with ExistingInnodb("mysql").reserved([existing.url.replace("/lab?", "/other?")]):
+        done = existing.sweep("--allow-online-changes")
+    assert done.returncode == 3, done.stderr
+    assert "another sweep of bufferlab may change this server's settings" in done.stderr
+    assert existing.ask("SHOW DATABASES LIKE 'lab'") == []
+
+
+def test_a_table_or_view_of_somebody_elses_in_our_schema_is_refused_and_nothing_is_dropped(existing: Server) -> None:
+    assert existing.load(HOT_ROWS).kind == "ok"
+    existing.ask("CREATE TABLE lab.users_own (id INT PRIMARY KEY)")
+    existing.ask("CREATE VIEW lab.seen AS SELECT id FROM lab.sbtest1")
+    shutil.rmtree(existing.database)
+    outcome = existing.load(TPCC)
+    assert outcome.kind == "usage", outcome
+    assert outcome.problem is not None
+    assert "tables that bufferlab did not make (seen, users_own)" in outcome.problem.what
+    there = {"bufferlab_marker", "sbtest1", "seen", "users_own"}
+    assert {name for (name,) in existing.ask("SHOW TABLES FROM lab")} == there
+    existing.ask("DROP VIEW lab.seen")
+    existing.ask("DROP TABLE lab.users_own")
+    assert existing.load(HOT_ROWS).kind == "ok"
 
 
 @pytest.mark.slow
@@ -222,27 +304,18 @@ def test_a_server_that_is_stopped_fails_the_run_and_the_doctor_puts_its_settings
 
 def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Server) -> None:
     before = existing.settings()
-    out = existing.root / "out"
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "bufferlab", "run", "hot-rows", "--engine", "mysql", "--server", existing.url,
-            "--smoke", "--set", "pool_size=32MiB", "--set", "rows=20000", "--sweep", "hot_rows=500,5000",
-            "--repetitions", "1", "--connections", "2", "--allow-online-changes", "--share-device", "--out", str(out),
-            "--json",
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = existing.sweep("--allow-online-changes")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert [point["status"] for point in answer["points"]] == ["ok", "ok"]
     assert "not bufferlab's own" in done.stderr
+    assert "other connections were open" not in done.stderr
     assert existing.settings() == before
-    assert list(out.rglob("*.json"))
+    assert list((existing.root / "out").rglob("*.json"))
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
 
 
-def put_back_everywhere() -> list[tuple[str, list[str] | str]]:
+def put_back_everywhere() -> list[tuple[str, list[str] | Problem]]:
     return ExistingInnodb("mysql").put_back_everywhere()
 
 

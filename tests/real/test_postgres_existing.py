@@ -17,7 +17,7 @@ import pytest
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.existing.server import ExistingPostgres
 from bufferlab.engines.postgres.server import PostgresServer
-from bufferlab.engines.servers.existing import changes
+from bufferlab.engines.servers.existing import journal
 from bufferlab.results.store import SweepFolder
 from support import postgres
 from support.core import ROOT
@@ -119,7 +119,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert during == [[("7",), ("1.5",)], [("7",), ("4",)]]
     assert existing.settings() == before
     assert before[0]["bgwriter_lru_maxpages"] == "55"
-    assert not list(changes.state_folder().glob("*"))
+    assert not list(journal.folder().glob("*"))
     assert {name: result["actual"][name] for name in CHANGED} == CHANGED
     assert result["actual"]["pool_size_bytes"] == 16 * MIB
     assert result["measured"]["transactions"] == 2_000
@@ -257,7 +257,7 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert existing.load(HOT_ROWS).kind == "ok"
     assert existing.run_and_kill(**CHANGED).kind == "crash"
     assert existing.settings() != before
-    (state,) = changes.state_folder().glob("*.json")
+    (state,) = journal.folder().glob("*.json")
     assert state.stat().st_mode & 0o777 == 0o600
     assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
     wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
@@ -277,7 +277,7 @@ def test_what_the_server_alone_has_is_put_back_even_when_the_database_has_gone(e
     existing.ask("DROP DATABASE lab")
     assert ExistingPostgres().put_back_everywhere() == [(existing.url, ["bgwriter_lru_maxpages"])]
     wait_until(lambda: existing.settings() == before, "the server to take its setting back", 10)
-    assert not list(changes.state_folder().glob("*"))
+    assert not list(journal.folder().glob("*"))
 
 
 def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:

@@ -25,7 +25,8 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import memory_limit
-from bufferlab.errors import BufferlabError
+from bufferlab.engines.servers.existing import journal
+from bufferlab.errors import BufferlabError, Problem
 from bufferlab.execute import block_trace, storage
 from bufferlab.execute.device_lock import lock_directory
 from bufferlab.execute.host_settings import restore_host
@@ -145,16 +146,19 @@ def _put_back(subject: str, behaviour: Behaviour) -> Iterable[Finding]:
     """Settings that killed runs left changed on servers bufferlab did not start: put back now."""
     put_back = getattr(behaviour, "put_back", None)
     for url, done in put_back() if put_back else []:
-        if isinstance(done, str):
-            yield Finding(subject, "settings", False, f"changed and not put back on {url}: {done}", "try again", False)
+        if isinstance(done, Problem):
+            detail = f"changed and not put back on {url}: {done.what}"
+            yield Finding(subject, "settings", False, detail, done.hint or "try again", False)
         elif done:
             yield Finding(subject, "settings", True, f"put back on {url}: {', '.join(done)}", None, False)
 
 
 def _left_changed() -> Iterable[Finding]:
-    """Settings of the host that a killed run left changed: put back now."""
+    """Settings of the host that a killed run left changed: put back now; journals of servers that tell nothing."""
     for said in restore_host():
         yield Finding("host", "restored", True, said)
+    for problem in journal.unreadable():
+        yield Finding("servers", "settings", False, f"{problem.where}: {problem.what}", problem.hint, needed=False)
 
 
 def _checks(behaviour: Behaviour, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:

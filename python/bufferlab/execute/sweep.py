@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,7 @@ def run_sweep(
             folder.clean_temporaries()
         with storage.locked(out):
             storage.clean_temporaries(out)
+        stack.enter_context(_reserved_servers(experiment, options, progress))
         scratch = stack.enter_context(storage.scratch(data_dir, owner))
         sweep = _begin(experiment, options, out, cache, progress, stop)
         stack.callback(sweep.datasets.release)
@@ -125,7 +126,6 @@ def run_sweep(
             return _run_all(sweep, plan, setting)
         finally:
             sweep.rates.save()
-            _put_back(experiment, progress)
 
 
 def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
@@ -140,14 +140,36 @@ def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
     return plan, estimate(plan, rates.now, loaded=loaded)
 
 
-def _put_back(experiment: Experiment, progress: Progress) -> None:
-    """A worker that had to be killed could not put back what it changed on somebody else's server."""
-    put_back = getattr(engines.behaviour(experiment.engine), "put_back", None)
-    for url, done in put_back() if put_back else []:
-        if isinstance(done, str):
-            progress.warn(Problem(f"settings were changed and not put back: {done}", url, "run: bufferlab doctor"))
-        elif done:
-            progress.say(f"put back on {url}: {', '.join(done)}")
+@contextmanager
+def _reserved_servers(experiment: Experiment, options: SweepOptions, progress: Progress) -> Iterator[None]:
+    """Context manager for servers whose settings runs may change: no other sweep does so until this one ends.
+
+    Leaving puts back what a worker that had to be killed could not. Without leave to change settings it does nothing.
+    """
+    behaviour = engines.behaviour(experiment.engine)
+    reserved = getattr(behaviour, "reserved", None)
+    if reserved is None or not options.allow_online_changes:
+        yield
+        return
+    points = make(experiment, estimated_facts(experiment)).points
+    urls = sorted({str(point.native_knobs["server"]) for point in points})
+    with reserved(urls) as before:
+        for url, names in before:
+            _say_put_back(progress, url, names)
+        try:
+            yield
+        finally:
+            for url, done in behaviour.put_back(urls):  # type: ignore[attr-defined]
+                if isinstance(done, Problem):
+                    what = f"settings of {url} were changed and not put back: {done.what}"
+                    progress.warn(Problem(what, done.where, done.hint or "run: bufferlab doctor"))
+                else:
+                    _say_put_back(progress, url, done)
+
+
+def _say_put_back(progress: Progress, url: str, names: Sequence[str]) -> None:
+    if names:
+        progress.say(f"put back on {url}, where a run that was killed had left them: {', '.join(names)}")
 
 
 def _require_versions(experiment: Experiment, plan: Plan) -> None:

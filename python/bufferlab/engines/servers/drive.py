@@ -11,8 +11,8 @@ import hashlib
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.process import tail
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server import Server
-from bufferlab.errors import BufferlabError
+from bufferlab.errors import BufferlabError, Problem
 
 _LOG_LINES = 60
 _STOP_SECONDS = 300.0
@@ -145,9 +145,16 @@ class ServerBehaviour(ABC):
         """The version of the server these knobs name; EnvironmentLackingError when it is not here."""
         return self._build(knobs).version
 
-    def put_back(self) -> list[tuple[str, list[str] | str]]:
-        """Settings of other people's servers that killed runs left changed: (URL, variables put back or why not)."""
-        return self._existing.put_back_everywhere()
+    def put_back(self, servers: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
+        """Put back what killed runs left changed on other people's servers: (URL, variables put back or why not)."""
+        return self._existing.put_back_everywhere(servers)
+
+    def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
+        """Context manager for the right of one sweep to change the settings of running servers, as long as it lasts.
+
+        Yields what earlier runs had left changed and was put back: URLs, and names of variables.
+        """
+        return self._existing.reserved([server for server in servers if is_url(server)])
 
     def restore_host(self) -> list[str]:
         """Put back what a run that was killed has left changed; a sentence for each setting."""

@@ -1,21 +1,28 @@
 """The one schema that is ours on somebody else's server: claimed by a marker table, loaded, kept, loaded anew.
 
-A schema with tables but without the marker is somebody else's, and refused. The marker says which data there are and
-whether transactions have changed them since.
+A schema with tables that are not in the marker's list of names is somebody else's, or has something of somebody else's:
+it is refused, and nothing in it touched. The marker says which data there are, whether transactions have changed them
+since, and which of the server's settings a run has changed.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb.existing.connection import FORM
 from bufferlab.engines.servers.existing.address import Address
+from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_none
 
 MARKER = "bufferlab_marker"
 """Also in the loader (crates/bufferlab-load/src/mysql/loader.rs), which counts other tables as somebody's."""
+_UNKNOWN_COLUMN = 1054
+_DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
+"""By type in information_schema: what is dropped by another word than TABLE."""
 
 
 def claim(connection: Any, address: Address) -> None:
@@ -25,21 +32,21 @@ def claim(connection: Any, address: Address) -> None:
         with connection.cursor() as cursor:
             if not control.rows(connection, "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", schema):
                 cursor.execute(f"CREATE DATABASE `{schema}`")
-            tables = tables_of(connection, schema)
-            if tables and MARKER not in tables:
-                raise EngineFailure(
-                    "usage",
-                    f"the schema {schema} has tables that bufferlab did not make ({tables[0]} and others)",
-                    address.place,
-                    "name a new or empty schema in the URL; bufferlab drops and loads all tables of its own",
-                )
+            mark, there = marked(connection, schema), _relations(connection, schema)
+            ours = _names(connection, schema, mark.made if mark else ())
+            require_none([name for name in there if name not in ours], address, FORM)
             cursor.execute(f"USE `{schema}`")
-            for table in tables:
-                if table != MARKER:
-                    cursor.execute(f"DROP TABLE `{table}`")
+            for kind in ("VIEW", "SEQUENCE", "TABLE"):
+                names = [f"`{name}`" for name, is_a in there.items() if name != MARKER and is_a == kind]
+                if names:
+                    cursor.execute(f"DROP {kind} {', '.join(names)}")
+            if mark is None and MARKER in there:
+                # Of a load that had not marked anything yet, or of another version of bufferlab.
+                cursor.execute(f"DROP TABLE {MARKER}")
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
-                "state VARCHAR(16) NOT NULL) ENGINE = InnoDB"
+                "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, changed MEDIUMTEXT) "
+                "ENGINE = InnoDB DEFAULT CHARACTER SET utf8"
             )
     except pymysql.MySQLError as error:
         raise EngineFailure(
@@ -50,23 +57,57 @@ def claim(connection: Any, address: Address) -> None:
         ) from error
 
 
-def tables_of(connection: Any, schema: str) -> list[str]:
-    """The names of all tables and views of a schema."""
-    found = control.rows(
-        connection, "SELECT table_name FROM information_schema.tables WHERE table_schema = %s ORDER BY 1", schema
-    )
-    return [str(name) for (name,) in found]
-
-
-def mark(connection: Any, schema: str, data_id: str, state: str) -> None:
-    """Say which data the schema holds, and what was done with them."""
+def mark(connection: Any, schema: str, mark: Mark) -> None:
+    """Say which data the schema holds, what was done with them, and what was made for them."""
     with connection.cursor() as cursor:
-        cursor.execute(f"REPLACE INTO `{schema}`.{MARKER} VALUES (1, %s, %s)", (data_id, state))
+        cursor.execute(
+            f"INSERT INTO `{schema}`.{MARKER} (id, data_id, state, made) VALUES (1, %s, %s, %s) "
+            "ON DUPLICATE KEY UPDATE data_id = VALUES(data_id), state = VALUES(state), made = VALUES(made)",
+            (mark.data_id, mark.state, json.dumps(mark.made)),
+        )
 
 
-def marked(connection: Any, schema: str) -> tuple[str, str] | None:
-    """(data, state) as marked; None where there is no marker."""
-    if MARKER not in tables_of(connection, schema):
+def marked(connection: Any, schema: str) -> Mark | None:
+    """The mark; None where there is none, or one of another version."""
+    if MARKER not in _relations(connection, schema):
         return None
-    found = control.rows(connection, f"SELECT data_id, state FROM `{schema}`.{MARKER} WHERE id = 1")
-    return (str(found[0][0]), str(found[0][1])) if found else None
+    try:
+        found = control.rows(connection, f"SELECT data_id, state, made FROM `{schema}`.{MARKER} WHERE id = 1")
+    except pymysql.MySQLError as error:
+        if error.args[0] == _UNKNOWN_COLUMN:
+            return None
+        raise
+    return Mark(str(found[0][0]), str(found[0][1]), tuple(json.loads(found[0][2]))) if found else None
+
+
+def records(connection: Any) -> dict[str, str]:
+    """Records of changed settings, by schema, in every marker that the account may read."""
+    query = "SELECT table_schema FROM information_schema.columns WHERE table_name = %s AND column_name = 'changed'"
+    found = {}
+    for (schema,) in control.rows(connection, query, (MARKER,)):
+        for (text,) in control.rows(connection, f"SELECT changed FROM `{schema}`.{MARKER} WHERE changed IS NOT NULL"):
+            found[str(schema)] = str(text)
+    return found
+
+
+def record(connection: Any, schema: str, text: str | None) -> None:
+    """Keep a record of changed settings in a marker, or none."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE `{schema}`.{MARKER} SET changed = %s WHERE id = 1", (text,))
+
+
+def _relations(connection: Any, schema: str) -> dict[str, str]:
+    """Every table and view of a schema, and by what word it is dropped."""
+    found = control.rows(
+        connection,
+        "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = %s ORDER BY 1",
+        schema,
+    )
+    return {str(name): _DROPS.get(str(kind), "TABLE") for name, kind in found}
+
+
+def _names(connection: Any, schema: str, made: tuple[str, ...]) -> set[str]:
+    """What is ours, by the names that the server gives the tables of these statements; the marker too."""
+    ((folds,),) = control.rows(connection, "SELECT @@lower_case_table_names")
+    whole = [parts_of(name, folds=bool(folds)) for name in made]
+    return {MARKER, *(parts[-1] for parts in whole if parts[:-1] in ((), (schema,)))}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+import json
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,11 @@ from bufferlab.engines.native import answer, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, password
+from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.existing.server import ExistingServer
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server import ANSWER_SECONDS
 from bufferlab.errors import EnvironmentLackingError
-
-_LOCK_SECONDS = 5
 
 
 class ExistingInnodb(ExistingServer):
@@ -64,20 +64,6 @@ class ExistingInnodb(ExistingServer):
         except (pymysql.Error, OSError, EnvironmentLackingError) as error:
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
 
-    @contextmanager
-    def locked(self, address: Address) -> Iterator[None]:
-        """One run in a schema at a time, by GET_LOCK; EngineFailure while there is one."""
-        with closing(connect(address)) as connection:
-            name = f"bufferlab.{address.schema}"
-            ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (name, _LOCK_SECONDS))
-            if got != 1:
-                what = "another run of bufferlab uses this schema"
-                raise EngineFailure("environment", what, address.place, "wait for it, or name another")
-            # Held by the connection, which must not be idle for longer than the server allows.
-            with connection.cursor() as cursor:
-                cursor.execute("SET SESSION wait_timeout = 31536000")
-            yield
-
     def needs(self, address: Address) -> str:
         """The privileges of an account."""
         return f"the account needs ALL on {address.schema}.*, PROCESS, and SUPER for {changes.ALLOW}"
@@ -90,13 +76,13 @@ class ExistingInnodb(ExistingServer):
         with closing(connect(address)) as connection:
             schema.claim(connection, address)
 
-    def mark(self, address: Address, data_id: str, state: str) -> None:
+    def mark(self, address: Address, mark: Mark) -> None:
         """Say in the schema which data it holds, and what was done with them."""
         with closing(connect(address)) as connection:
-            schema.mark(connection, address.schema, data_id, state)
+            schema.mark(connection, address.schema, mark)
 
-    def marked(self, address: Address) -> tuple[str, str] | None:
-        """(data, state) as marked; None where there is no such schema, or it is not ours."""
+    def marked(self, address: Address) -> Mark | None:
+        """The mark; None where there is no such schema, or it is not ours."""
         with closing(connect(address)) as connection:
             return schema.marked(connection, address.schema)
 
@@ -140,6 +126,10 @@ class ExistingInnodb(ExistingServer):
             "password": password(address, FORM),
             "database": address.schema,
         }
+
+    def schema_sql(self, workload: Mapping[str, Any]) -> str:
+        """The statements of a load, as the core words them."""
+        return str(json.loads(native().mysql_load_recipe(json.dumps(workload)))["schema_sql"])
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load, by the core."""

@@ -1,16 +1,18 @@
-"""Global variables of somebody else's MySQL or MariaDB, changed by SET GLOBAL while it runs."""
+"""Global variables of somebody else's MySQL or MariaDB, changed by SET GLOBAL while it runs, and the locks for it."""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb.existing import schema as schemas
 from bufferlab.engines.innodb.existing.connection import connect
 from bufferlab.engines.servers.boot import OnWait
 from bufferlab.engines.servers.existing.address import Address
@@ -21,6 +23,9 @@ _DENIED = (1227, 1044)
 _POOL = "innodb_buffer_pool_size"
 _RESIZE_SECONDS = 900.0
 _POLL_SECONDS = 0.1
+_LOCK_NAME_LENGTH = 64
+"""Of 5.7.5 and later."""
+_SOME_TIME = 2_147_000_000
 
 
 class GlobalVariables:
@@ -28,7 +33,42 @@ class GlobalVariables:
 
     unusable: tuple[type[Exception], ...] = (pymysql.MySQLError,)
 
-    def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, Any]:
+    def connect(self, address: Address) -> Any:
+        """A connection to no schema; the server must answer soon."""
+        return connect(address, answer_seconds=ANSWER_SECONDS)
+
+    @contextmanager
+    def holding(self, address: Address, lock: str, seconds: float) -> Iterator[Any]:
+        """GET_LOCK, on a connection for each lock: before MySQL 5.7.5 a second one releases the first."""
+        with closing(connect(address)) as connection:
+            ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (_name(lock), seconds))
+            # The connection must not be idle for longer than the server allows.
+            control.rows(connection, "SET SESSION wait_timeout = 31536000")
+            yield connection if got == 1 else None
+
+    def is_held(self, connection: Any, lock: str) -> bool:
+        """IS_USED_LOCK."""
+        ((holder,),) = control.rows(connection, "SELECT IS_USED_LOCK(%s)", (_name(lock),))
+        return holder is not None
+
+    def identity(self, connection: Any) -> str:
+        """Its UUID, which MariaDB lacks and a copied data directory shares, and where it lies and listens."""
+        told = control.variables(connection)
+        parts = [told.get(name, "") for name in ("server_uuid", "hostname", "port", "socket", "datadir")]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+
+    def since(self, connection: Any) -> str:
+        """The second in which it was started: SET GLOBAL lasts until the next start.
+
+        Uptime is the statement's time less that second (mysqld.cc, show_starttime), and the session may say what time
+        it is: so no clock that is set, and no second that passes, makes it another.
+        """
+        control.rows(connection, f"SET SESSION timestamp = {_SOME_TIME}")
+        uptime = int(control.status(connection, "Uptime")["uptime"])
+        control.rows(connection, "SET SESSION timestamp = DEFAULT")
+        return str(_SOME_TIME - uptime)
+
+    def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         """The values there are."""
         told = control.variables(connection)
         missing = [name for name in wanted if name not in told]
@@ -37,35 +77,58 @@ class GlobalVariables:
             raise EngineFailure("usage", what, f"var.{missing[0]}", "look it up in the manual of this version")
         if _POOL in wanted:
             _refuse_fatal_resize(told)
-        return {name: told[name] for name in wanted}
+        return {name: {"found": told[name]} for name in wanted}
 
-    def change(self, connection: Any, address: Address, name: str, value: str, on_wait: OnWait) -> None:
+    def change(
+        self, connection: Any, address: Address, name: str, value: str, on_wait: OnWait, on_set: Callable[[], None]
+    ) -> None:
         """SET GLOBAL; a pool that is resized is waited for."""
-        number = value.lstrip("-").replace(".", "", 1).isdigit()
-        try:
-            with connection.cursor() as cursor:
-                # A number must not be quoted, a word must be; the name is one the server told us.
-                cursor.execute(f"SET GLOBAL {name} = " + (value if number else "%s"), None if number else (value,))
-        except pymysql.MySQLError as error:
-            code, said = (*error.args, "")[:2]
-            if code == _READ_ONLY:
-                what, hint = f"{name} needs a restart of the server ({said})", "set it in the server's own option file"
-            elif code in _DENIED:
-                what, hint = f"the account may not change {name} ({said})", "grant SUPER or SYSTEM_VARIABLES_ADMIN"
-            else:
-                what, hint = f"{name} = {value} was refused: {said}", "see the manual of this version"
-            raise EngineFailure("usage", what, f"var.{name}", hint) from error
+        _set(connection, name, value)
         if name == _POOL:
+            # The variable tells the old size until the pool has the new one.
             _wait_for_pool(connection, on_wait)
+        on_set()
 
-    def put_back(self, address: Address, found: Mapping[str, Any]) -> list[str]:
-        """Those that have another value now; one that was refused has not, and some cannot be set at all."""
-        with closing(connect(address, answer_seconds=ANSWER_SECONDS)) as connection:
-            told = control.variables(connection)
-            changed = [name for name in reversed(list(found)) if told.get(name) != found[name]]
-            for name in changed:
-                self.change(connection, address, name, found[name], lambda what: None)
-        return changed
+    def now(self, connection: Any, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """The values there are now."""
+        told = control.variables(connection)
+        return {name: told[name] for name in variables if name in told}
+
+    def restore(self, connection: Any, name: str, entry: Mapping[str, Any]) -> None:
+        """SET GLOBAL to what was found."""
+        _set(connection, name, entry["found"])
+        if name == _POOL:
+            _wait_for_pool(connection, lambda what: None)
+
+    def records(self, connection: Any) -> dict[str, str]:
+        """Those in the markers of all schemas the account may read."""
+        return schemas.records(connection)
+
+    def record(self, connection: Any, schema: str, text: str | None) -> None:
+        """In the schema's marker."""
+        schemas.record(connection, schema, text)
+
+
+def _name(lock: str) -> str:
+    return f"bufferlab.{lock}"[:_LOCK_NAME_LENGTH]
+
+
+def _set(connection: Any, name: str, value: str) -> None:
+    """SET GLOBAL; EngineFailure names a variable that cannot be set."""
+    number = value.lstrip("-").replace(".", "", 1).isdigit()
+    try:
+        with connection.cursor() as cursor:
+            # A number must not be quoted, a word must be; the name is one the server told us.
+            cursor.execute(f"SET GLOBAL {name} = " + (value if number else "%s"), None if number else (value,))
+    except pymysql.MySQLError as error:
+        code, said = (*error.args, "")[:2]
+        if code == _READ_ONLY:
+            what, hint = f"{name} needs a restart of the server ({said})", "set it in the server's own option file"
+        elif code in _DENIED:
+            what, hint = f"the account may not change {name} ({said})", "grant SUPER or SYSTEM_VARIABLES_ADMIN"
+        else:
+            what, hint = f"{name} = {value} was refused: {said}", "see the manual of this version"
+        raise EngineFailure("usage", what, f"var.{name}", hint) from error
 
 
 def _refuse_fatal_resize(told: Mapping[str, str]) -> None:

@@ -1,23 +1,27 @@
 """The one database that is ours on somebody else's server: claimed by its comment, loaded, kept, loaded anew.
 
-A database with tables but without our comment is somebody else's, and refused. The comment says which data there are
-and whether transactions have changed them since: it is no table, which the workload's own queries would find.
+A database with relations that are not in the comment's list of names is somebody else's, or has something of somebody
+else's: it is refused, and nothing in it touched. The comment says which data there are, whether transactions have
+changed them since, and which of the server's settings a run has changed. It is no table, which the workload's own
+queries would find, and every account may read it.
 """
 
 from __future__ import annotations
 
-import re
+import json
 from contextlib import closing
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing.connection import connect
+from bufferlab.engines.postgres.existing.connection import FORM, connect
 from bufferlab.engines.servers.existing.address import Address
+from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_none
 
-_COMMENT = re.compile(r"bufferlab: data ([0-9a-f]+), ([a-z]+)")
+_BEGIN = "bufferlab: "
 _RELATIONS = """
 SELECT n.nspname, c.relname, c.relkind
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -26,7 +30,8 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\\_%
 ORDER BY 1, 2
 """
 """Tables, views and sequences that are no catalogue's, no extension's, and no column's."""
-_KINDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE", "f": "FOREIGN TABLE"}
+_KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
+"""In the order in which they can be dropped."""
 
 
 def make_sure_of(address: Address) -> None:
@@ -46,22 +51,22 @@ def make_sure_of(address: Address) -> None:
 
 
 def claim(address: Address) -> None:
-    """It is ours, and empty; EngineFailure when it is somebody else's."""
+    """It is ours, and empty; EngineFailure when it is somebody else's, or has something of somebody else's."""
     make_sure_of(address)
     with closing(connect(address)) as connection:
-        there = control.rows(connection, _RELATIONS)
-        if there and _marked(connection) is None:
-            raise EngineFailure(
-                "usage",
-                f"the database {address.schema} has tables that bufferlab did not make ({there[0][1]} and others)",
-                address.place,
-                "name a new or empty database in the URL; bufferlab drops and loads all tables of its own",
-            )
+        mark = marked(connection, address.schema)
+        there = {(str(schema), str(name)): str(kind) for schema, name, kind in control.rows(connection, _RELATIONS)}
+        ours = _names(connection, mark.made if mark else ())
+        require_none([name for schema, name in there if (schema, name) not in ours], address, FORM)
         try:
-            for schema, name, kind in there:
-                # What hangs on a relation before it in the list has gone with it.
-                drop = sql.SQL("DROP {} IF EXISTS {} CASCADE")
-                control.rows(connection, drop.format(sql.SQL(_KINDS[kind]), sql.Identifier(schema, name)))
+            # All or nothing; what somebody else has made of our tables (a function, a rule) is not dropped with them.
+            with connection.transaction():
+                for word in dict.fromkeys(_KINDS.values()):
+                    if names := [sql.Identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
+                        control.rows(connection, sql.SQL(f"DROP {word} {{}}").format(sql.SQL(", ").join(names)))
+        except psycopg.errors.DependentObjectsStillExist as error:
+            what = f"something that bufferlab did not make needs its tables: {error.diag.message_detail or error}"
+            raise EngineFailure("usage", what, address.place, "drop it, or name a new database in the URL") from error
         except psycopg.Error as error:
             raise EngineFailure(
                 "environment",
@@ -71,22 +76,55 @@ def claim(address: Address) -> None:
             ) from error
 
 
-def mark(address: Address, data_id: str, state: str) -> None:
-    """Say which data the database holds, and what was done with them."""
+def mark(connection: control.Connection, database: str, mark: Mark) -> None:
+    """Say which data the database holds, what was done with them, and what was made for them."""
+    told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made}
+    _write(connection, database, {**_comments(connection).get(database, {}), **told})
+
+
+def marked(connection: control.Connection, database: str) -> Mark | None:
+    """The mark; None where there is none, or one of another version."""
+    told = _comments(connection).get(database, {})
+    try:
+        return Mark(str(told["data_id"]), str(told["state"]), tuple(map(str, told["made"])))
+    except (KeyError, TypeError):
+        return None
+
+
+def records(connection: control.Connection) -> dict[str, str]:
+    """Records of changed settings, by database."""
+    return {name: str(told["changed"]) for name, told in _comments(connection).items() if "changed" in told}
+
+
+def record(connection: control.Connection, database: str, text: str | None) -> None:
+    """Keep a record of changed settings in a comment, or none."""
+    told = {name: value for name, value in _comments(connection).get(database, {}).items() if name != "changed"}
+    _write(connection, database, {**told, **({} if text is None else {"changed": text})})
+
+
+def _comments(connection: control.Connection) -> dict[str, dict[str, Any]]:
+    """The comments of ours, by database."""
+    found = {}
+    query = "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database"
+    for name, comment in control.rows(connection, query):
+        if str(comment).startswith(_BEGIN):
+            try:
+                told = json.loads(str(comment).removeprefix(_BEGIN))
+            except ValueError:
+                continue
+            if isinstance(told, dict):
+                found[str(name)] = told
+    return found
+
+
+def _write(connection: control.Connection, database: str, told: dict[str, Any]) -> None:
     comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
-    words = f"bufferlab: data {data_id}, {state}"
-    with closing(connect(address)) as connection:
-        control.rows(connection, comment.format(sql.Identifier(address.schema), sql.Literal(words)))
+    words = sql.Literal(_BEGIN + json.dumps(told))
+    control.rows(connection, comment.format(sql.Identifier(database), words))
 
 
-def marked(address: Address) -> tuple[str, str] | None:
-    """(data, state) as marked; None where there is no mark."""
-    with closing(connect(address)) as connection:
-        return _marked(connection)
-
-
-def _marked(connection: control.Connection) -> tuple[str, str] | None:
-    query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"
-    ((comment,),) = control.rows(connection, query)
-    found = _COMMENT.fullmatch(comment or "")
-    return (found[1], found[2]) if found else None
+def _names(connection: control.Connection, made: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """(schema, name) of what is ours; without a schema it was made in the first that a session of ours looks into."""
+    ((first,),) = control.rows(connection, "SELECT current_schema()")
+    whole = [parts_of(name, folds=True) for name in made]
+    return {parts if len(parts) > 1 else (str(first), *parts) for parts in whole}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+import json
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,10 @@ from bufferlab.engines.postgres.settings import as_asked, bytes_of, in_words, se
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, password
+from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.existing.server import ExistingServer
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server import ANSWER_SECONDS
-
-_LOCK_SECONDS = 5.0
-_LOCK_POLL_SECONDS = 0.1
 
 
 class ExistingPostgres(ExistingServer):
@@ -56,19 +54,6 @@ class ExistingPostgres(ExistingServer):
         except OSError as error:
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
 
-    @contextmanager
-    def locked(self, address: Address) -> Iterator[None]:
-        """One run in a database at a time, by an advisory lock; EngineFailure while there is one."""
-        # In the database that every server has: ours may not exist yet.
-        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while not _try_lock(connection, address):
-                if time.monotonic() > deadline:
-                    what = "another run of bufferlab uses this database"
-                    raise EngineFailure("environment", what, address.place, "wait for it, or name another")
-                time.sleep(_LOCK_POLL_SECONDS)
-            yield
-
     def needs(self, address: Address) -> str:
         """What the account must own and be."""
         return f"the account must own the database {address.schema}, and be a superuser for {changes.ALLOW}"
@@ -81,13 +66,15 @@ class ExistingPostgres(ExistingServer):
         """The database, ours, and empty. EngineFailure when it is somebody else's."""
         database.claim(address)
 
-    def mark(self, address: Address, data_id: str, state: str) -> None:
-        """Say in the database which data it holds, and what was done with them."""
-        database.mark(address, data_id, state)
+    def mark(self, address: Address, mark: Mark) -> None:
+        """Say in the database's comment which data it holds, and what was done with them."""
+        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
+            database.mark(connection, address.schema, mark)
 
-    def marked(self, address: Address) -> tuple[str, str] | None:
-        """(data, state) as marked; None where it is not ours."""
-        return database.marked(address)
+    def marked(self, address: Address) -> Mark | None:
+        """The mark; None where it is not ours."""
+        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
+            return database.marked(connection, address.schema)
 
     def wanted(self, connection: control.Connection, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
         """Settings that were asked for and are not so; EngineFailure for one that needs a restart."""
@@ -129,6 +116,10 @@ class ExistingPostgres(ExistingServer):
             "database": address.schema,
         }
 
+    def schema_sql(self, workload: Mapping[str, Any]) -> str:
+        """The statements of a load, as the core words them."""
+        return str(json.loads(native().postgres_load_recipe(json.dumps(workload)))["schema_sql"])
+
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load, by the core."""
         return answer(native().load_postgres, core_job, on_event)
@@ -164,9 +155,3 @@ class ExistingPostgres(ExistingServer):
         )
         ((count,),) = control.rows(connection, query)
         return int(count)
-
-
-def _try_lock(connection: control.Connection, address: Address) -> bool:
-    query = "SELECT pg_try_advisory_lock(hashtext('bufferlab'), hashtext(%s))"
-    ((got,),) = control.rows(connection, query, (address.schema,))
-    return bool(got)

@@ -7,9 +7,10 @@ reload. What is fixed when a server starts cannot be changed here (pg_settings.c
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -17,6 +18,7 @@ from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres.existing import database as databases
 from bufferlab.engines.postgres.existing.connection import connect
 from bufferlab.engines.postgres.settings import Told, bytes_of, in_words
 from bufferlab.engines.servers.boot import OnWait
@@ -26,7 +28,14 @@ from bufferlab.units import format_bytes
 _SESSION, _SERVER = ("user", "superuser", "backend", "superuser-backend"), ("sighup",)
 _DATABASE, _SYSTEM = "database", "system"
 _RELOAD_SECONDS = 10.0
+_LOCK = "pg_try_advisory_lock(hashtext('bufferlab'), hashtext(%s))"
+_HELD = """
+SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
+  AND classid::bigint = hashtext('bufferlab')::bigint & 4294967295
+  AND objid::bigint = hashtext(%s)::bigint & 4294967295
+"""
 _POLL_SECONDS = 0.05
+_LOCK_POLL_SECONDS = 0.1
 
 _OF_DATABASE = """
 SELECT unnest(s.setconfig) FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
@@ -40,21 +49,56 @@ class ServerSettings:
 
     unusable: tuple[type[Exception], ...] = (psycopg.Error,)
 
-    def found(self, connection: control.Connection, address: Address, wanted: Mapping[str, str]) -> dict[str, Any]:
+    def connect(self, address: Address) -> control.Connection:
+        """A connection to the database that every server has: ours may not exist."""
+        return connect(address, control.SYSTEM_DATABASE)
+
+    @contextmanager
+    def holding(self, address: Address, lock: str, seconds: float) -> Iterator[control.Connection | None]:
+        """An advisory lock in the database that every server has: such locks are a database's own."""
+        with closing(self.connect(address)) as connection:
+            deadline = time.monotonic() + seconds
+            while not (got := control.rows(connection, f"SELECT {_LOCK}", (lock,)) == [(True,)]):
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(_LOCK_POLL_SECONDS)
+            yield connection if got else None
+
+    def is_held(self, connection: control.Connection, lock: str) -> bool:
+        """Is it in pg_locks? Its two keys are shown there as unsigned numbers."""
+        return control.rows(connection, _HELD, (lock,)) != [(0,)]
+
+    def identity(self, connection: control.Connection) -> str:
+        """The number that initdb gave the cluster, and its port: copies of a cluster have the same number."""
+        query = "SELECT system_identifier::text || ' ' || current_setting('port') FROM pg_control_system()"
+        ((told,),) = control.rows(connection, query)
+        return hashlib.sha256(str(told).encode()).hexdigest()[:24]
+
+    def since(self, connection: control.Connection) -> str:
+        """The same for ever: what ALTER SYSTEM and ALTER DATABASE have set outlives a restart."""
+        return ""
+
+    def found(
+        self, connection: control.Connection, address: Address, wanted: Mapping[str, str]
+    ) -> dict[str, dict[str, Any]]:
         """Where each is set now, and to what; None: nowhere, so that it is reset later."""
         contexts = contexts_of(connection)
-        of_database = _of_database(connection, address.schema)
-        of_system: Mapping[str, str] = {}
-        if any(contexts[name] in _SERVER for name in wanted):
-            of_system = _of_system(connection)
-        return {
-            name: {"scope": _DATABASE, "value": of_database.get(name)}
-            if contexts[name] in _SESSION
-            else {"scope": _SYSTEM, "value": of_system.get(name)}
+        variables = {
+            name: {"scope": _DATABASE, "database": address.schema} if contexts[name] in _SESSION else {"scope": _SYSTEM}
             for name in wanted
         }
+        now = self.now(connection, variables)
+        return {name: {**entry, "found": now[name]} for name, entry in variables.items()}
 
-    def change(self, connection: control.Connection, address: Address, name: str, value: str, on_wait: OnWait) -> None:
+    def change(
+        self,
+        connection: control.Connection,
+        address: Address,
+        name: str,
+        value: str,
+        on_wait: OnWait,
+        on_set: Callable[[], None],
+    ) -> None:
         """Set it, and wait until a new session has it."""
         scope = _DATABASE if contexts_of(connection)[name] in _SESSION else _SYSTEM
         before = _setting(address, name)
@@ -67,6 +111,7 @@ class ServerSettings:
             else:
                 what, hint = f"{name} = {value} was refused: {said}", "see the manual of this version"
             raise EngineFailure("usage", what, f"var.{name}", hint) from error
+        on_set()
         deadline = time.monotonic() + _RELOAD_SECONDS
         while _setting(address, name) == before:
             if time.monotonic() > deadline:
@@ -76,21 +121,30 @@ class ServerSettings:
             on_wait(f"taking {name}")
             time.sleep(_POLL_SECONDS)
 
-    def put_back(self, address: Address, found: Mapping[str, Any]) -> list[str]:
-        """Those that are set otherwise now, each where it was changed; a database that has gone took its own along."""
-        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
-            of_database = _of_database(connection, address.schema)
-            if not control.rows(connection, "SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
-                found = {name: was for name, was in found.items() if was["scope"] == _SYSTEM}
-            is_system = any(was["scope"] == _SYSTEM for was in found.values())
-            of_system = _of_system(connection) if is_system else {}
-            changed = []
-            for name, was in reversed(list(found.items())):
-                now = (of_system if was["scope"] == _SYSTEM else of_database).get(name)
-                if now != was["value"]:
-                    _set(connection, address.schema, name, was["scope"], was["value"])
-                    changed.append(name)
-        return changed
+    def now(self, connection: control.Connection, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """As each is set where it was changed; None: nowhere. A database that has gone took its own along."""
+        is_system = any(entry["scope"] == _SYSTEM for entry in variables.values())
+        of_system = _of_system(connection) if is_system else {}
+        there = {str(name) for (name,) in control.rows(connection, "SELECT datname FROM pg_database")}
+        now = {}
+        for name, entry in variables.items():
+            if entry["scope"] == _SYSTEM:
+                now[name] = of_system.get(name)
+            elif entry["database"] in there:
+                now[name] = _of_database(connection, entry["database"]).get(name)
+        return now
+
+    def restore(self, connection: control.Connection, name: str, entry: Mapping[str, Any]) -> None:
+        """Set it as it was found where it was changed, or reset it there."""
+        _set(connection, entry.get("database", ""), name, entry["scope"], entry["found"])
+
+    def records(self, connection: control.Connection) -> dict[str, str]:
+        """Those in the comments of all databases."""
+        return databases.records(connection)
+
+    def record(self, connection: control.Connection, schema: str, text: str | None) -> None:
+        """In the database's comment."""
+        databases.record(connection, schema, text)
 
 
 def contexts_of(connection: control.Connection) -> dict[str, str]:

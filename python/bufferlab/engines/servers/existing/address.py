@@ -7,7 +7,6 @@ taken.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -40,11 +39,6 @@ class Address:
     def place(self) -> str:
         """The server and schema, as messages name them."""
         return f"{self.socket or f'{self.host}:{self.port}'}/{self.schema}"
-
-    @property
-    def name(self) -> str:
-        """A file name for what is kept of this server."""
-        return hashlib.sha256(self.url.encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)

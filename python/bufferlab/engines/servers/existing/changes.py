@@ -1,166 +1,312 @@
 """Settings of somebody else's server, changed while it runs and put back whatever happens.
 
-Before the first change the values found are written to a file of their own (0600, no password), locked while they are
-in use. Whoever finds such a file that nobody holds, puts the values back: the next run on that server, the end of a
-sweep, `bufferlab doctor`.
+Settings belong to the server, not to a schema or a URL: one run at a time may change them, by a lock that the server
+keeps for one connection, so that it ends with its holder. What was found is written down before the first change, in
+the journal on this host and on the server itself, where a bufferlab with another cache finds it. A value is put back
+only while it is still the one we set; another value is its owner's.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers.boot import OnWait
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.existing import journal
 from bufferlab.engines.servers.existing.address import Address, Form, parse
-from bufferlab.errors import BufferlabError
+from bufferlab.engines.servers.existing.journal import Journal, Record
+from bufferlab.errors import BufferlabError, DataFileError, EnvironmentLackingError, Problem
 
 ALLOW = "--allow-online-changes"
-_FORMAT = "bufferlab-online-changes"
+CHANGING = "online-changes"
+"""The lock of a run that may change settings. No schema has this name, which has a hyphen."""
+SWEEP = "online-changes-sweep"
+"""The lock of a sweep whose runs may: between two of its runs no other sweep begins."""
+LOCK_SECONDS = 5.0
+"""How long a holder that ends is waited for."""
+_GLANCE_SECONDS = 1.0
+"""A killed holder's connection ends within this time; a live one's does not."""
 
 
 class Settings(Protocol):
-    """How a family's settings are changed while a server runs."""
+    """How a family's settings are locked, changed and put back while a server runs."""
 
     unusable: tuple[type[Exception], ...]
     """What its client raises when the server fails it."""
 
-    def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, Any]:
-        """What is to be put back later, by variable. EngineFailure where one cannot be changed; nothing is then."""
+    def connect(self, address: Address) -> Any:
+        """A connection to the server, whether or not the schema exists; it waits for no answer for ever."""
 
-    def change(self, connection: Any, address: Address, name: str, value: str, on_wait: OnWait) -> None:
-        """Give a variable another value, and see that it has it; EngineFailure names the variable."""
+    def holding(self, address: Address, lock: str, seconds: float) -> AbstractContextManager[Any]:
+        """A connection of its own that holds a lock of this name; None when another has it for `seconds` more."""
 
-    def put_back(self, address: Address, found: Mapping[str, Any]) -> list[str]:
-        """Put `found` back over a connection of its own; the variables that had another value."""
+    def is_held(self, connection: Any, lock: str) -> bool:
+        """Has anybody the lock of this name?"""
+
+    def identity(self, connection: Any) -> str:
+        """The server, as a file name: the same by whatever URL and account it is reached."""
+
+    def since(self, connection: Any) -> str:
+        """What is another after a restart that has undone our changes; the same for ever where none undoes them."""
+
+    def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """What a record says of each variable. EngineFailure where one cannot be changed; nothing is then."""
+
+    def change(
+        self, connection: Any, address: Address, name: str, value: str, on_wait: OnWait, on_set: Callable[[], None]
+    ) -> None:
+        """Give a variable another value and wait until it holds; EngineFailure names the variable.
+
+        `on_set` is called once the server tells the new value.
+        """
+
+    def now(self, connection: Any, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """What the variables of a record are now, in the form of `found`; without those that no longer exist."""
+
+    def restore(self, connection: Any, name: str, entry: Mapping[str, Any]) -> None:
+        """Give a variable of a record the value that was found."""
+
+    def records(self, connection: Any) -> dict[str, str]:
+        """The records on the server that the account may see, by the schema that has them."""
+
+    def record(self, connection: Any, schema: str, text: str | None) -> None:
+        """Keep a record in a schema that is ours, in place of the one that is there; None: none."""
 
 
-def state_folder() -> Path:
-    """Where values to be put back are kept."""
-    return servers_root().parent / "online-changes"
+class Turn:
+    """The right to change a server's settings, which one run has at a time."""
 
+    def __init__(self, settings: Settings, address: Address, lock: Any, file: Journal) -> None:
+        self._settings, self._address, self._lock, self.journal = settings, address, lock, file
+        self.left: list[str] = []
+        """Variables that earlier runs had left changed and that this one has put back."""
 
-@contextmanager
-def changed(
-    settings: Settings, connection: Any, address: Address, wanted: Mapping[str, str], on_wait: OnWait
-) -> Iterator[None]:
-    """The server with these variables, and then with its own again.
+    @contextmanager
+    def changed(self, connection: Any, wanted: Mapping[str, str], on_wait: OnWait) -> Iterator[None]:
+        """Context manager for the server with these variables; leaving puts its own back.
 
-    EngineFailure names the variable that cannot be changed while the server runs; nothing is changed then.
-    """
-    if not wanted:
-        yield
-        return
-    found = settings.found(connection, address, wanted)
-    path = _file(address)
-    with _held(path) as descriptor:
-        if descriptor is None:
-            what = "another run of bufferlab has changed this server's settings"
-            raise EngineFailure("environment", what, str(path), "wait for it to end")
-        _put_back_from(settings, descriptor, address)
-        _write(descriptor, {"format": _FORMAT, "url": address.url, "variables": found})
+        EngineFailure names the variable that cannot be changed while the server runs; nothing is changed then.
+        """
+        if not wanted:
+            yield
+            return
+        settings, address = self._settings, self._address
+        record = Record(address.url, settings.since(connection), settings.found(connection, address, wanted))
+
+        def keep() -> None:
+            self.journal.write(record)
+            settings.record(connection, address.schema, replace(record, url="").text())
+
         try:
+            keep()
             for name, value in wanted.items():
-                settings.change(connection, address, name, value, on_wait)
+                entry = record.variables[name]
+
+                def on_set(name: str = name, entry: dict[str, Any] = entry) -> None:
+                    # Rounded by the server, and so not always what was asked for.
+                    entry["ours"] = settings.now(connection, {name: entry})[name]
+                    keep()
+
+                settings.change(connection, address, name, value, on_wait, on_set)
             yield
         except Exception as error:
             try:
-                _put_back_from(settings, descriptor, address)
+                self.put_back()
             except (BufferlabError, EngineFailure) as second:
                 # Why the run failed matters more than that its settings are still there: both are told.
-                raise _both(error, second, found) from error
+                raise _both(error, second, wanted) from error
             except settings.unusable as second:
-                raise _both(error, second, found) from error
-            path.unlink(missing_ok=True)
+                raise _both(error, second, wanted) from error
             raise
-        _put_back_from(settings, descriptor, address)
-        path.unlink(missing_ok=True)
+        self.put_back()
+        self._require_lock()
+
+    def put_back(self) -> list[str]:
+        """Put back what the journal and our schema say is changed and is still so; return the variables' names."""
+        settings, names = self._settings, set[str]()
+        # A connection of its own: the one that changed them may be what failed.
+        with closing(settings.connect(self._address)) as connection:
+            kept = _records(settings, connection, self._address).get(self._address.schema)
+            if kept:
+                names.update(_put_back(settings, connection, kept))
+            with suppress(*([DataFileError] if kept else [])):  # Our schema has said the same.
+                if record := self.journal.read():
+                    names.update(_put_back(settings, connection, record))
+            if kept:
+                settings.record(connection, self._address.schema, None)
+        self.journal.clear()
+        return sorted(names)
+
+    def require_none_left(self) -> None:
+        """EngineFailure when another schema says that a setting is changed, and it still is.
+
+        What it was is not taken from there: whoever may write to that schema could have us set anything.
+        """
+        settings, address = self._settings, self._address
+        with closing(settings.connect(address)) as connection:
+            for schema, record in _records(settings, connection, address).items():
+                if told := _sentences(_still_ours(settings, connection, record)):
+                    raise EngineFailure(
+                        "environment",
+                        f"{told[0]} (noted in {schema}, with no journal of it here)",
+                        address.place,
+                        f"put it back by hand, by bufferlab doctor where that run was started, or by a run on {schema}",
+                    )
+                # It says nothing that is still true; where the account may not write, it can stay.
+                with suppress(*settings.unusable):
+                    settings.record(connection, schema, None)
+
+    def _require_lock(self) -> None:
+        """EngineFailure when the lock was lost while settings were changed: others may have changed them too."""
+        held = False
+        with suppress(*self._settings.unusable):
+            held = self._settings.is_held(self._lock, CHANGING)
+        if not held:
+            what = "the connection that kept other runs from changing this server's settings was cut"
+            raise EngineFailure("io", what, self._address.place, "run it again")
 
 
-def put_back(settings: Settings, address: Address) -> list[str]:
-    """Put back what a run that was killed left changed; the variables' names, none when nothing was."""
-    path = _file(address)
-    if not path.exists():
-        return []
-    with _held(path) as descriptor:
-        if descriptor is None:
-            return []  # A run is using the server now, and will put them back itself.
-        names = _put_back_from(settings, descriptor, address)
-        path.unlink(missing_ok=True)
-        return names
+@contextmanager
+def turn(settings: Settings, address: Address, seconds: float = LOCK_SECONDS) -> Iterator[Turn]:
+    """Context manager for the right to change a server's settings; entering puts back what earlier runs left.
+
+    EngineFailure while another run has it.
+    """
+    with _turn(settings, address, seconds) as mine:
+        if mine is None:
+            what = "another run of bufferlab may change this server's settings"
+            raise EngineFailure("environment", what, address.place, "wait for it to end")
+        mine.left = mine.put_back()
+        mine.require_none_left()
+        yield mine
 
 
-def put_back_everywhere(settings: Settings, form: Form) -> list[tuple[str, list[str] | str]]:
-    """The same for every server of a family there is a file of: its URL, and what was put back or why it was not."""
-    done: list[tuple[str, list[str] | str]] = []
-    for path in sorted(state_folder().glob("*.json")) if state_folder().is_dir() else []:
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            url = json.loads(path.read_text())["url"]
-            if urlsplit(url).scheme not in form.schemes:
-                continue
+@contextmanager
+def reserved(settings: Settings, addresses: Collection[Address]) -> Iterator[list[tuple[str, list[str]]]]:
+    """Context manager for the servers of a sweep, whose settings no other sweep may change until it ends.
+
+    Yields what was put back at the start, by URL. EnvironmentLackingError while another sweep has one of them.
+    """
+    with ExitStack() as stack:
+        servers, done = set[str](), []
+        for address in addresses:
             try:
-                names = put_back(settings, parse(url, form))
-            except (BufferlabError, EngineFailure) as error:
-                done.append((url, error.what))
+                with closing(settings.connect(address)) as connection:
+                    server = settings.identity(connection)
+                if server in servers:
+                    continue
+                servers.add(server)
+                if stack.enter_context(settings.holding(address, SWEEP, LOCK_SECONDS)) is None:
+                    what = "another sweep of bufferlab may change this server's settings"
+                    hint = f"wait for it to end, or leave out {ALLOW}"
+                    raise EnvironmentLackingError(what, address.place, hint)
+                with turn(settings, address) as mine:
+                    done.append((address.url, mine.left))
+            except EngineFailure as error:
+                raise EnvironmentLackingError(error.what, error.where, error.hint) from error
             except settings.unusable as error:
-                done.append((url, str(error)))
-            else:
-                done.append((url, names))
+                raise EnvironmentLackingError(f"the server said: {_said(error)}", address.place) from error
+        yield done
+
+
+def put_back_everywhere(
+    settings: Settings, form: Form, urls: Collection[str] | None = None
+) -> list[tuple[str, list[str] | Problem]]:
+    """Put back what killed runs left changed on every server of a family there is a journal of, or those at `urls`.
+
+    Returns for each its URL, and the variables that were put back or why they were not.
+    """
+    done: list[tuple[str, list[str] | Problem]] = []
+    for path, record in journal.every():
+        if urlsplit(record.url).scheme not in form.schemes or (urls is not None and record.url not in urls):
+            continue
+        try:
+            with _turn(settings, parse(record.url, form), _GLANCE_SECONDS) as mine:
+                if mine is None:
+                    continue  # A run is using the server now, and will put them back itself.
+                if mine.journal.path != path:
+                    what = "another server answers at this URL now"
+                    hint = "if the server whose settings were changed is no more, delete this file"
+                    raise EnvironmentLackingError(what, str(path), hint)
+                done.append((record.url, mine.put_back()))
+        except (BufferlabError, EngineFailure) as error:
+            done.append((record.url, Problem(error.what, error.where, error.hint)))
+        except settings.unusable as error:
+            done.append((record.url, Problem(_said(error), str(path))))
     return done
 
 
-def _both(error: Exception, second: Exception, found: Mapping[str, Any]) -> EngineFailure:
+def left(settings: Settings, address: Address) -> list[str]:
+    """Return a sentence for each setting that an earlier run left changed, or that another may change now.
+
+    Changes nothing.
+    """
+    with closing(settings.connect(address)) as connection:
+        if settings.is_held(connection, CHANGING):
+            return ["another run of bufferlab may change this server's settings at the same time"]
+        said, records = [], list(_records(settings, connection, address).values())
+        try:
+            records += [record] if (record := journal.read(journal.path_of(settings.identity(connection)))) else []
+        except DataFileError as error:
+            said.append(f"{error.what} ({error.where}): it says what an earlier run left changed on this server")
+        ours = {name: found for record in records
+                for name, found in _still_ours(settings, connection, record).items()}  # fmt: skip
+    return said + _sentences(ours)
+
+
+@contextmanager
+def _turn(settings: Settings, address: Address, seconds: float) -> Iterator[Turn | None]:
+    """The right, with nothing put back yet; None while another run has it."""
+    with settings.holding(address, CHANGING, seconds) as lock:
+        if lock is None:
+            yield None
+            return
+        with journal.held(settings.identity(lock)) as file:
+            yield Turn(settings, address, lock, file) if file else None
+
+
+def _records(settings: Settings, connection: Any, address: Address) -> dict[str, Record]:
+    """The records on the server, by schema."""
+    return {schema: Record.parse(text, f"{address.place.rpartition('/')[0]}/{schema}")
+            for schema, text in settings.records(connection).items()}  # fmt: skip
+
+
+def _still_ours(settings: Settings, connection: Any, record: Record) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """What a record's variables are now, and their entries, where they are as a run of ours set them."""
+    if record.since != settings.since(connection):
+        return {}
+    now = settings.now(connection, record.variables)
+    # Without `ours` the run was killed between the change and its note: another value than the owner's is ours.
+    return {name: (now[name], entry) for name, entry in record.variables.items()
+            if name in now and now[name] != entry["found"] and now[name] == entry.get("ours", now[name])}  # fmt: skip
+
+
+def _sentences(ours: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> list[str]:
+    return [f"{name} is {now}, as an earlier run of bufferlab left it; it was {entry['found'] or 'not set'}"
+            for name, (now, entry) in ours.items()]  # fmt: skip
+
+
+def _put_back(settings: Settings, connection: Any, record: Record) -> list[str]:
+    """Put back what is still ours, the last change first."""
+    ours = _still_ours(settings, connection, record)
+    for name, (_, entry) in reversed(ours.items()):
+        settings.restore(connection, name, entry)
+    return list(ours)
+
+
+def _both(error: Exception, second: Exception, wanted: Mapping[str, Any]) -> EngineFailure:
     """What failed, and that settings could not be put back after it."""
     core = len(error.args) == 4  # The core's errors: kind, what, where, hint.
     kind = getattr(error, "kind", None) or (error.args[0] if core else "engine")
     what = getattr(error, "what", None) or (error.args[1] if core else str(error))
     why = getattr(second, "what", None) or str(second)
     hint = "when the server answers again: bufferlab doctor"
-    return EngineFailure(kind, f"{what}; and {', '.join(found)} could not be put back: {why}", None, hint)
+    return EngineFailure(kind, f"{what}; and {', '.join(wanted)} could not be put back: {why}", None, hint)
 
 
-def _file(address: Address) -> Path:
-    return state_folder() / f"{address.name}.json"
-
-
-@contextmanager
-def _held(path: Path) -> Iterator[int | None]:
-    """The file, made if need be, locked for us; None when another run holds it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield None
-                return
-            # The one who held it before us may have removed it when it was done.
-            if os.fstat(descriptor).st_nlink:
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
-
-
-def _put_back_from(settings: Settings, descriptor: int, address: Address) -> list[str]:
-    text = os.pread(descriptor, 1 << 20, 0)
-    if not text:
-        return []
-    # A connection of its own: the one that changed them may be what failed.
-    names = settings.put_back(address, json.loads(text)["variables"])
-    os.ftruncate(descriptor, 0)
-    return sorted(names)
-
-
-def _write(descriptor: int, document: Mapping[str, Any]) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(document, indent=1).encode() + b"\n", 0)
-    os.fsync(descriptor)
+def _said(error: Exception) -> str:
+    return str(error.args[-1] if error.args else error).strip()

@@ -11,8 +11,9 @@ import json
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,15 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, Form
+from bufferlab.engines.servers.existing.mark import Mark, made_by
 from bufferlab.engines.servers.life import patience, signs_of_life
 from bufferlab.engines.servers.read_back import ReadBack
-from bufferlab.errors import DataFileError
+from bufferlab.errors import DataFileError, Problem
 
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
 """What was done with the data that a schema holds."""
 _FILE = "existing.json"
 _FORMAT = "bufferlab-existing-server"
-OURS = 2
-"""Connections of ours while other people's are counted: the lock's, and the one that asks."""
 _SETTLE_SECONDS = 2.0
 _DROPPED = ("database", "knobs", "program", "allow_online_changes")
 
@@ -73,10 +73,6 @@ class ExistingServer(ABC):
         """EngineFailure when the server says nothing."""
 
     @abstractmethod
-    def locked(self, address: Address) -> AbstractContextManager[None]:
-        """One run in a schema at a time, whoever starts it, from whatever host; EngineFailure while there is one."""
-
-    @abstractmethod
     def needs(self, address: Address) -> str:
         """What the account must be allowed, as a hint."""
 
@@ -91,12 +87,12 @@ class ExistingServer(ABC):
         """The schema, made if need be, ours, and empty. EngineFailure when it is somebody else's."""
 
     @abstractmethod
-    def mark(self, address: Address, data_id: str, state: str) -> None:
-        """Say in the schema which data it holds, and what was done with them."""
+    def mark(self, address: Address, mark: Mark) -> None:
+        """Say in the schema which data it holds, what was done with them, and what was made for them."""
 
     @abstractmethod
-    def marked(self, address: Address) -> tuple[str, str] | None:
-        """(data, state) as marked; None where there is no such schema, or it is not ours."""
+    def marked(self, address: Address) -> Mark | None:
+        """The mark; None where there is no such schema, or it is not ours."""
 
     # Settings.
 
@@ -121,6 +117,10 @@ class ExistingServer(ABC):
     @abstractmethod
     def target(self, address: Address) -> dict[str, Any]:
         """Where the server is, as the core wants it told."""
+
+    @abstractmethod
+    def schema_sql(self, workload: Mapping[str, Any]) -> str:
+        """The statements by which a load makes its tables, as the core words them."""
 
     @abstractmethod
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
@@ -152,9 +152,22 @@ class ExistingServer(ABC):
         """The address in a URL. EnvironmentLackingError when it is none, or holds a password."""
         return addresses.parse(url, self.form)
 
-    def put_back_everywhere(self) -> list[tuple[str, list[str] | str]]:
-        """Settings that killed runs left changed: (URL, variables put back or why not)."""
-        return changes.put_back_everywhere(self.settings, self.form)
+    @contextmanager
+    def locked(self, address: Address) -> Iterator[None]:
+        """One run in a schema at a time, whoever starts it, from whatever host; EngineFailure while there is one."""
+        with self.settings.holding(address, address.schema, changes.LOCK_SECONDS) as lock:
+            if lock is None:
+                what = f"another run of bufferlab uses this {self.form.schema}"
+                raise EngineFailure("environment", what, address.place, "wait for it, or name another")
+            yield
+
+    def reserved(self, urls: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
+        """As `changes.reserved` says, for the servers at these URLs."""
+        return changes.reserved(self.settings, [self.parse(url) for url in urls])
+
+    def put_back_everywhere(self, urls: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
+        """Put back what killed runs left changed, at these URLs or all: (URL, variables put back or why not)."""
+        return changes.put_back_everywhere(self.settings, self.form, urls)
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent, cancelled: Cancelled) -> dict[str, Any]:
         """The workload's data in the schema, and the note of it."""
@@ -189,22 +202,27 @@ class ExistingServer(ABC):
         _refuse_host_settings(self._asked(knobs))
         note, address = self._note(database, knobs)
         found = self.build(address.url)
-        wait = patience(on_event, cancelled)
-        with self._explained(address), self.locked(address):
-            changes.put_back(self.settings, address)
+        wait, allowed = patience(on_event, cancelled), bool(job.get("allow_online_changes"))
+        with (
+            self._explained(address),
+            self.locked(address),
+            changes.turn(self.settings, address) if allowed else nullcontext() as turn,
+        ):
+            left = [] if allowed else changes.left(self.settings, address)
             self.make_sure_of(address)
             with closing(self.connect(address)) as connection:
+                ours = _connections_of_ours(self.settings, connection, allowed=allowed)
                 wanted = self.wanted(connection, found, self._asked(knobs))
-                if wanted and not job.get("allow_online_changes"):
-                    raise _not_allowed(wanted, self.told(connection))
+                if wanted and turn is None:
+                    raise _not_allowed(wanted, self.told(connection), left)
                 start = self._prepare_data(address, found, note, job, on_event, cancelled)
-                others = self._others(connection)
-                with changes.changed(self.settings, connection, address, wanted, wait):
-                    # A new connection: some settings hold only for those that begin after the change.
-                    with closing(self.connect(address)) as fresh:
-                        told = self.read_back(fresh, found, knobs)
+                others = self._others(connection, ours)
+                with turn.changed(connection, wanted, wait) if turn else nullcontext():
+                    told = self._told_to_a_new_connection(address, found, knobs)
                     result = self.drive(self._core_job(job, address, found, told.frames), on_event)
-                others = max(others, self._others(connection))
+                    if not cancelled():
+                        _require_same(told, self._told_to_a_new_connection(address, found, knobs), address)
+                others = max(others, self._others(connection, ours))
         as_found = self._as_found(told, knobs)
         return {
             **result,
@@ -212,7 +230,7 @@ class ExistingServer(ABC):
             "as_found": as_found,
             "engine_version": found.version,
             "engine_conf": _conf(wanted, as_found, told.actual),
-            "confounds": [*_confounds(others, as_found, told.actual, job), start, *told.confounds],
+            "confounds": [*_confounds(others, as_found, told.actual, job), *left, start, *told.confounds],
             "start": start,
         }
 
@@ -226,7 +244,7 @@ class ExistingServer(ABC):
             self._signs_of_life(on_event, "checking", address),
         ):
             found = self.marked(address)
-            if found is None or found[0] != note["data_id"]:
+            if found is None or found.data_id != note["data_id"]:
                 what = f"the {self.form.schema} holds other data than were loaded"
                 raise DataFileError(what, address.place, "run it again")
             return self.conditions(connection, job, database, address)
@@ -239,8 +257,9 @@ class ExistingServer(ABC):
         on_event: OnEvent,
         cancelled: Cancelled,
     ) -> dict[str, Any]:
+        mark = Mark(note["data_id"], LOADING, made_by(self.schema_sql(note["workload"])))
         self.claim(address)
-        self.mark(address, note["data_id"], LOADING)
+        self.mark(address, mark)
         core_job = {
             "target": self.target(address),
             "version": found.version,
@@ -253,7 +272,7 @@ class ExistingServer(ABC):
                 self.settle(address)
         if cancelled():
             raise EngineFailure("interrupted", "stopped on request")
-        self.mark(address, note["data_id"], CLEAN)
+        self.mark(address, replace(mark, state=CLEAN))
         return loaded
 
     def _prepare_data(
@@ -266,15 +285,26 @@ class ExistingServer(ABC):
         cancelled: Cancelled,
     ) -> str:
         """The rows as loaded; what the report says the run began with."""
-        if self.marked(address) != (note["data_id"], CLEAN):
+        mark = self.marked(address)
+        if mark is None or (mark.data_id, mark.state) != (note["data_id"], CLEAN):
             self._load(address, found, note, on_event, cancelled)
         if _only_reads(job.get("workload")):
             return "the run began with the rows as they were loaded once, which this workload only reads: no copy"
-        self.mark(address, note["data_id"], WRITTEN)
+        self._mark_written(address)
         return (
             f"the run began with rows loaded into the server's {self.form.schema} for it: the same rows each time, "
             "not the same bytes"
         )
+
+    def _mark_written(self, address: Address) -> None:
+        mark = self.marked(address)
+        assert mark is not None, "the schema was marked when it was loaded"
+        self.mark(address, replace(mark, state=WRITTEN))
+
+    def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
+        """The settings, as those have them that begin after a change."""
+        with closing(self.connect(address)) as fresh:
+            return self.read_back(fresh, found, knobs)
 
     def _asked(self, knobs: Mapping[str, int | str]) -> dict[str, int | str]:
         """What was asked for: a default of bufferlab's is not asked of somebody else's server."""
@@ -289,11 +319,11 @@ class ExistingServer(ABC):
         return [name for name, value in knobs.items()
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
 
-    def _others(self, connection: Any) -> int:
+    def _others(self, connection: Any, ours: int) -> int:
         """Connections of other people; ours that have just ended are given a moment to be gone."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
-            others = max(0, self.connections(connection) - OURS)
+            others = max(0, self.connections(connection) - ours)
             if not others or time.monotonic() > deadline:
                 return others
             time.sleep(0.1)
@@ -339,6 +369,20 @@ class ExistingServer(ABC):
             yield
 
 
+def _connections_of_ours(settings: changes.Settings, connection: Any, *, allowed: bool) -> int:
+    """Connections of ours while other people's are counted: the one that asks, and those that hold locks."""
+    return 2 + (1 + settings.is_held(connection, changes.SWEEP) if allowed else 0)
+
+
+def _require_same(before: ReadBack, after: ReadBack, address: Address) -> None:
+    """EngineFailure when settings are not what they were before the run: it has not measured what it would report."""
+    changed = [f"{name} from {value} to {after.actual.get(name)}"
+               for name, value in before.actual.items() if after.actual.get(name) != value]  # fmt: skip
+    if changed:
+        what = f"somebody else changed settings of the server while it was measured: {', '.join(changed)}"
+        raise EngineFailure("environment", what, address.place, "run it again when nobody changes them")
+
+
 def _only_reads(workload: Mapping[str, Any] | None) -> bool:
     if workload is None:
         return False
@@ -366,14 +410,13 @@ def _refuse_host_settings(asked: Mapping[str, int | str]) -> None:
             raise EngineFailure("usage", what, knob, f"--set {knob}={unset}, or leave --server out")
 
 
-def _not_allowed(wanted: Mapping[str, str], told: Mapping[str, str]) -> EngineFailure:
+def _not_allowed(wanted: Mapping[str, str], told: Mapping[str, str], left: Sequence[str]) -> EngineFailure:
     differing = ", ".join(f"{name} is {told.get(name, 'unknown')}, {value} asked" for name, value in wanted.items())
-    return EngineFailure(
-        "usage",
-        f"the server runs with other settings: {differing}",
-        ", ".join(wanted),
-        f"ask for what it has (--set), or let bufferlab change what can be changed and put it back: {changes.ALLOW}",
-    )
+    hint = f"ask for what it has (--set), or let bufferlab change what can be changed and put it back: {changes.ALLOW}"
+    if left:
+        hint = f"bufferlab doctor puts back what an earlier run left; or {hint}"
+    what = "; ".join([f"the server runs with other settings: {differing}", *left])
+    return EngineFailure("usage", what, ", ".join(wanted), hint)
 
 
 def _confounds(others: int, as_found: list[str], actual: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,72 @@
+"""The mark of a schema that is bufferlab's: which data it holds, and which tables bufferlab made there.
+
+Only what is in the list of names is ever dropped. The list is written before the first table is made, from the
+statements that make them, so that a load that was killed is known as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.servers.existing.address import Address, Form
+
+_NOT_SQL = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'", re.DOTALL)
+_CREATE = re.compile(
+    r"(?:\A|;)\s*CREATE\b(?P<how>[^;(]*?)\b(?:TABLE|VIEW|SEQUENCE)\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    r"(?P<name>(?:[\w$]+|`[^`]+`|\"[^\"]+\")(?:\s*\.\s*(?:[\w$]+|`[^`]+`|\"[^\"]+\"))?)",
+    re.IGNORECASE,
+)
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a schema that is ours says of itself."""
+
+    data_id: str
+    state: str
+    """What was done with the data."""
+    made: tuple[str, ...]
+    """The tables, views and sequences of bufferlab's load, as its statements name them."""
+
+
+def made_by(schema_sql: str) -> tuple[str, ...]:
+    """Return the names of the tables, views and sequences that statements make, as they are written there.
+
+    Temporary ones end with their session. Tables that a statement makes in another way than by CREATE are not found.
+
+    >>> made_by("CREATE TABLE a (id INT); CREATE TEMPORARY TABLE b (id INT); CREATE OR REPLACE VIEW `v` AS SELECT 1")
+    ('a', '`v`')
+    >>> made_by("-- CREATE TABLE no\\nCREATE INDEX i ON a (k); CREATE TABLE IF NOT EXISTS lab.c (t TEXT DEFAULT ';')")
+    ('lab.c',)
+    """
+    # Strings stay strings, so that what follows them is still where it was.
+    plain = _NOT_SQL.sub(lambda found: "''" if found[0].startswith("'") else " ", schema_sql)
+    return tuple(found["name"] for found in _CREATE.finditer(plain) if "TEMP" not in found["how"].upper())
+
+
+def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
+    """Return (name,) or (schema, name) of a name as SQL writes it; `folds`: without quotes it is in lower case.
+
+    >>> parts_of('lab."Big"', folds=True), parts_of("`a`", folds=False)
+    (('lab', 'Big'), ('a',))
+    """
+    found = re.findall(r"`([^`]+)`|\"([^\"]+)\"|([\w$]+)", name)
+    return tuple(quoted or double or (plain.lower() if folds else plain) for quoted, double, plain in found)
+
+
+def require_none(theirs: Sequence[str] | Collection[str], address: Address, form: Form) -> None:
+    """EngineFailure when a schema has tables that bufferlab did not make: nothing of it is touched then."""
+    if theirs:
+        names = sorted(theirs)
+        more = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""
+        raise EngineFailure(
+            "usage",
+            f"the {form.schema} {address.schema} has tables that bufferlab did not make "
+            f"({', '.join(names[:_SHOWN])}{more})",
+            address.place,
+            f"move or drop them, or name a new or empty {form.schema} in the URL",
+        )

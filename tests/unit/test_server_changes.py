@@ -1,0 +1,319 @@
+"""Settings of a server that is not ours: one holder at a time, put back only while they are ours, whatever was torn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb.existing.connection import FORM
+from bufferlab.engines.servers.existing import changes, journal
+from bufferlab.engines.servers.existing.address import Address, parse
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
+
+DEPTH, POOL = "innodb_lru_scan_depth", "innodb_buffer_pool_size"
+
+
+class Died(BaseException):
+    """Stands for SIGKILL: nobody handles it."""
+
+
+class FakeServer:
+    """A server's variables, locks and records, and how they are changed: `changes.Settings` without a server."""
+
+    unusable: tuple[type[Exception], ...] = (ConnectionError,)
+
+    def __init__(self) -> None:
+        self.variables = {DEPTH: "1024", POOL: "64"}
+        self.locks: set[str] = set()
+        self.kept: dict[str, str] = {}
+        self.started = 1
+        self.is_up = True
+
+    def close(self) -> None:
+        """A connection's."""
+
+    def connect(self, address: Address) -> FakeServer:
+        if not self.is_up:
+            raise ConnectionError("it is down")
+        return self
+
+    @contextmanager
+    def holding(self, address: Address, lock: str, seconds: float) -> Iterator[FakeServer | None]:
+        self.connect(address)
+        if lock in self.locks:
+            yield None
+            return
+        self.locks.add(lock)
+        try:
+            yield self
+        finally:
+            self.locks.discard(lock)
+
+    def is_held(self, connection: Any, lock: str) -> bool:
+        return lock in self.locks
+
+    def identity(self, connection: Any) -> str:
+        return "the-server"
+
+    def since(self, connection: Any) -> str:
+        return str(self.started)
+
+    def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        return {name: {"found": self.variables[name]} for name in wanted}
+
+    def change(
+        self, connection: Any, address: Address, name: str, value: str, on_wait: object, on_set: Callable[[], None]
+    ) -> None:
+        # As a pool that is rounded up to whole chunks.
+        self.variables[name] = str((int(value) + 15) // 16 * 16) if name == POOL else value
+        on_set()
+
+    def now(self, connection: Any, variables: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.variables[name] for name in variables}
+
+    def restore(self, connection: Any, name: str, entry: Mapping[str, Any]) -> None:
+        self.variables[name] = entry["found"]
+
+    def records(self, connection: Any) -> dict[str, str]:
+        return dict(self.kept)
+
+    def record(self, connection: Any, schema: str, text: str | None) -> None:
+        self.kept.pop(schema, None)
+        if text is not None:
+            self.kept[schema] = text
+
+    def restart(self) -> None:
+        """With its own configuration, as a server that only forgets what was set while it ran."""
+        self.started += 1
+        self.variables = {DEPTH: "1024", POOL: "64"}
+        self.locks.clear()
+
+
+LAB = parse("mysql://me@localhost/lab?socket=/run/a.sock", FORM)
+OTHER = parse("mysql://me@db.example/other", FORM)
+WANTED = {DEPTH: "256", POOL: "20"}
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    return FakeServer()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A cache of the test's own; calling it moves to another one, as another account or container has."""
+
+    def use(name: str) -> None:
+        monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / name))
+
+    use("cache")
+    return use
+
+
+def change(
+    server: FakeServer, address: Address = LAB, wanted: Mapping[str, str] = WANTED, then: Callable[[], None] = list
+) -> None:
+    """A run that changes settings, and what happens while it measures."""
+    with changes.turn(server, address) as turn, turn.changed(server, wanted, lambda what: None):
+        then()
+
+
+def killed(server: FakeServer, address: Address = LAB, wanted: Mapping[str, str] = WANTED) -> None:
+    """A run that dies while it measures: the server ends its connections, and the kernel its locks."""
+
+    def die() -> None:
+        raise Died
+
+    with pytest.raises(Died):
+        change(server, address, wanted, die)
+
+
+def everywhere(server: FakeServer) -> list[tuple[str, list[str] | Problem]]:
+    return changes.put_back_everywhere(server, FORM)
+
+
+def test_settings_are_changed_and_put_back_and_nothing_is_left_here_or_there(server: FakeServer) -> None:
+    seen: dict[str, str] = {}
+    change(server, then=lambda: seen.update(server.variables))
+    assert seen == {DEPTH: "256", POOL: "32"}
+    assert server.variables == {DEPTH: "1024", POOL: "64"}
+    assert (server.kept, server.locks, list(journal.folder().iterdir())) == ({}, set(), [])
+
+
+def test_a_second_run_on_the_server_is_refused_though_schema_url_and_cache_differ(
+    server: FakeServer, cache: Callable[[str], None]
+) -> None:
+    def second() -> None:
+        cache("another")
+        with pytest.raises(EngineFailure) as caught:
+            change(server, OTHER)
+        cache("cache")
+        assert caught.value.kind == "environment"
+        assert "another run of bufferlab may change this server's settings" in caught.value.what
+        assert server.variables == {DEPTH: "256", POOL: "32"}
+
+    change(server, then=second)
+    assert server.variables == {DEPTH: "1024", POOL: "64"}
+
+
+def test_a_second_sweep_is_refused_between_two_runs_of_the_first_and_servers_of_two_urls_are_one(
+    server: FakeServer,
+) -> None:
+    with changes.reserved(server, [LAB, OTHER]) as done:
+        assert done == [(LAB.url, [])]
+        with pytest.raises(EnvironmentLackingError, match="another sweep"), changes.reserved(server, [OTHER]):
+            pytest.fail("it was let in")
+        change(server)
+    with changes.reserved(server, [OTHER]):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("cache_of_next", "address"), [("cache", LAB), ("cache", OTHER), ("another", LAB)], ids=["same", "other", "cache"]
+)
+def test_whoever_comes_after_a_killed_run_puts_the_owners_value_back_first(
+    server: FakeServer, cache: Callable[[str], None], cache_of_next: str, address: Address
+) -> None:
+    killed(server)
+    assert server.variables == {DEPTH: "256", POOL: "32"}
+    cache(cache_of_next)
+    with changes.reserved(server, [address]) as done:
+        assert done == [(address.url, sorted(WANTED))]
+    change(server, address, {DEPTH: "77"})
+    assert server.variables == {DEPTH: "1024", POOL: "64"}
+    assert server.kept == {}
+
+
+def test_the_doctor_puts_back_what_a_killed_run_left(server: FakeServer) -> None:
+    killed(server)
+    assert everywhere(server) == [(LAB.url, sorted(WANTED))]
+    assert everywhere(server) == []
+    assert server.variables == {DEPTH: "1024", POOL: "64"}
+
+
+def test_another_schemas_word_is_heeded_and_nothing_is_set_by_it(
+    server: FakeServer, cache: Callable[[str], None]
+) -> None:
+    killed(server)
+    cache("another")
+    with pytest.raises(EngineFailure) as caught:
+        change(server, OTHER)
+    assert f"{DEPTH} is 256, as an earlier run of bufferlab left it; it was 1024" in caught.value.what
+    assert "lab" in str(caught.value.hint)
+    assert server.variables == {DEPTH: "256", POOL: "32"}
+    server.variables = {DEPTH: "1024", POOL: "64"}
+    change(server, OTHER)
+    assert server.kept == {}
+
+
+def test_what_the_owner_has_changed_since_is_the_owners(server: FakeServer) -> None:
+    killed(server)
+    server.variables[DEPTH] = "4096"
+    assert everywhere(server) == [(LAB.url, [POOL])]
+    assert server.variables == {DEPTH: "4096", POOL: "64"}
+    change(server, then=lambda: server.variables.update({DEPTH: "2048"}))
+    assert server.variables == {DEPTH: "2048", POOL: "64"}
+
+
+def test_after_a_restart_the_servers_own_configuration_stands(server: FakeServer) -> None:
+    killed(server)
+    server.restart()
+    # It happens to be what the run had set.
+    server.variables[DEPTH] = "256"
+    assert everywhere(server) == [(LAB.url, [])]
+    assert server.variables == {DEPTH: "256", POOL: "64"}
+    assert list(journal.folder().iterdir()) == []
+
+
+def test_a_run_killed_before_it_noted_what_it_set_is_put_back_as_well(server: FakeServer) -> None:
+    def change_and_die(*given: Any) -> None:
+        FakeServer.change(server, *given[:-1], die)
+
+    def die() -> None:
+        raise Died
+
+    server.change = change_and_die  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        change(server, wanted={POOL: "20"})
+    assert everywhere(server) == [(LAB.url, [POOL])]
+    assert server.variables[POOL] == "64"
+
+
+def test_what_an_earlier_run_left_is_told_without_touching_it(server: FakeServer, cache: Callable[[str], None]) -> None:
+    assert changes.left(server, LAB) == []
+    killed(server)
+    for name in ("cache", "another"):
+        cache(name)
+        told = changes.left(server, OTHER)
+        assert len(told) == 2
+        assert told[0].startswith(f"{DEPTH} is 256, as an earlier run of bufferlab left it; it was 1024")
+    assert server.variables == {DEPTH: "256", POOL: "32"}
+
+
+def test_a_run_that_changes_settings_now_is_told_to_one_that_does_not(server: FakeServer) -> None:
+    told: list[str] = []
+    change(server, then=lambda: told.extend(changes.left(server, OTHER)))
+    assert told == ["another run of bufferlab may change this server's settings at the same time"]
+
+
+@pytest.mark.parametrize("torn", ['{"format": "bufferl', "[]", '{"format": "bufferlab-online-changes"}'])
+def test_a_torn_journal_is_named_and_the_servers_own_record_is_used(server: FakeServer, torn: str) -> None:
+    killed(server)
+    (path,) = journal.folder().iterdir()
+    path.write_text(torn)
+    (problem,) = journal.unreadable()
+    assert problem.where == str(path)
+    assert everywhere(server) == []
+    assert str(path) in changes.left(server, LAB)[0]
+    change(server, then=lambda: None)
+    assert server.variables == {DEPTH: "1024", POOL: "64"}
+    assert journal.unreadable() == []
+
+
+def test_a_torn_journal_without_a_record_on_the_server_stops_only_runs_that_would_change_that_server(
+    server: FakeServer,
+) -> None:
+    killed(server)
+    server.kept.clear()
+    (path,) = journal.folder().iterdir()
+    path.write_text("{")
+    with pytest.raises(DataFileError) as caught:
+        change(server)
+    assert caught.value.where == str(path)
+    assert "delete" in str(caught.value.hint)
+    assert server.variables == {DEPTH: "256", POOL: "32"}
+    other = FakeServer()
+    other.identity = lambda connection: "another"  # type: ignore[method-assign]
+    change(other, OTHER)
+
+
+def test_a_server_that_is_down_is_told_and_its_journal_kept(server: FakeServer) -> None:
+    killed(server)
+    server.is_up = False
+    ((url, problem),) = everywhere(server)
+    assert url == LAB.url
+    assert isinstance(problem, Problem)
+    assert problem.what == "it is down"
+    server.is_up = True
+    assert everywhere(server) == [(LAB.url, sorted(WANTED))]
+
+
+def test_a_journal_of_a_server_that_is_no_longer_at_its_url_is_told_and_kept(server: FakeServer) -> None:
+    killed(server)
+    server.identity = lambda connection: "a new server"  # type: ignore[method-assign]
+    ((_, problem),) = everywhere(server)
+    assert isinstance(problem, Problem)
+    assert "another server answers at this URL" in problem.what
+    assert str(journal.path_of("the-server")) == problem.where
+    assert server.variables == {DEPTH: "256", POOL: "32"}
+
+
+def test_a_run_whose_lock_was_cut_says_so(server: FakeServer) -> None:
+    with pytest.raises(EngineFailure, match="was cut"):
+        change(server, then=server.locks.clear)
+    assert server.variables == {DEPTH: "1024", POOL: "64"}
