@@ -55,12 +55,14 @@ def snapshot(name: str, text: str) -> None:
     assert text == file.read_text(), f"{file.name} differs; UPDATE_SNAPSHOTS=1 if it was meant to"
 
 
-@pytest.mark.parametrize("command", ["", "run", "list", "doctor", "report", "compare", "audit"])
+@pytest.mark.parametrize(
+    "command", ["", "run", "list", "cache list", "cache prune", "doctor", "report", "compare", "audit"]
+)
 def test_help_reads_as_it_should(bench: Bench, command: str) -> None:
     ended = bench.bufferlab(*command.split(), "--help")
     assert ended.code == 0
     assert ended.err == ""
-    snapshot(f"help-{command or 'bufferlab'}", ended.out)
+    snapshot(f"help-{command.replace(' ', '-') or 'bufferlab'}", ended.out)
 
 
 @pytest.mark.parametrize(

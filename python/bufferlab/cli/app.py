@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
     "list": "What there is: experiments, engines, workloads, metrics.",
     "engines": "Database servers that can be used here; fetch those that are not.",
+    "cache": "Loaded databases, fetched servers, and what killed runs left: list and remove them.",
     "doctor": "What this host can measure, and why not.",
     "report": "Tables and figures again, from the stored samples of a sweep.",
     "compare": "Two sweeps, or two settings of one: the same, different, or not distinguishable.",

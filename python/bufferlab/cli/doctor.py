@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from bufferlab import __version__
-from bufferlab.cli.options import common
+from bufferlab.cli.options import common, data_dir
 from bufferlab.cli.output import columns, print_json
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
@@ -27,7 +27,7 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.existing import journal
 from bufferlab.errors import BufferlabError, Problem
-from bufferlab.execute import block_trace, storage
+from bufferlab.execute import block_trace, cache, storage
 from bufferlab.execute.device_lock import lock_directory
 from bufferlab.execute.host_settings import restore_host
 from bufferlab.units import format_bytes
@@ -50,12 +50,7 @@ class Finding:
 
 
 @click.command("doctor")
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="The directory to look at.  [default: $BUFFERLAB_DATA, or the current one]",
-)
+@data_dir
 @common
 def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
     """What this host can measure, and why not. Exit code 3 when the default experiment cannot run."""
@@ -64,6 +59,7 @@ def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
         *_host(),
         *_left_changed(),
         *_directories(directory),
+        *_left_over(directory),
         *_device(directory),
         *_engines(directory),
         *_probes(directory),
@@ -113,9 +109,15 @@ def _directories(directory: Path) -> Iterable[Finding]:
             f"{format_bytes(free_bytes)} free",
             f"the default sweep wants about {format_bytes(_ENOUGH_BYTES)}" if free_bytes < _ENOUGH_BYTES else None,
         )
-    cache = storage.cache_root()
-    yield _try("cache", "writable", lambda: _written(cache, "$BUFFERLAB_CACHE"))
+    yield _try("cache", "writable", lambda: _written(storage.cache_root(), "$BUFFERLAB_CACHE"))
     yield _try("locks", "writable", lambda: str(lock_directory()))
+
+
+def _left_over(directory: Path) -> Iterable[Finding]:
+    """Folders that killed runs and loads left: named here, removed by `bufferlab cache prune`."""
+    for entry in cache.left_over(directory):
+        detail = f"{entry.path}: {entry.name}, {format_bytes(entry.size_bytes)}"
+        yield Finding("cache", "left over", False, detail, "remove it: bufferlab cache prune", needed=False)
 
 
 def _device(directory: Path) -> Iterable[Finding]:

@@ -20,6 +20,16 @@ def common(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
 
 
+def data_dir(command: _Command) -> _Command:
+    """--data-dir, of the commands that look at one."""
+    return click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="The directory to look at.  [default: $BUFFERLAB_DATA, or the current one]",
+    )(command)
+
+
 def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
     """--server as the setting it is short for; a path as an absolute one, because runs start elsewhere."""
     if build is None:

@@ -123,7 +123,7 @@ def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
         with locked(data_dir):
             root.mkdir(mode=0o755, exist_ok=True)
             _require_own(root)
-            stack.callback(_remove_if_empty, data_dir, root)
+            stack.callback(remove_if_empty, root)
             marked.remove_leftovers(root, "*")
             own = stack.enter_context(marked.folder(root, secrets.token_hex(6)))
             for folder in (root, own):
@@ -131,8 +131,9 @@ def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
         yield own
 
 
-def _remove_if_empty(data_dir: Path, root: Path) -> None:
-    with suppress(OSError), locked(data_dir):
+def remove_if_empty(root: Path) -> None:
+    """Remove the folder around the copies of sweeps, unless one has a copy in it."""
+    with suppress(OSError), locked(root.parent):
         root.rmdir()
 
 

@@ -18,6 +18,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, RunFailed, SpecError
 from bufferlab.execute import block_trace, host, noise, resume, storage
+from bufferlab.execute import cache as cache_folders
 from bufferlab.execute.block_trace import BlockTraceAsked
 from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
@@ -117,6 +118,7 @@ def run_sweep(
         with storage.locked(out):
             storage.clean_temporaries(out)
         stack.enter_context(_reserved_servers(experiment, options, progress))
+        stack.enter_context(cache_folders.noted(cache, data_dir, out))
         scratch = stack.enter_context(storage.scratch(data_dir, owner))
         sweep = _begin(experiment, options, out, cache, progress, stop)
         stack.callback(sweep.datasets.release)

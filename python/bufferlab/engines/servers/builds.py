@@ -63,25 +63,30 @@ def servers_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bufferlab" / "servers"
 
 
+def folder(name: str) -> Path:
+    """Where the server of that name is kept, once it was fetched."""
+    return servers_root() / name
+
+
 def fetched(name: str) -> Build | None:
     """A server that was fetched, from its manifest; None when it was not."""
-    folder = servers_root() / name
+    kept = folder(name)
     try:
-        told = json.loads((folder / MANIFEST).read_text())
+        told = json.loads((kept / MANIFEST).read_text())
         return Build(
             name,
             told["flavour"],
             told["version"],
-            folder / told["binary"],
-            folder / told["share"] if told["share"] else None,
-            folder / told["libraries"] if told.get("libraries") else None,
-            folder / told["system_tables"] if told.get("system_tables") else None,
+            kept / told["binary"],
+            kept / told["share"] if told["share"] else None,
+            kept / told["libraries"] if told.get("libraries") else None,
+            kept / told["system_tables"] if told.get("system_tables") else None,
         )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EnvironmentLackingError(
-            f"the fetched server cannot be used: {error}", str(folder), f"remove it and: bufferlab engines fetch {name}"
+            f"the fetched server cannot be used: {error}", str(kept), f"remove it and: bufferlab engines fetch {name}"
         ) from error
 
 

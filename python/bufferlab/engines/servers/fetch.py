@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from bufferlab import marked
-from bufferlab.engines.servers import debian
+from bufferlab.engines.servers import debian, unpacked
 from bufferlab.engines.servers.builds import MANIFEST, Build, Flavour, fetched, servers_root
 from bufferlab.engines.servers.process import LIBRARY_PACKAGES, MissingLibraryError
 from bufferlab.errors import EnvironmentLackingError
@@ -79,17 +79,35 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
                 folder.mkdir()
                 folder.chmod(0o755)  # Whatever our umask: the server's user must pass.
         with _locked(root / f".{name}.lock"):
-            build = fetched(name)
-            if build is not None:
+            build = _there(name, root / name, say)
+            if build is None:
+                build = _fetch(package, ask, root, say)
+            else:
                 ask(build.binary, build.libraries)
-                return build
-            return _fetch(package, ask, root, say)
+            unpacked.hold(root / name)
+            return build
     except OSError as error:
         raise EnvironmentLackingError(
             f"{name} cannot be kept: {error.strerror or error}",
             str(error.filename or root),
             "free some space, or choose another place with BUFFERLAB_CACHE",
         ) from error
+
+
+def _there(name: str, folder: Path, say: Callable[[str], None]) -> Build | None:
+    """The server that was fetched; None when it was not, or has to be fetched again because it was altered."""
+    try:
+        build = fetched(name)
+        if build is not None:
+            unpacked.require_unaltered(folder, hashed=True)
+        return build
+    except EnvironmentLackingError as error:
+        state = marked.state(folder)
+        if state != "left":
+            what = f"{error.what}; it cannot be replaced, because it is {state}"
+            raise EnvironmentLackingError(what, str(folder), "end what uses it, or remove the folder") from error
+        say(f"{error.what}; fetching it again")
+        return None
 
 
 def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -> Build:
@@ -126,6 +144,8 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
                 "this system's release has another version; install the one you want and give its path",
             )
         _write_manifest(package, server, version, digest)
+        unpacked.record(server)
+        marked.remove(root / package.name)  # One that was altered.
         server.rename(root / package.name)
     build = fetched(package.name)
     assert build is not None

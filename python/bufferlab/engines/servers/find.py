@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.engines.servers.builds import ON_PATH, Build, Flavour, Listed, fetched, newest_fetched, servers_root
+from bufferlab.engines.servers import unpacked
+from bufferlab.engines.servers.builds import (
+    ON_PATH,
+    Build,
+    Flavour,
+    Listed,
+    fetched,
+    folder,
+    newest_fetched,
+    servers_root,
+)
 from bufferlab.engines.servers.fetch import Ask
 from bufferlab.engines.servers.process import MissingLibraryError, environment, missing_library
 from bufferlab.engines.servers.user import require_runnable, server_user
@@ -39,13 +49,21 @@ class Finder:
             return self.by_path(Path(name), None)
         if name == ON_PATH:
             return self._first()
-        build = fetched(name) or self._same_version(name)
+        build = fetched(name)
+        if build is not None:
+            return self._checked(build)
+        build = self._same_version(name)
         if build is None:
             raise EnvironmentLackingError(
                 f"there is no server {name} here", str(servers_root()), f"get it: bufferlab engines fetch {name}"
             )
-        # Asked again at each use: a library that has gone since is then named, and not guessed from a log.
+        return build
+
+    def _checked(self, build: Build) -> Build:
+        """Check a fetched server at each use: what was altered or has gone is named here, not guessed from a log."""
+        unpacked.require_unaltered(folder(build.name))
         self.ask(build.binary, build.libraries)
+        unpacked.hold(folder(build.name))
         return build
 
     def _first(self) -> Build:
@@ -61,8 +79,7 @@ class Finder:
                 return build
         newest = newest_fetched(self.flavour)
         if newest is not None:
-            self.ask(newest.binary, newest.libraries)
-            return newest
+            return self._checked(newest)
         raise unusable or self.nothing
 
     def _same_version(self, name: str) -> Build | None:
@@ -123,6 +140,7 @@ def listed(
             if build is None:
                 lines.append(Listed(name, "", None, "not fetched", f"bufferlab engines fetch {name}"))
                 continue
+            unpacked.require_unaltered(folder(name))
             ask(build.binary, build.libraries)
             lines.append(Listed(name, str(build.binary), build))
         except BufferlabError as error:

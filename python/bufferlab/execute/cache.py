@@ -1,0 +1,155 @@
+"""Databases and servers that are kept, and what killed runs left: listed, and removed when nobody uses them.
+
+Removes only folders with bufferlab's mark whose maker or user is dead. A sweep notes in the cache where it works, as
+long as it does; a kill leaves the note, by which its folders are found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from bufferlab import marked
+from bufferlab.engines.servers.builds import servers_root
+from bufferlab.execute.storage import SCRATCH, cache_root, remove_if_empty
+
+Kind = Literal["database", "server", "left over"]
+
+_NOTES = "places"
+_NOTE = "directories.json"
+_DAY_S = 86400
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A folder that is kept, or was left."""
+
+    kind: Kind
+    name: str
+    path: Path
+    size_bytes: int
+    last_used_s: float
+    """Seconds since the epoch."""
+    in_use: bool
+
+    @property
+    def last_used_at(self) -> datetime:
+        """The time of its last use."""
+        return datetime.fromtimestamp(self.last_used_s, UTC)
+
+
+@contextmanager
+def noted(cache: Path, *directories: Path) -> Iterator[None]:
+    """Note, while the context lasts, where a sweep works."""
+    notes = cache.resolve() / _NOTES
+    notes.mkdir(exist_ok=True)
+    with marked.folder(notes, secrets.token_hex(6)) as note:
+        text = json.dumps([str(directory.resolve()) for directory in directories])
+        (note / _NOTE).write_text(text)
+        yield
+
+
+def kept() -> list[Entry]:
+    """The loaded databases and fetched servers of this user's caches."""
+    databases = [file for cache in _caches() for file in sorted(cache.glob("data/[!.]*/manifest.json"))]
+    servers = [file for cache in _caches() for file in sorted(cache.glob("servers/[!.]*/manifest.json"))]
+    return [
+        *(_entry("database", _database_name(manifest), manifest.parent) for manifest in databases),
+        *(_entry("server", manifest.parent.name, manifest.parent) for manifest in servers),
+    ]
+
+
+def left_over(directory: Path) -> list[Entry]:
+    """The folders that killed processes left: in the caches, in `directory`, and where the killed sweeps worked."""
+    noted = [place for note in _notes() for place in _directories(note)]
+    in_caches = [
+        *_left_in({cache / "data": "a killed load" for cache in _caches()}),
+        *_left_in({cache / "servers": "a killed fetch" for cache in _caches()}),
+    ]
+    worked = dict.fromkeys([directory.resolve(), *noted])
+    return [*in_caches, *(entry for place in worked for entry in _left_by_sweeps(place))]
+
+
+def unused(days: int) -> list[Entry]:
+    """What is kept and was not used for so many days, and is not in use now."""
+    before_s = time.time() - days * _DAY_S
+    return [entry for entry in kept() if not entry.in_use and entry.last_used_s < before_s]
+
+
+def remove(entries: Iterable[Entry]) -> dict[Entry, str]:
+    """Remove these folders, and the notes of killed sweeps that left no more; the folders that stay, and why."""
+    stayed = {entry: why for entry in entries if (why := _remove(entry)) is not None}
+    for note in _notes():
+        if not any(_left_by_sweeps(directory) for directory in _directories(note)):
+            with suppress(OSError):
+                marked.remove(note)
+    return stayed
+
+
+def _left_by_sweeps(directory: Path) -> list[Entry]:
+    places = {directory / SCRATCH: "copies of a killed sweep", directory: "a sweep folder in the making"}
+    return _left_in(places | dict.fromkeys(sorted(directory.glob("*/runs")), "a run that was being written"))
+
+
+def _left_in(places: Mapping[Path, str]) -> list[Entry]:
+    return [
+        _entry("left over", what, path)
+        for place, what in places.items()
+        for path in marked.leftovers(place, "*" if place.name == SCRATCH else f"{marked.TEMPORARY}*")
+    ]
+
+
+def _remove(entry: Entry) -> str | None:
+    try:
+        state = marked.remove(entry.path)
+    except OSError as error:
+        return f"{error.strerror} ({error.filename})"
+    if entry.path.parent.name == SCRATCH:
+        remove_if_empty(entry.path.parent)
+    return {"left": None, "in use": "it is in use", "foreign": "it does not have bufferlab's mark"}[state]
+
+
+def _caches() -> list[Path]:
+    """The user's cache, and the one that servers can reach: for root they are two."""
+    return list(dict.fromkeys(path.resolve() for path in (cache_root(), servers_root().parent)))
+
+
+def _notes() -> list[Path]:
+    return [file.parent for cache in _caches() for file in sorted((cache / _NOTES).glob(f"*/{_NOTE}"))]
+
+
+def _directories(note: Path) -> list[Path]:
+    with suppress(OSError, ValueError, TypeError):
+        return [Path(text) for text in json.loads((note / _NOTE).read_text())]
+    return []
+
+
+def _entry(kind: Kind, name: str, path: Path) -> Entry:
+    return Entry(kind, name, path, _size_bytes(path), marked.last_use_s(path), marked.state(path) == "in use")
+
+
+def _database_name(manifest: Path) -> str:
+    """Engine and workload, as far as the manifest tells them."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        recipe = json.loads(manifest.read_text())["recipe"]
+        version = recipe.get("engine_version")
+        return " ".join(map(str, filter(None, (recipe["engine"], version, recipe["workload"].get("name")))))
+    return "?"
+
+
+def _size_bytes(path: Path) -> int:
+    """Bytes on the device; links are not followed."""
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            with suppress(OSError):  # Gone meanwhile.
+                total += (Path(folder) / name).lstat().st_blocks * 512
+    return total

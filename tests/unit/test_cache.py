@@ -1,0 +1,194 @@
+"""The cache: kept folders, left-overs of killed processes, what may be removed, servers that were altered."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bufferlab import marked
+from bufferlab.cli import doctor
+from bufferlab.engines.servers import fetch, unpacked
+from bufferlab.engines.servers import find as finding
+from bufferlab.engines.servers.builds import Build
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.execute import cache, storage
+from support.fake import Bench, wait, wait_until
+from support.marks import leave_marked
+
+DAY_S = 86400
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path / "bench")
+    with bench.in_environment():
+        yield bench
+
+
+def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_nothing_else(bench: Bench) -> None:
+    elsewhere = bench.root / "elsewhere"
+    paced = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
+    arguments = ("run", paced, "--out", bench.out, "--share-device")
+    killed = bench.start(*arguments, "--data-dir", elsewhere)
+    wait_until(lambda: any(elsewhere.glob(".bufferlab-work/*/*/worker.log")), "the run to start")
+    killed.send_signal(signal.SIGKILL)
+    wait(killed)
+    (left,) = (elsewhere / storage.SCRATCH).iterdir()
+    load = bench.cache / "data" / ".tmp-load"
+    load.mkdir()
+    leave_marked(load)
+    (load.parent / ".tmp-mine").mkdir()
+    living = bench.start(*arguments)
+    try:
+        wait_until(lambda: any(bench.out.glob(".bufferlab-work/*/*/worker.log")), "the second run to start")
+        (entry,) = [entry for entry in cache.kept() if entry.kind == "database"]
+        assert entry.in_use
+        assert entry.name == "fake tpcc"
+        assert {entry.path for entry in cache.left_over(bench.root)} == {left, load}
+        told = [finding.detail for finding in doctor._left_over(bench.root)]
+        assert any(str(left) in detail for detail in told)
+        shown = bench.bufferlab("cache", "prune", "--dry-run", "--json").json
+        assert {entry["path"] for entry in shown["removed"]} == {str(left), str(load)}
+        assert left.is_dir()
+        assert bench.bufferlab("cache", "prune", "--unused-days", "1").code == 0
+        assert not elsewhere.joinpath(storage.SCRATCH).exists()
+        assert not load.exists()
+        assert (load.parent / ".tmp-mine").is_dir()
+        assert any(bench.out.glob(".bufferlab-work/*/*/worker.log")), "the living run keeps its copy"
+    finally:
+        living.send_signal(signal.SIGTERM)
+        assert wait(living).code == 143
+    assert list((bench.cache / "places").iterdir()) == []
+    assert cache.left_over(bench.root) == []
+
+
+def aged(folder: Path, days: float) -> Path:
+    """A folder that was used last so long ago."""
+    leave_marked(folder)
+    then = time.time() - days * DAY_S
+    os.utime(folder / marked.MARK, (then, then))
+    return folder
+
+
+def kept_folder(bench: Bench, name: str) -> Path:
+    folder = bench.cache / name
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    return folder
+
+
+def test_only_what_was_not_used_for_so_long_and_is_not_in_use_is_unused(bench: Bench) -> None:
+    old = aged(kept_folder(bench, "data/aa"), 31)
+    server = aged(kept_folder(bench, "servers/mysql-5.7"), 40)
+    aged(kept_folder(bench, "data/bb"), 29)
+    held = marked.use(aged(kept_folder(bench, "data/cc"), 31))
+    assert held is not None
+    os.utime(bench.cache / "data/cc" / marked.MARK, (0, 0))
+    assert {entry.path for entry in cache.unused(30)} == {old, server}
+    assert cache.remove(cache.unused(30)) == {}
+    os.close(held)
+    assert {entry.path.name for entry in cache.kept()} == {"bb", "cc"}
+
+
+def test_a_kept_folder_without_our_mark_is_not_removed_and_the_command_says_why(bench: Bench) -> None:
+    folder = kept_folder(bench, "data/aa")
+    os.utime(folder, (0, 0))
+    ended = bench.bufferlab("cache", "prune", "--unused-days", "1")
+    assert ended.code == 3
+    assert "does not have bufferlab's mark" in ended.err
+    assert str(folder) in ended.err
+    assert folder.is_dir()
+
+
+def test_a_mark_of_two_names_or_of_another_text_is_nobodys(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    leave_marked(folder)
+    (tmp_path / "carried").hardlink_to(folder / marked.MARK)
+    assert marked.remove(folder) == "foreign"
+    (tmp_path / "carried").unlink()
+    assert marked.state(folder) == "left"
+    (folder / marked.MARK).write_text("mine")
+    assert marked.remove(folder) == "foreign"
+    (tmp_path / "link").symlink_to(leave_marked(folder))
+    assert marked.state(tmp_path / "link") == "foreign"
+
+
+# Fetched servers.
+
+
+@pytest.fixture
+def server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fetched server that says what it should."""
+    folder = bench.cache / "servers" / "mysql-5.7"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "mysqld").write_text("#!/bin/sh\necho 'mysqld  Ver 5.7.22 for Linux on x86_64 (MySQL)'\n")
+    (folder / "bin" / "mysqld").chmod(0o755)
+    (folder / "lib").mkdir()
+    (folder / "lib" / "lib.so").symlink_to("lib.so.1")
+    (folder / "lib" / "lib.so.1").write_bytes(b"elf")
+    told = {"flavour": "mysql", "version": "5.7.22", "binary": "bin/mysqld", "share": None}
+    (folder / "manifest.json").write_text(json.dumps(told))
+    monkeypatch.setattr(finding, "server_user", lambda: None)
+    unpacked.record(folder)
+    return folder
+
+
+def find() -> Build:
+    from bufferlab.engines.innodb import find as find_innodb
+
+    return find_innodb.find("mysql", "mysql-5.7")
+
+
+def alter(server: Path, how: str) -> None:
+    file = server / "lib" / "lib.so.1"
+    match how:
+        case "changed":
+            before = file.stat()
+            file.write_bytes(b"ELF")
+            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        case "setuid":
+            file.chmod(0o4755)
+        case "missing":
+            file.unlink()
+        case "added":
+            (server / "lib" / "more.so").write_bytes(b"elf")
+        case "link":
+            (server / "lib" / "lib.so").unlink()
+            (server / "lib" / "lib.so").symlink_to("/tmp/lib.so")
+        case "manifest":
+            (server / "manifest.json").write_text((server / "manifest.json").read_text() + "\n")
+
+
+@pytest.mark.parametrize("how", ["changed", "setuid", "missing", "added", "link", "manifest"])
+def test_a_server_that_was_altered_is_named_before_it_is_used(server: Path, how: str) -> None:
+    assert find().version == "5.7.22"
+    alter(server, how)
+    with pytest.raises(EnvironmentLackingError, match="was altered") as caught:
+        find()
+    assert "engines fetch mysql-5.7" in (caught.value.hint or "")
+    (line,) = finding.listed((), ("mysql-5.7",), lambda path, name: find(), lambda binary, libraries: ("", "mysql"))
+    assert "was altered" in (line.reason or "")
+
+
+def test_a_server_that_only_looks_different_is_hashed_once(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.utime(server / "lib" / "lib.so.1")
+    unpacked.require_unaltered(server)
+    monkeypatch.setattr(unpacked, "_contents", lambda server: pytest.fail("hashed again"))
+    unpacked.require_unaltered(server)
+
+
+def test_an_altered_server_is_fetched_again_unless_it_is_in_use(server: Path) -> None:
+    alter(server, "changed")
+    said: list[str] = []
+    with pytest.raises(EnvironmentLackingError, match="cannot be replaced"):
+        fetch._there("mysql-5.7", server, said.append)
+    leave_marked(server)
+    assert fetch._there("mysql-5.7", server, said.append) is None
+    assert "lib.so.1 was changed; fetching it again" in said[0]
