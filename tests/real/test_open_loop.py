@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from bufferlab.results.standstill import standstill
+from bufferlab.results.store import sample_rows
 from support import windows
 
 pytestmark = [pytest.mark.real, pytest.mark.alone]
@@ -163,3 +165,29 @@ def test_a_driver_that_waits_for_its_next_arrival_stops_when_it_is_asked_to(tabl
 
 
 _NO_WARM_UP = {"max_transactions": 1, "max_seconds": 0.1}
+
+
+@pytest.mark.slow
+def test_a_worker_that_stood_still_is_found_in_the_samples_and_a_long_honest_query_is_not(table: Path) -> None:
+    job = windows.job(table, windows.script(QUICK), transactions=2000, load=open_loop(500))
+    with windows.followed(job) as going_on:
+        going_on.until_edge("start")
+        time.sleep(0.7)
+        os.kill(going_on.process.pid, signal.SIGSTOP)
+        time.sleep(6.5)
+        os.kill(going_on.process.pid, signal.SIGCONT)
+        run = going_on.finish()
+    found = standstill(rows_of(run), "measure", 0.2, is_server=False)
+    assert found is not None
+    assert 6 < found.seconds < 8
+
+    counted = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000000) SELECT count(*) FROM n;"
+    )
+    honest = windows.run(table, windows.script(counted), transactions=1, warm_up=_NO_WARM_UP)
+    assert honest.answer["measured"]["seconds"] > 5, "the query is not long enough to show anything"
+    assert standstill(rows_of(honest), "measure", 0.2, is_server=False) is None
+
+
+def rows_of(run: windows.Run) -> list[dict[str, Any]]:
+    return [row for event in run.events if event.get("event") == "sample" for row in sample_rows(event)]

@@ -18,6 +18,8 @@ from bufferlab.engines.servers import memory_limit
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
+from bufferlab.results.standstill import standstill
+from bufferlab.results.store import sample_rows
 from support import postgres
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
@@ -62,7 +64,14 @@ class Job:
         return self.do("load", knobs=knobs, workload=self.workload, threads=2)
 
     def run(
-        self, transactions: int, on_event: Callable[[dict[str, Any]], None] | None = None, **knobs: int | str
+        self,
+        transactions: int,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
+        *,
+        interval_ms: int = 1000,
+        warm_up: int = 2000,
+        max_seconds: int = 60,
+        **knobs: int | str,
     ) -> Outcome:
         own = {"server": self.name, "page_size_bytes": PAGE_BYTES, "pool_size_bytes": 8 * MIB, "autovacuum": "off",
                "synchronous_commit": "off", "statements": "spec", "memory_limit_bytes": "off"}  # fmt: skip
@@ -74,10 +83,10 @@ class Job:
             connections=4,
             workload={**self.workload, **(hot if self.workload["name"] == "hot_rows" else {}), "seed": 5},
             load={"mode": "closed"},
-            warm_up={"max_transactions": 2000, "max_seconds": 60},
-            measure={"transactions": transactions, "max_seconds": 60},
+            warm_up={"max_transactions": warm_up, "max_seconds": 60},
+            measure={"transactions": transactions, "max_seconds": max_seconds},
             phases=[],
-            sample_interval_ms=1000,
+            sample_interval_ms=interval_ms,
         )
 
     def passed(self, delivered: list[list[int]]) -> list[bool]:
@@ -224,3 +233,33 @@ def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(
     (job.database / "data/postmaster.pid").unlink(missing_ok=True)
     assert job.run(1_000_000, ask_to_stop).kind == "interrupted"
     assert postgres.processes(root) == []
+
+
+@pytest.mark.slow
+def test_a_server_that_stood_still_is_found_in_the_samples_and_a_long_honest_query_is_not(root: Path) -> None:
+    job = Job("postgres-17", root)
+    assert job.load().kind == "ok"
+    rows: list[dict[str, Any]] = []
+
+    def hear(event: dict[str, Any]) -> None:
+        if event.get("event") == "sample":
+            rows.extend(sample_rows(event))
+
+    def stop(event: dict[str, Any]) -> None:
+        hear(event)
+        if event.get("event") == "sample" and event["phase"] == "measure" and not stopped:
+            stopped.extend(postgres.processes(root))
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            threading.Timer(6.5, lambda: [os.kill(pid, signal.SIGCONT) for pid in stopped]).start()
+
+    stopped: list[int] = []
+    assert job.run(1_000_000, stop, interval_ms=200, max_seconds=3).kind == "ok"
+    found = standstill(rows, "measure", 0.2, is_server=True)
+    assert found is not None
+    assert 6 < found.seconds < 8
+
+    rows.clear()
+    job.workload = {"name": "script", "source": "mine.sql", "text": "SELECT pg_sleep(7);", "variables": {}}
+    assert job.run(1, hear, interval_ms=200, warm_up=0).kind == "ok"
+    assert standstill(rows, "measure", 0.2, is_server=True) is None

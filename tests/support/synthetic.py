@@ -425,7 +425,7 @@ def _sample(
         elif metric.probe == "cpu":
             column = name.removeprefix("cpu_").removesuffix("_us")
             weights = {"usr": 0.22, "sys": 0.06, "iowait": 0.2, "soft": 0.01, "steal": 0.01, "idle": 0.5}
-            busy_us = share * seconds * 1e6 * weights.get(column, 0.0)
+            busy_us = share * seconds * 1e6 * weights.get(column, 0.0) * sweep.scale.get(name, 1.0)
             rows += [row(name, subject, 1e9 + times * busy_us, None, None) for subject, times in _CORES]
         elif metric.probe == "device" and sweep.device_reason is not None:
             rows.append(row(name, "", None, None, sweep.device_reason))

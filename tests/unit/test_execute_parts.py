@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bufferlab import spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
 from bufferlab.errors import EnvironmentLackingError, Interrupted
@@ -306,3 +307,23 @@ def test_a_worker_imports_nothing_that_reads_or_keeps_results() -> None:
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "polars", "numpy", "bufferlab.results.store"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "longest_s", "status"), [(16.9, 0.1, "passed"), (17.1, 0.1, "failed"), (39, 28, "passed")]
+)
+def test_a_window_may_exceed_its_time_by_five_seconds_or_by_one_transaction(
+    tmp_path: Path, seconds: float, longest_s: float, status: str
+) -> None:
+    from bufferlab.execute.integrity import _ran_through
+
+    experiment = Bench(tmp_path).experiment()
+    experiment.write_text(experiment.read_text().replace('max_duration = "600s"', 'max_duration = "12s"'))
+    times = (("payment", "service", longest_s), ("payment", "response", 99), ("scan.read", "service", 99))
+    latency = [{"transaction_type": name, "time": time, "max_us": 1e6 * max_s} for name, time, max_s in times]
+    result = {"measured": {"seconds": seconds, "transactions": 9}, "phases": [], "latency": latency}
+    row = _ran_through(spec.load(experiment), result, [], is_server=False)
+    assert row["status"] == status
+    assert (row["detail"].startswith("the measured window lasted 17.1 s where 12 s were asked for")) == (
+        status == "failed"
+    )

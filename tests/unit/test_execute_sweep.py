@@ -79,6 +79,7 @@ def test_the_time_left_goes_to_nothing(bench: Bench) -> None:
         ("corrupt", "the data is inconsistent after the run: condition 1"),
         ("capped", "hit its cap"),
         ("other_setting", "asked 4096, actual 2048"),
+        ("paused", "nothing ran for 21.0 s of the measured window"),
     ],
 )
 def test_a_failed_point_is_a_row_with_a_reason_and_the_sweep_goes_on(bench: Bench, behave: str, reason: str) -> None:
@@ -91,6 +92,10 @@ def test_a_failed_point_is_a_row_with_a_reason_and_the_sweep_goes_on(bench: Benc
             assert reason in run["reason"]
     assert all(reason in problem.what for problem in heard.warned)
     assert bench.leftovers() == []
+
+
+def test_a_long_statement_in_the_worker_leaves_the_run_ok(bench: Bench) -> None:
+    assert bench.measure(bench.experiment(knobs='behave = "unanswered"', repetitions=1)).failed == 0
 
 
 def test_a_crashed_run_keeps_its_samples_and_its_log(bench: Bench) -> None:

@@ -43,6 +43,7 @@ def test_a_healthy_sweep_passes_every_check(tmp_path: Path) -> None:
         ({"lost_latencies": 1}, "latency_counts"),
         ({"add": {"bounce_reads": 2}}, "bounce_copies"),
         ({"add": {"swap_in_pages": 4}}, "no_swapping"),
+        ({"scale": {"cpu_steal_us": 30}}, "stolen_time"),
         ({"truths": (Truth("5%", 31, 6), Truth("80%", 1, 6, 330))}, "page_gets_constant"),
         ({"data_keys": 2}, "same_data"),
         ({"backwards": "db_syncs"}, "counters_rise"),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
 from bufferlab.plan import Point
+from bufferlab.results.standstill import limit_seconds, standstill
+from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
 
@@ -22,10 +24,15 @@ Row = dict[str, str]
 ROUNDED = "rounded by the server"
 
 _ROUNDING_RATIO = 0.02
+#: Seconds by which a window may exceed the duration asked for; a transaction that is begun ends first.
+_OVERRUN_SECONDS = 5.0
+_RAN_THROUGH = "window_ran_through"
 
 
-def check_run(setting: Setting, point: Point, result: Mapping[str, Any], dataset: Dataset) -> list[Row]:
-    """The rows of run.json's `integrity`."""
+def check_run(
+    setting: Setting, point: Point, result: Mapping[str, Any], dataset: Dataset, samples: Sequence[Mapping[str, Any]]
+) -> list[Row]:
+    """The rows of run.json's `integrity`; `samples` are the rows of samples.parquet."""
     experiment = setting.experiment
     return [
         _started(result["start"])
@@ -39,14 +46,17 @@ def check_run(setting: Setting, point: Point, result: Mapping[str, Any], dataset
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
         _window_complete(experiment, result["measured"], is_open=point.load["mode"] == "open"),
         *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
+        _ran_through(experiment, result, samples, is_server=setting.engine.is_server),
     ]
 
 
 def fatal(experiment: Experiment, rows: list[Row], warm_up: Mapping[str, Any]) -> str | None:
     """Why a run that ended well must not be used all the same, if so."""
-    (settings,) = (row for row in rows if row["name"] == "settings_applied")
-    if settings["status"] == "failed":
-        return f"not the settings asked for: {settings['detail']}"
+    failed = {row["name"]: row["detail"] for row in rows if row["status"] == "failed"}
+    if "settings_applied" in failed:
+        return f"not the settings asked for: {failed['settings_applied']}"
+    if _RAN_THROUGH in failed:
+        return failed[_RAN_THROUGH]
     if warm_up["gate"] == "cap" and experiment.warm_up.on_cap == "fail":
         return (
             f"the warm-up hit its cap after {warm_up['transactions']:,} transactions and {warm_up['seconds']:.1f} s, "
@@ -142,3 +152,38 @@ def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) 
     ]
     whole = ", ".join(f"{name} {count:,} transactions" for name, count in counts.items())
     return _row("phases_complete", not short, "; ".join(short) or whole)
+
+
+def _ran_through(
+    experiment: Experiment, result: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], *, is_server: bool
+) -> Row:
+    """Neither the window nor a phase stood still, and none went on for long after its time was over."""
+    interval_s = experiment.measure.sample_interval
+    windows = [(MEASURE, result["measured"]["seconds"], experiment.measure.max_seconds)]
+    windows += [(part["name"], part["seconds"], phase.max_duration)
+                for part, phase in zip(result["phases"], experiment.phases, strict=False)]  # fmt: skip
+    wrong = []
+    for phase, seconds, asked_s in windows:
+        name = "the measured window" if phase == MEASURE else f"phase {phase}"
+        if stretch := standstill(samples, phase, interval_s, is_server=is_server):
+            wrong.append(
+                f"nothing ran for {stretch.seconds:.1f} s of {name}: the worker, the server or the host stood still"
+            )
+        elif seconds - asked_s > max(_OVERRUN_SECONDS, longest_s := _longest_transaction_s(result["latency"], phase)):
+            wrong.append(
+                f"{name} lasted {seconds:.1f} s where {asked_s:g} s were asked for, and its longest transaction "
+                f"{longest_s:.1f} s: the worker, the server or the host stood still"
+            )
+    limit = f"no more than {limit_seconds(interval_s):g} s between two signs of life"
+    return _row(_RAN_THROUGH, not wrong, "; ".join(wrong) or limit)
+
+
+def _longest_transaction_s(latency: Sequence[Mapping[str, Any]], phase: str) -> float:
+    """The longest service time in the histograms of a window; a phase's types begin with its name and a dot."""
+    owner = "" if phase == MEASURE else phase
+    found = [
+        histogram["max_us"] or 0.0
+        for histogram in latency
+        if histogram["time"] == "service" and histogram["transaction_type"].rpartition(".")[0] == owner
+    ]
+    return max(found, default=0.0) / 1e6

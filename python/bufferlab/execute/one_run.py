@@ -284,7 +284,7 @@ def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[
         "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
         "phases": result["phases"],
-        "integrity": check_run(setting, point, result, dataset),
+        "integrity": check_run(setting, point, result, dataset, gathered.samples),
     }
     if result.get("engine_conf"):
         gathered.beside["engine.conf"] = result["engine_conf"]

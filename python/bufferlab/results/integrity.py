@@ -29,6 +29,7 @@ ARRIVALS_LIMIT = 0.005
 ARRIVALS_SIGMAS = 4.5
 MEMORY_LIMIT = 0.10
 MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
+STOLEN_LIMIT = 0.20
 
 
 def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:
@@ -325,6 +326,13 @@ def _swapping(runs: Sequence[MeasuredRun]) -> Check:
     return outcome(name, title, total == 0, f"{total:.0f} pages swapped in {len(runs)} runs")
 
 
+def _stolen(runs: Sequence[MeasuredRun]) -> Check:
+    """A hypervisor that runs other guests slows what is measured down, and no counter of the database shows it."""
+    name, title = "stolen_time", "The hypervisor took no more than a fifth of the processors' time"
+    shares = [(run, run.figures["cpu_steal_share"]) for run in runs]
+    return worst_of(name, title, STOLEN_LIMIT, (Off(run, told.value, told.reason or "stolen") for run, told in shares))
+
+
 _Checks = tuple[Callable[[Sequence[MeasuredRun]], Check], ...]
 
 _BEFORE: _Checks = (
@@ -339,4 +347,4 @@ _BEFORE: _Checks = (
     _latency_counts,
 )
 _OF_SQLITE: _Checks = (_fetches, _bounces, _memory)
-_AFTER: _Checks = (_same_data, _consistency, _counters_rise, _swapping)
+_AFTER: _Checks = (_same_data, _consistency, _counters_rise, _swapping, _stolen)

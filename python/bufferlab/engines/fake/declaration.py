@@ -19,7 +19,7 @@ DECLARATION = EngineDeclaration(
              minimum=4 * KIB),
         Knob("behave", "behave", KnobKind.CHOICE, "", "ok", "what goes wrong in a run",
              choices=("ok", "crash", "silent", "stubborn", "io_error", "full_disk", "fill_disk", "corrupt", "capped",
-                      "other_setting")),
+                      "other_setting", "paused", "unanswered")),
         Knob("load_behave", "load_behave", KnobKind.CHOICE, "", "ok", "what goes wrong in the load",
              choices=("ok", "crash", "silent", "full_disk", "corrupt"), decides_file=True),
         Knob("pace_ms", "pace_ms", KnobKind.COUNT, "ms", "0", "real time slept for each virtual second",

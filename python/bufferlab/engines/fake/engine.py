@@ -92,6 +92,8 @@ class FakeBehaviour:
     def _measure(self, script: Script, job: Mapping[str, Any], behave: str, database: Path, on_event: OnEvent) -> None:
         """One window, from edge to edge."""
         on_event(json.dumps(script.sample("start")))
+        for silent in script.silence(behave):
+            on_event(json.dumps(silent))
         while not script.done() and not self._stopped(behave):
             script.second()
             on_event(json.dumps(script.sample(None)))

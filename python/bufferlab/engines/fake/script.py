@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -155,6 +155,14 @@ class Script:
         for metric in metrics.RAW.values():
             values += self._values(metric)
         return {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": edge, "values": values}
+
+    def silence(self, behave: str) -> Iterator[dict[str, Any]]:
+        """Twenty virtual seconds in which no transaction ends: without a sample, or with samples and no counters."""
+        for _ in range(20) if behave in ("paused", "unanswered") else ():
+            self.t_s += 1.0
+            if behave == "unanswered":
+                reason = {"metric": "page_gets", "subject": "", "reason": "no answer", "probe": "engine"}
+                yield {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": None, "values": [reason]}
 
     def result(self, status: str) -> dict[str, Any]:
         """The result object of the run."""
