@@ -6,12 +6,35 @@ Does not print anything: the command line renders these, as text or as JSON.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 EXIT_OK = 0
 EXIT_INTERRUPTED_INT = 130
 EXIT_INTERRUPTED_TERM = 143
+
+
+#: The launcher of a clone sets it: an installed program is on PATH, a clone's is not.
+STARTED_AS = "BUFFERLAB_STARTED_AS"
+_COMMAND = re.compile(r"(?<![\w./-])bufferlab(?= (?:run|list|engines|cache|doctor|report|compare|audit)\b)")
+
+
+def program() -> str:
+    """Return the word that starts this program again: "./bufferlab" in a clone, "bufferlab" when installed."""
+    return os.environ.get(STARTED_AS) or "bufferlab"
+
+
+def runnable(text: str) -> str:
+    """Return the text with its commands as they can be typed here.
+
+    >>> os.environ[STARTED_AS] = "./bufferlab"
+    >>> runnable("bufferlab cannot read it; see `bufferlab doctor`")
+    'bufferlab cannot read it; see `./bufferlab doctor`'
+    >>> del os.environ[STARTED_AS]
+    """
+    return _COMMAND.sub(lambda _: program(), text)
 
 
 @dataclass(frozen=True)
@@ -29,11 +52,11 @@ class Problem:
             lines.append(f"  where: {self.where}")
         if self.hint:
             lines.append(f"  hint:  {self.hint}")
-        return "\n".join(lines)
+        return runnable("\n".join(lines))
 
     def as_dict(self) -> dict[str, str | None]:
         """The problem as JSON holds it."""
-        return {"what": self.what, "where": self.where, "hint": self.hint}
+        return {"what": self.what, "where": self.where, "hint": self.hint and runnable(self.hint)}
 
 
 class BufferlabError(Exception):

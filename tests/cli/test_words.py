@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.cli.app import COMMANDS
+from bufferlab.errors import STARTED_AS, runnable
+from support.core import ROOT
 from support.fake import Bench
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -104,6 +107,25 @@ def test_an_error_says_what_where_and_what_to_try(bench: Bench, name: str, argum
     assert ended.code == (65 if name in foreign else 2)
     assert ended.out == ""
     snapshot(f"error-{name}", ended.err)
+
+
+def test_hints_name_the_command_that_works_where_it_was_started(bench: Bench) -> None:
+    def from_a_clone(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["./bufferlab", *arguments], cwd=ROOT, env=bench.environment, capture_output=True, text=True, check=False
+        )
+
+    assert "that `./bufferlab run` printed" in from_a_clone("report", "no/such/sweep").stderr
+    shown = from_a_clone("run", "--help").stdout
+    assert shown.startswith("Usage: ./bufferlab run [OPTIONS]")
+    assert re.findall(r"(?<!\./)bufferlab run", shown) == []
+    assert "that `bufferlab run` printed" in bench.bufferlab("report", "no/such/sweep").err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_known_to_the_hints(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv(STARTED_AS, "./bufferlab")
+    assert runnable(f"try: bufferlab {command}") == f"try: ./bufferlab {command}"
 
 
 def test_every_error_of_a_file_is_told_at_once_with_its_line(bench: Bench) -> None:

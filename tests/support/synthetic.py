@@ -120,6 +120,8 @@ class Sweep:
     day: int = 5
     """Of January 2026."""
     condition_fails: int | None = None
+    growth_bytes: int = 5 * MIB
+    """By how much the database grows in the measured window."""
 
 
 HOST = {
@@ -276,7 +278,7 @@ def _publish(
         "database": {
             "bytes_loaded": sweep.database_bytes,
             "bytes_start": sweep.database_bytes + 2 * MIB,
-            "bytes_end": sweep.database_bytes + 7 * MIB,
+            "bytes_end": sweep.database_bytes + 2 * MIB + sweep.growth_bytes,
         }
         if whole
         else None,

@@ -274,8 +274,19 @@ def test_two_runs_a_side_print_no_absurd_interval(tmp_path: Path) -> None:
     wild = replace(ONE, blocks=2, noise=1.0)
     compared = two(tmp_path, wild, replace(wild, seed=6))
     assert outcomes(compared) == ["not_distinguishable"]
-    assert "too few runs to say" in answer(compared)
+    assert "nothing is known (n = 2)" in answer(compared)
     assert "e+" not in on_terminal(compared)
+
+
+@pytest.mark.parametrize(
+    ("growth_bytes", "said"), [(5 << 20, ", so the databases grew unequally."), (0, ". No database grew.")]
+)
+def test_windows_that_differ_are_said_and_growth_only_where_something_grew(
+    tmp_path: Path, growth_bytes: int, said: str
+) -> None:
+    one = replace(ONE, blocks=1, growth_bytes=growth_bytes)
+    compared = two(tmp_path, one, replace(one, transactions=5000))
+    assert f"The measured windows differ: 4,000 and 5,000 transactions{said}" in compared.warnings
 
 
 def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path: Path) -> None:

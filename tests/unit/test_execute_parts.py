@@ -18,7 +18,9 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
 from bufferlab.errors import EnvironmentLackingError, Interrupted
 from bufferlab.execute import one_run, storage, work
+from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.device_lock import device_lock
+from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method, restore
 from support.fake import Bench, wait, wait_until
@@ -307,6 +309,39 @@ def test_a_worker_imports_nothing_that_reads_or_keeps_results() -> None:
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "polars", "numpy", "bufferlab.results.store"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+def test_the_time_left_moves_inside_a_run_that_takes_longer_than_expected() -> None:
+    pace = Pace(0.0, run_seconds=10.0, runs=5)
+    later = [1, 2, 0, 1]
+    assert pace.left(0, later, now_s=4.0, stage_left_s=0.0) == 6 + 4 * 10
+    assert pace.left(0, later, now_s=30.0, stage_left_s=0.0) == 4 * 30, "no share is known yet"
+    assert pace.left(0, later, now_s=30.0, stage_left_s=8.0) == 8 + 4 * 38
+    pace.finish(0, 20.0)
+    assert pace.left(1, [2, 0], now_s=25.0, stage_left_s=5.0) == 5 + 20 + 20, "of those something is known"
+
+
+@pytest.mark.parametrize(
+    ("share", "spent_s", "left_s"), [(0.0, 3.0, 0.0), (0.25, 3.0, 9.0), (0.001, 3.0, 597.0), (1.0, 3.0, 0.0)]
+)
+def test_a_window_needs_as_long_as_its_share_says_and_no_longer_than_its_cap(
+    tmp_path: Path, share: float, spent_s: float, left_s: float
+) -> None:
+    from bufferlab.execute.sweep import _window_left_s
+
+    experiment = Bench(tmp_path).experiment()
+    assert _window_left_s(spec.load(experiment), share, spent_s) == pytest.approx(left_s)
+    timed = experiment.read_text().replace("transactions = 3000\nmax_duration", "duration")
+    experiment.write_text(timed)
+    assert _window_left_s(spec.load(experiment), share, spent_s) == 597
+
+
+def test_data_on_a_server_that_runs_already_are_said_to_lie_there_and_with_their_own_size(tmp_path: Path) -> None:
+    from bufferlab.execute.datasets import _loaded_where
+
+    note = Dataset("key", tmp_path / "key" / "database", 396, 5 << 20, "", None)
+    assert _loaded_where(note, {"rows": 9, "place": "127.0.0.1:3306/lab"}) == (5 << 20, "127.0.0.1:3306/lab")
+    assert _loaded_where(note, {"rows": 9}) == (396, str(tmp_path / "key"))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_a_run_records_what_was_asked_what_was_actual_and_where_it_began(bench: 
         assert run["knobs_actual"]["pool_size_bytes"] == loaded * share // 100 // 4096 * 4096
         assert run["data_key"] == next((bench.cache / "data").glob("*/manifest.json")).parent.name
         assert {row["name"]: row["status"] for row in run["integrity"]} == dict.fromkeys(
-            ("same_start", "settings_applied", "window_complete"), "passed"
+            ("same_start", "settings_applied", "window_complete", "window_ran_through"), "passed"
         )
         assert run["consistency"]["conditions"][0]["passed"]
         assert run["warm_up"]["gate"] == "pool_turnover"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bufferlab.report.build import build as build_report
+from bufferlab.report.html import render_html
 from bufferlab.report.model import Figure, PointsPlot, Report, Table, TimePlot
-from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
+from bufferlab.report.terminal import terminal_table
+from support.synthetic import BUFFER_SIZE, Kind, Sweep, Truth, build
 
 LEVEL = tuple(Truth(pool, 9.7) for pool in ("5%", "10%", "20%"))
 
@@ -23,6 +27,14 @@ def table(report: Report, id: str) -> Table:
     assert len(found) == 1, f"{len(found)} tables are called {id}"
     assert isinstance(found[0], Table)
     return found[0]
+
+
+def terminal_text(found: Report) -> str:
+    from rich.console import Console
+
+    console = Console(width=300, record=True, file=io.StringIO())
+    console.print(terminal_table(found))
+    return console.export_text().strip()
 
 
 def column(found: Table, title: str) -> list[str]:
@@ -196,6 +208,32 @@ def test_a_sweep_in_which_every_run_failed_says_why_and_nothing_else(tmp_path: P
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=1, statuses=statuses))
     assert found.answer == "No run gave a figure for reads per New-Order: no space left on device."
     assert found.headline is None
+    assert "No run could be checked" in (page := render_html(found))
+    assert "✓" not in page
+    assert terminal_text(found).endswith("Checks: no run could be checked.")
+
+
+class Rounded(Kind):
+    """A server that gives every pool below a MiB a whole one."""
+
+    def settings(self, sweep: Sweep, truth: Truth) -> tuple[dict[str, str], dict[str, Any]]:
+        asked, actual = super().settings(sweep, truth)
+        return asked, {**actual, "pool_size_bytes": max(1 << 20, actual["pool_size_bytes"])}
+
+
+def test_points_that_ran_the_same_setting_are_no_step(tmp_path: Path) -> None:
+    truths = (Truth("10%", 19.5), Truth("30%", 19.0), Truth("80%", 5.0))
+    same = "10 % and 30 % (1 MiB) ran the same setting, so there is no step between them."
+    found = report(tmp_path / "two", Sweep(truths=truths[:2], kind=Rounded(), database_bytes=2 << 20))
+    assert found.answer.startswith("Reads per New-Order at 10 % (1 MiB): ")
+    assert found.answer.endswith(same)
+    assert "grows" not in found.answer
+    assert found.steps is None
+    found = report(tmp_path / "three", Sweep(truths=truths, kind=Rounded(), database_bytes=2 << 20))
+    assert "from 10 % (1 MiB) to 80 % (1.6 MiB)" in found.answer
+    assert found.answer.endswith(same)
+    assert found.steps is not None
+    assert column(found.steps, "Step") == ["10 % → 80 %"]
 
 
 def test_a_failed_check_is_shown_before_the_answer(tmp_path: Path) -> None:

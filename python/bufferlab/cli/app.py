@@ -14,13 +14,21 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 import click
 
 from bufferlab import __version__
 from bufferlab.cli.output import print_json
-from bufferlab.errors import EXIT_INTERRUPTED_INT, BufferlabError, InternalError, Interrupted, Problem
+from bufferlab.errors import (
+    EXIT_INTERRUPTED_INT,
+    BufferlabError,
+    InternalError,
+    Interrupted,
+    Problem,
+    program,
+    runnable,
+)
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
@@ -47,11 +55,19 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return cast(click.Command, importlib.import_module(f"bufferlab.cli.{cmd_name}").command)
+        return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{cmd_name}").command))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _typed(command: click.Command) -> click.Command:
+    """Return the command with the examples of its help as they can be typed here."""
+    command.help = runnable(command.help or "")
+    for below in getattr(command, "commands", {}).values():
+        _typed(below)
+    return command
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -80,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
     # Outside a sweep, which has its own way to stop, SIGTERM ends a command as Ctrl-C does.
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:
-        code = int(group.main(list(arguments), prog_name="bufferlab", standalone_mode=False) or 0)
+        code = int(_main(list(arguments)) or 0)
         sys.stdout.flush()  # Here, where a reader that has left is understood, and not when Python ends.
         return code
     except BufferlabError as error:
@@ -100,12 +116,17 @@ def run(arguments: Sequence[str]) -> int:
         return _show(_bug(error), debug, as_json)
 
 
+def _main(arguments: list[str]) -> Any:
+    shown = _typed(group)
+    return shown.main(arguments, prog_name=program(), complete_var="_BUFFERLAB_COMPLETE", standalone_mode=False)
+
+
 class _UsageProblem(BufferlabError):
     exit_code = 2
 
 
 def _usage(error: click.UsageError) -> BufferlabError:
-    command = error.ctx.command_path if error.ctx else "bufferlab"
+    command = error.ctx.command_path if error.ctx else program()
     return _UsageProblem(error.format_message(), command, f"see `{command} --help`")
 
 

@@ -26,7 +26,7 @@ from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.existing import journal
-from bufferlab.errors import BufferlabError, Problem
+from bufferlab.errors import BufferlabError, Problem, runnable
 from bufferlab.execute import block_trace, cache, storage
 from bufferlab.execute.device_lock import lock_directory
 from bufferlab.execute.host_settings import restore_host
@@ -74,9 +74,9 @@ def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
             }
         )
     else:
-        print(_text(findings))
+        print(runnable(_text(findings)))
         print()
-        print(_conclusion(lacking))
+        print(runnable(_conclusion(lacking)))
     return 3 if lacking else 0
 
 

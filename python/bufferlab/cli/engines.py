@@ -13,7 +13,7 @@ from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json, say
 from bufferlab.engines.servers import families
 from bufferlab.engines.servers.builds import Listed
-from bufferlab.errors import SpecError
+from bufferlab.errors import SpecError, runnable
 
 
 @click.group("engines", invoke_without_command=True)
@@ -57,7 +57,7 @@ def fetch(names: tuple[str, ...], as_json: bool, debug: bool) -> int:
 def _row(line: Listed) -> list[str]:
     if line.build is not None:
         return [line.name, f"{line.build.flavour} {line.build.version}", line.where]
-    return [line.name, "-", " -> ".join(part for part in (line.reason, line.hint) if part)]
+    return [line.name, "-", runnable(" -> ".join(part for part in (line.reason, line.hint) if part))]
 
 
 def _as_dict(line: Listed) -> dict[str, Any]:
@@ -69,5 +69,5 @@ def _as_dict(line: Listed) -> dict[str, Any]:
         "version": build.version if build else None,
         "where": line.where or None,
         "reason": line.reason,
-        "hint": line.hint,
+        "hint": line.hint and runnable(line.hint),
     }

@@ -11,6 +11,7 @@ from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.errors import runnable
 from bufferlab.knob import AUTO, Knob, KnobKind
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.results import metrics
@@ -35,7 +36,7 @@ def command(kind: str | None, everything: bool, as_json: bool, debug: bool) -> i
         print(_TEXT[kind](everything))
     else:
         print("\n\n".join(_TEXT[name](everything) for name in KINDS if name != "metrics"))
-        print(f"\n{len(metrics.everything())} metrics: bufferlab list metrics")
+        print(runnable(f"\n{len(metrics.everything())} metrics: bufferlab list metrics"))
     return 0
 
 

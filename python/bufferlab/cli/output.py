@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bufferlab.errors import runnable
+
 FORMAT_VERSION = 1
 _GAP = "  "
 _NARROWEST = 24
@@ -21,7 +23,7 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 def say(text: str) -> None:
     """Words for the user, not part of the data."""
-    print(text, file=sys.stderr, flush=True)
+    print(runnable(text), file=sys.stderr, flush=True)
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from bufferlab.errors import Problem
+from bufferlab.cli.output import say
+from bufferlab.errors import Problem, runnable
 from bufferlab.execute.progress import Status
 from bufferlab.units import format_duration
 
@@ -46,7 +47,7 @@ class PlainProgress:
 
     def say(self, text: str) -> None:
         """One line."""
-        print(text, file=sys.stderr, flush=True)
+        say(text)
 
     def warn(self, problem: Problem) -> None:
         """A problem that did not stop the sweep."""
@@ -97,7 +98,7 @@ class _LiveProgress:
 
     def say(self, text: str) -> None:
         # rich moves the bar out of the way of what is printed through its console.
-        self._bar.console.print(text, highlight=False, markup=False)
+        self._bar.console.print(runnable(text), highlight=False, markup=False)
 
     def warn(self, problem: Problem) -> None:
         self.say(problem.render().replace("error:", "warning:", 1))

@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -60,6 +60,13 @@ class Dataset:
     """Empty for data of the user's own, which nobody here has made."""
     shape: dict[str, Any] | None
     """Its trees, as run.json's `database.shape` has them; None where the engine tells none."""
+
+
+def _loaded_where(dataset: Dataset, loaded: Mapping[str, Any]) -> tuple[int, str]:
+    """Bytes that were loaded, and where they lie: the cache has only a note of data on a server that runs already."""
+    if "place" in loaded:
+        return dataset.allocated_bytes, str(loaded["place"])
+    return dataset.size_bytes, str(dataset.database.parent)
 
 
 class Datasets:
@@ -214,12 +221,10 @@ class Datasets:
             }
             dataset = self._seal(temporary, key, setting, found)
         self.loads += 1
-        self._rates.observe("load_bytes_per_s", dataset.size_bytes, seconds)
+        size_bytes, place = _loaded_where(dataset, loaded)
+        self._rates.observe("load_bytes_per_s", size_bytes, seconds)
         rows = f" ({loaded['rows']:,} rows)" if "rows" in loaded else ""
-        self._progress.say(
-            f"loaded {format_bytes(dataset.size_bytes)} in {format_duration(seconds)}{rows}"
-            f"; kept in {dataset.database.parent}"
-        )
+        self._progress.say(f"loaded {format_bytes(size_bytes)} in {format_duration(seconds)}{rows}; kept in {place}")
         return dataset
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:

@@ -41,7 +41,8 @@ from bufferlab.results.store import RunRecord, SweepFolder, latency_rows, new_ru
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
 
-_STAGES = {"warm_up": "warming up", "measure": "measuring", "closing": "closing"}
+MEASURING = "measuring"
+_STAGES = {"warm_up": "warming up", "measure": MEASURING, "closing": "closing"}
 
 OnStage = Callable[[str, float], None]
 """Told the stage a run is in, and the share of it that is done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -74,3 +75,12 @@ class Pace:
         if self.finished_s:
             return sum(self.finished_s) / len(self.finished_s)
         return self.run_seconds
+
+    def left(self, point: int, later: Sequence[int], now_s: float, stage_left_s: float) -> float:
+        """Seconds until the sweep ends, `now_s` into a run of `point` whose stage needs `stage_left_s` more.
+
+        A run that takes longer than expected is then expected of those runs too that nothing else is known of.
+        """
+        this_s = max(self.expected(point), now_s + stage_left_s)
+        like_this = not self.finished_s
+        return this_s - now_s + sum(this_s if like_this else self.expected(other) for other in later)

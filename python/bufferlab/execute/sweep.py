@@ -24,7 +24,7 @@ from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.host_settings import restore_host
 from bufferlab.execute.integrity import warnings
-from bufferlab.execute.one_run import Setting, describe, execute_run
+from bufferlab.execute.one_run import MEASURING, Setting, describe, execute_run
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import require_reachable, servers_owner
@@ -411,16 +411,27 @@ def _stage_reporter(
     run = todo[place]
     label = f"{plan.points[run.point].label}, block {run.block + 1}"
     number, runs = len(plan.runs) - len(todo) + place + 1, len(plan.runs)
+    later = [run.point for run in todo[place + 1 :]]
+    begun_s: dict[str, float] = {}
 
     def on_stage(stage: str, share: float) -> None:
         now_s = time.monotonic() - started
-        this_left = max(0.0, sweep.pace.expected(run.point) - now_s)
-        left = this_left + sum(sweep.pace.expected(later.point) for later in todo[place + 1 :])
+        in_stage_s = now_s - begun_s.setdefault(stage, now_s)
+        stage_left_s = _window_left_s(sweep.experiment, share, in_stage_s) if stage == MEASURING else 0.0
+        left = sweep.pace.left(run.point, later, now_s, stage_left_s)
         spent = sum(sweep.pace.finished_s) + now_s
         shown = f"{stage} {share:.0%}" if share else stage
         sweep.progress.show(Status(shown, number, runs, label, spent / max(spent + left, 1e-9), left))
 
     return on_stage
+
+
+def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:
+    """Seconds that the measured window still needs: as its share of the transactions says, at most until its cap."""
+    until_cap_s = max(0.0, experiment.measure.max_seconds - spent_s)
+    if experiment.measure.transactions is None or not share:
+        return 0.0 if experiment.measure.transactions else until_cap_s
+    return min(until_cap_s, spent_s * (1 - share) / share)
 
 
 def _tell(sweep: _Sweep, status: str, line: str, number: int, runs: int) -> None:

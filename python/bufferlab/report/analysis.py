@@ -182,7 +182,7 @@ class Analysis:
     def verdicts(self, metric: str, group: Group) -> SweepVerdict | None:
         """The verdicts along one group; none when fewer than two of its points have the metric."""
         found = self.fit(metric)
-        places = [point.index for point in group.points if found and point.index in found.points]
+        places = [point.index for point in self.distinct(group, metric)]
         return judge_sweep(found, places) if found and len(places) > 1 else None
 
     def verdict(self, metric: str, a: int, b: int) -> Verdict | None:
@@ -191,8 +191,25 @@ class Analysis:
         return judge(found, a, b) if found and (a, b) in found.comparisons else None
 
     def steps(self) -> list[tuple[PointRuns, PointRuns]]:
-        """Neighbouring points that ran, in every group."""
-        return [pair for group in self.groups for pair in pairwise([p for p in group.points if p.ok])]
+        """Neighbouring points that ran, and ran differently, in every group."""
+        return [pair for group in self.groups for pair in pairwise(self._apart([p for p in group.points if p.ok]))]
+
+    def distinct(self, group: Group, metric: str) -> list[PointRuns]:
+        """The points of a group that have the metric; of neighbours that ran the same setting, the first."""
+        found = self.fit(metric)
+        return self._apart([point for point in group.points if found and point.index in found.points])
+
+    def ran_alike(self, a: PointRuns, b: PointRuns) -> bool:
+        """Whether two points of a group ran with the same value of the axis, whatever was asked."""
+        values = [actual_of(point.native, self.axis) if self.axis else None for point in (a, b)]
+        return values[0] is not None and values[0] == values[1]
+
+    def _apart(self, points: list[PointRuns]) -> list[PointRuns]:
+        kept = points[:1]
+        for point in points[1:]:
+            if not self.ran_alike(kept[-1], point):
+                kept.append(point)
+        return kept
 
     def claim_blocked(self, metric: str) -> str | None:
         """Why nothing may be claimed about this metric, whatever its interval; None when claims are allowed."""
@@ -207,7 +224,7 @@ class Analysis:
     def _comparisons(self, present: set[Hashable]) -> list[tuple[Hashable, Hashable]]:
         pairs: list[tuple[Hashable, Hashable]] = []
         for group in self.groups:
-            places = [point.index for point in group.points if point.index in present]
+            places = [p.index for p in self._apart([point for point in group.points if point.index in present])]
             pairs += pairwise(places)
             if len(places) > 2:
                 pairs.append((places[0], places[-1]))

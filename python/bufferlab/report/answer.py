@@ -5,6 +5,7 @@ Sentences are chosen by the verdict on the sweep and filled with its intervals; 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from bufferlab.report import findings, words
@@ -96,15 +97,24 @@ def _title(metric: str) -> str:
 
 
 def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
-    with_figures = [point for point in group.points if point.values(metric)]
+    with_figures = analysis.distinct(group, metric)
     where = f"With {group.label}: " if group.label else ""
     if not with_figures:
         return None
     found = analysis.verdicts(metric, group)
     if found is None:
-        return where + _single(analysis, with_figures[0], metric)
-    told = [where + _sentence(analysis, with_figures, metric, found), *findings.of_group(analysis, group, metric)]
-    return " ".join(told)
+        told = [where + _single(analysis, with_figures[0], metric)]
+    else:
+        told = [where + _sentence(analysis, with_figures, metric, found), *findings.of_group(analysis, group, metric)]
+    return " ".join([*told, *_alike(analysis, group)])
+
+
+def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
+    """Points that were asked for as different ones and ran as one: there is no step between them."""
+    for a, b in pairwise([point for point in group.points if point.ok]):
+        if analysis.ran_alike(a, b):
+            asked, ran = analysis.short_label(a), _place(analysis, b)
+            yield f"{asked} and {ran} ran the same setting, so there is no step between them."
 
 
 def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
@@ -114,6 +124,8 @@ def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
     shown = words.interval(mean, words.unit_of(metric))
     tail = "95 % interval" if mean.has_interval else "no interval"
     title, place = words.title_of(metric), _place(analysis, point)
+    if words.is_unknown(mean):
+        return f"{title} at {place}: {shown}."
     return f"{title} at {place}: {shown} ({tail}, n = {mean.n}); there is nothing to compare it with."
 
 
@@ -142,6 +154,8 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         return f"{title} are identical in every run {route} (n = {span.estimate.n} a point)."
     if shape == "no_interval":
         return f"{title} go {ends} {route}, but {_why_no_claim(found)}, so no difference is claimed."
+    if words.change_is_unknown(span):
+        return f"{title}: {words.nothing_known(span.estimate.n)} of a change {route}."
     overall = f"{words.signed_change(span, unit)} overall{words.could_find(span, unit)}"
     return f"{title}: no step is resolved {route} ({overall}; {basis})."
 

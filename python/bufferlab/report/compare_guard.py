@@ -172,7 +172,17 @@ def _other_windows(sides: Sides) -> list[str]:
     if not a or not b or max(a | b) <= (1 + _WINDOW_LIMIT) * min(a | b):
         return []
     shown = [f"{min(counts):,}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}" for counts in (a, b)]
-    return [f"The measured windows differ: {shown[0]} and {shown[1]} transactions, so the databases grew unequally."]
+    said = f"The measured windows differ: {shown[0]} and {shown[1]} transactions"
+    grown = {_growth_bytes(run.run) for match in sides.matched for point in match.both for run in point.ok}
+    if grown == {0}:
+        return [f"{said}. No database grew."]
+    return [f"{said}, so the databases grew unequally." if None not in grown else f"{said}."]
+
+
+def _growth_bytes(run: Mapping[str, Any]) -> int | None:
+    """Bytes by which the database grew in the measured window; None when a run does not tell."""
+    start, end = ((run["database"] or {}).get(name) for name in ("bytes_start", "bytes_end"))
+    return None if start is None or end is None else int(end - start)
 
 
 def _other_host(sides: Sides) -> list[str]:

@@ -11,9 +11,6 @@ from bufferlab.results.metrics import phase_of
 from bufferlab.stats.verdict import Verdict
 
 _HOW = {"paired": "paired by block", "welch": "Welch's test"}
-#: A ratio whose interval reaches further than this either way is not known at all: two runs a side do that.
-_WIDEST = 10.0
-_TOO_FEW = "too few runs to say"
 _FOUND = {"rises": "higher", "falls": "lower"}
 
 
@@ -129,8 +126,9 @@ def _single(compared: SidesCompared, figure: FigureCompared) -> str:
     if figure.outcome == "different":
         than = f"{_FOUND[verdict.direction]} with {sides.name_b} than with {sides.name_a}"
         return f"Different: {title} are {words.change(verdict, unit)} {than} ({values}; {basis})."
-    if _unbounded(verdict):
-        return f"Not distinguishable: {title} of {sides.name_a} and {sides.name_b} have {_TOO_FEW} ({basis})."
+    if words.change_is_unknown(verdict):
+        known = words.nothing_known(verdict.estimate.n)
+        return f"Not distinguishable: of {title} of {sides.name_a} and {sides.name_b} {known} ({basis})."
     shown = f"{words.signed_change(verdict, unit)} from {sides.name_a} to {sides.name_b}"
     return f"Not distinguishable: {title} change by {shown}{words.could_find(verdict, unit)} ({basis})."
 
@@ -181,7 +179,7 @@ def _largest(figures: Sequence[FigureCompared]) -> str:
         return ""
     worst = max(verdicts, key=lambda verdict: verdict.detectable or 0.0)
     if not _could(worst, figures[0].metric):
-        return _TOO_FEW
+        return words.nothing_known(worst.estimate.n)
     return words.could_find(worst, _unit(figures[0].metric)).removeprefix("; ")
 
 
@@ -209,28 +207,14 @@ def _cells(figure: FigureCompared) -> tuple[str, ...]:
     if figure.outcome == "different":
         change = f"{words.change(found.verdict, _unit(metric))} {_FOUND[found.verdict.direction]}"
     elif figure.outcome == "not_distinguishable":
-        change = _interval(found.verdict, metric)
+        change = words.signed_change(found.verdict, _unit(metric))
     if figure.outcome in ("different", "not_distinguishable"):
         could = _could(found.verdict, metric) or could
     return (_number(found.value_a, metric), _number(found.value_b, metric), n, verdict, change, could)
 
 
-def _interval(verdict: Verdict, metric: str) -> str:
-    """The interval of a change that is not claimed, unless it is so wide that its ends mean nothing."""
-    return _TOO_FEW if _unbounded(verdict) else words.signed_change(verdict, _unit(metric))
-
-
-def _unbounded(verdict: Verdict) -> bool:
-    low, high = verdict.estimate.ci_low, verdict.estimate.ci_high
-    return verdict.contrast == "ratio" and ((high or 0.0) > _WIDEST or (low or 0.0) < 1 / _WIDEST)
-
-
 def _could(verdict: Verdict, metric: str) -> str:
     """ "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
-    if verdict.detectable is None or (verdict.contrast == "ratio" and verdict.detectable > _WIDEST):
-        return ""
-    if verdict.contrast == "ratio" and verdict.detectable >= 2:
-        return f"{100 * (verdict.detectable - 1):.0f} %"
     return words.could_find(verdict, _unit(metric)).removeprefix("; ").removesuffix(" would have been found")
 
 

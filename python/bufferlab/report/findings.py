@@ -43,7 +43,7 @@ def instead(analysis: Analysis) -> str:
 def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
     """What follows the sentence on one group's headline: the best set, and the benefit of a further MiB."""
     fit = analysis.fit(metric)
-    points = [point for point in group.points if fit and point.index in fit.points]
+    points = analysis.distinct(group, metric)
     if fit is None or len(points) < 2 or analysis.claim_blocked(metric) or not _is_engines(analysis):
         return
     if metrics.get(metric).better in ("lower", "higher") and len(points) > 2:
@@ -104,6 +104,8 @@ def _is_engines(analysis: Analysis) -> bool:
 
 def _knee(found: FoundKnee) -> str:
     where = f"With {found.group.label}: the" if found.group.label else "The"
+    if words.is_unknown(found.fitted):
+        return f"{where} knee: {words.nothing_known(found.fitted.n)}."
     fitted, ratio = words.count(found.fitted), words.interval(found.ratio)
     basis = (
         f"95 % intervals, n = {found.fitted.n}" if found.fitted.has_interval else f"no interval, n = {found.fitted.n}"

@@ -71,6 +71,8 @@ def _checks(report: Report) -> Text:
     failed = [check for check in report.checks if check.status == "failed"]
     passed = sum(check.status == "passed" for check in report.checks)
     rest = len(report.checks) - passed - len(failed)
+    if not passed and not failed:
+        return Text("Checks: no run could be checked.")
     summary = Text(f"Checks: {passed} passed, {len(failed)} failed, {rest} not applicable.")
     for check in failed:
         summary.append(f"\n  failed: {check.title} ({check.detail})", style="red")

@@ -14,6 +14,8 @@ from bufferlab.units import format_bytes
 #: The unit of a difference between two shares.
 POINTS = "percentage points"
 NOTHING = "–"
+#: An interval whose ends differ by a larger factor says nothing.
+_WIDEST_FACTOR = 100.0
 
 
 def number(value: float | None, unit: str = "") -> str:
@@ -41,10 +43,30 @@ def two_digits(share: float) -> str:
     return f"{percent:,.0f}" if percent >= 99.5 else f"{percent:.2g}"
 
 
+def is_unknown(estimate: Estimate) -> bool:
+    """Return whether the interval of a quantity above zero is wider than a factor of 100."""
+    low, high = estimate.ci_low, estimate.ci_high
+    return low is not None and high is not None and low >= 0 and high > _WIDEST_FACTOR * low
+
+
+def nothing_known(n: int) -> str:
+    """Return what stands in place of an interval that says nothing."""
+    return f"nothing is known (n = {n})"
+
+
 def interval(estimate: Estimate, unit: str = "") -> str:
     """A mean with its interval: "9.70 (9.51–9.89)".
 
-    >>> interval(Estimate(2000.65435, 2000.65340, 2000.65529, n=3))
+    >>> interval(Estimate(2444.0, 0.02, 48395856.0, n=2))
+    'nothing is known (n = 2)'
+    """
+    return nothing_known(estimate.n) if is_unknown(estimate) else with_bounds(estimate, unit)
+
+
+def with_bounds(estimate: Estimate, unit: str = "") -> str:
+    """A value with both its bounds, however far they are from each other.
+
+    >>> with_bounds(Estimate(2000.65435, 2000.65340, 2000.65529, n=3))
     '2,000.65 (2,000.65–2,000.66)'
     """
     if unit.split("/")[0] in ("bytes", "byte"):
@@ -81,7 +103,7 @@ def share_interval(estimate: Estimate) -> str:
     """
     low = None if estimate.ci_low is None else 100 * max(0.0, estimate.ci_low)
     high = None if estimate.ci_high is None else 100 * max(estimate.value, min(1.0, estimate.ci_high))
-    return f"{interval(Estimate(100 * estimate.value, low, high, estimate.n))} %"
+    return f"{with_bounds(Estimate(100 * estimate.value, low, high, estimate.n))} %"
 
 
 def verdict(found: Verdict, unit: str) -> str:
@@ -94,7 +116,14 @@ def verdict(found: Verdict, unit: str) -> str:
         return f"not resolved: {why} (n = {estimate.n})"
     if found.direction in ("falls", "rises"):
         return f"{found.direction} by {change(found, unit)}"
+    if change_is_unknown(found):
+        return nothing_known(estimate.n)
     return f"not resolved ({signed_change(found, unit)}{could_find(found, unit)})"
+
+
+def change_is_unknown(found: Verdict) -> bool:
+    """Return whether nothing is known of a change: no direction, and bounds far from each other."""
+    return found.contrast == "ratio" and not found.resolved and is_unknown(found.estimate)
 
 
 def change(found: Verdict, unit: str) -> str:
@@ -114,6 +143,8 @@ def signed_change(found: Verdict, unit: str) -> str:
     low, high = found.estimate.ci_low, found.estimate.ci_high
     if low is None or high is None:
         return NOTHING
+    if change_is_unknown(found):
+        return nothing_known(found.estimate.n)
     if found.contrast == "difference":
         factor = _factor(unit)
         return f"{_sign(low)}{number(factor * abs(low))} to {_sign(high)}{number(factor * abs(high))} {unit}".strip()
@@ -123,8 +154,8 @@ def signed_change(found: Verdict, unit: str) -> str:
 
 
 def could_find(found: Verdict, unit: str) -> str:
-    """What a sweep like this one would have found four times out of five."""
-    if found.detectable is None:
+    """What a sweep like this one would have found four times out of five; "" where that is no size to speak of."""
+    if found.detectable is None or (found.contrast == "ratio" and found.detectable > _WIDEST_FACTOR):
         return ""
     if found.contrast == "difference":
         return f"; {number(_factor(unit) * found.detectable)} {unit} would have been found".replace("  ", " ")
@@ -147,6 +178,8 @@ def percent_range(low: float, high: float) -> str:
 
 def count(estimate: Estimate) -> str:
     """A whole number of things with its interval: "17,243 (17,233–17,252)"."""
+    if is_unknown(estimate):
+        return nothing_known(estimate.n)
     if estimate.ci_low is None or estimate.ci_high is None:
         return f"{estimate.value:,.0f}"
     return f"{estimate.value:,.0f} ({math.floor(estimate.ci_low):,}–{math.ceil(estimate.ci_high):,})"

@@ -99,7 +99,9 @@ def _cell(effect: Effect | None) -> str:
         return words.NOTHING
     if effect.ratio.identical:
         return "identical"
-    shown = f"× {words.interval(effect.ratio)}"
+    if words.is_unknown(effect.ratio) and not effect.resolved:
+        return words.nothing_known(effect.ratio.n)
+    shown = f"× {words.with_bounds(effect.ratio)}"
     return shown if effect.resolved or not effect.ratio.has_interval else f"{shown}, not resolved"
 
 
@@ -164,4 +166,4 @@ def _named(effect: Effect) -> str:
 
 
 def _told(effect: Effect) -> str:
-    return f"{_named(effect)} (× {words.interval(effect.ratio)})"
+    return f"{_named(effect)} (× {words.with_bounds(effect.ratio)})"

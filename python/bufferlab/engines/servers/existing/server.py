@@ -193,7 +193,7 @@ class ExistingServer(ABC):
         database.mkdir(mode=0o700)
         (database / _FILE).write_text(json.dumps(note, indent=1) + "\n")
         sizes.store(database, stored, None)
-        return loaded
+        return {**loaded, "place": address.place}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent, cancelled: Cancelled) -> dict[str, Any]:
         """One run: data as they must be, settings changed where that is allowed, the core, settings put back."""
