@@ -99,6 +99,7 @@ class Sweep:
     statuses: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     """(point, block) -> (status, reason) of runs that did not end well."""
     gate: str = "pool_turnover"
+    profile: str = "default"
     device_reason: str | None = None
     host: Mapping[str, Any] = field(default_factory=dict)
     scale: Mapping[str, float] = field(default_factory=dict)
@@ -180,7 +181,8 @@ def _toml(sweep: Sweep) -> str:
     axes = "".join(f"{name} = {json.dumps([one[name] for one in swept])}\n" for name in swept[0])
     question = sweep.question.replace("\\", "\\\\").replace('"', '\\"')
     return (
-        f'format_version = 1\nname = "{sweep.experiment}"\nquestion = "{question}"\nengine = "{sweep.engine}"\n\n'
+        f'format_version = 1\nname = "{sweep.experiment}"\nquestion = "{question}"\nengine = "{sweep.engine}"\n'
+        f'profile = "{sweep.profile}"\n\n'
         f"[sweep]\n{axes}"
     )
 

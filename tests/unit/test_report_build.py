@@ -243,6 +243,17 @@ def test_a_failed_check_is_shown_before_the_answer(tmp_path: Path) -> None:
     assert any(row.mark == "failed" and row.cells[0] == "4" for row in table(found, "consistency").rows)
 
 
+@pytest.mark.parametrize(("profile", "status"), [("smoke", "not_applicable"), ("quick", "failed")])
+def test_only_a_smoke_size_may_end_its_warm_ups_at_their_cap_and_its_answer_says_so(
+    tmp_path: Path, profile: str, status: str
+) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=1, gate="cap", profile=profile))
+    (check,) = (check for check in found.checks if check.name == "warm_up_gates")
+    assert check.status == status
+    assert [banner.kind for banner in found.banners] == (["danger"] if profile == "quick" else [])
+    assert ("This is a smoke size" in found.answer) == (profile == "smoke")
+
+
 def test_the_scripted_engine_gets_a_loud_banner(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], engine="fake"))
     assert found.banners[0].kind == "danger"

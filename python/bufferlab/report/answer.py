@@ -24,6 +24,7 @@ _THROUGH_PAGE_CACHE = (
     "PostgreSQL reads through the page cache: its reads are pages that were not in shared buffers; the table "
     '"Where pages came from" tells how many of them the device saw.'
 )
+_SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
 #: Below this share of the misses, the log is no cache to speak of.
 LOG_SHARE_WORTH_SAYING = 0.005
 _KNOB_WORDS = {
@@ -40,6 +41,11 @@ _KNOB_WORDS = {
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
     """What the sweep found, in sentences: about its headline metric, or what its axis asks for instead."""
+    said = _answer(analysis, metric)
+    return f"{said} {_SMOKE}" if analysis.is_smoke else said
+
+
+def _answer(analysis: Analysis, metric: str | None) -> str:
     if metric is None and (told_instead := findings.instead(analysis)):
         return told_instead
     metric = metric or analysis.headline
