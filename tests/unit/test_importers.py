@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import pkgutil
+import random
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from bufferlab import importers
 from bufferlab.errors import DataFileError
 from bufferlab.importers.iostat import busiest
 from bufferlab.importers.read import read_file
+from bufferlab.importers.tables import TableParser
 from bufferlab.importers.text import MAX_LINE_BYTES, file_lines
 from support.audit_files import FIXTURES, evidence_of, text_of
 
@@ -187,6 +190,30 @@ def test_a_file_without_anything_is_named_with_its_line(tmp_path: Path, content:
         read_file(tmp_path / "x.txt")
     assert said in raised.value.what
     assert str(tmp_path / "x.txt") in str(raised.value.where)
+    assert raised.value.exit_code == 65
+
+
+def test_a_carriage_return_inside_a_line_is_a_space(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"Pool,TpmC,r/s\r,w/s\n128M,3618.0,300,135\r\n")
+    (table,) = read_file(tmp_path / "x.txt").results
+    assert [row.setting for row in table.rows] == ["128M"]
+    assert evidence_of("Pool,TpmC,r/s\n128M,3618.0,300\n").results
+    TableParser("x").take(1, "Pool,TpmC\r,r/s", "")
+
+
+def test_megabytes_of_random_bytes_are_not_recognised(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(random.Random(1).randbytes(1 << 20))
+    with pytest.raises(DataFileError, match="nothing recognised"):
+        read_file(tmp_path / "x.bin")
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_what_has_no_end_is_refused_before_it_is_opened(tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / "pipe" if kind == "pipe" else Path("/dev/zero")
+    with pytest.raises(DataFileError, match="not a regular file") as raised:
+        read_file(path)
+    assert str(path) in str(raised.value.where)
     assert raised.value.exit_code == 65
 
 

@@ -14,12 +14,20 @@ from bufferlab.importers.text import Place
 
 MAX_TRACES = 1_000
 MAX_DEVICES = 64
+MAX_UNREAD = 100_000
 SECTOR_BYTES = 512
 PAGE_SECTORS = 8
 
 _EVENT = re.compile(
     r"^\s*(\d{1,4}),(\d{1,7})\s+(\d{1,5})\s+(\d{1,15})\s+(\d{1,10})\.(\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
 )
+#: Lines that begin as an event or a counter does, and cannot be read: a scan breaks columns and digits.
+_LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
+_PIECES = re.compile(
+    r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
+    r"|^\s*[RWDNFS]{1,4}\s+(?:\d{1,20} \+ \d{1,10} )?\[[^\]]{1,40}\](?: \d{1,9})?\s*$"
+)
+_LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}:\s")
 _EXTENT = re.compile(r"^(\d{1,20}) \+ (\d{1,10})(?:\s|$)")
 _REMAP = re.compile(r"<- \(\s*(\d{1,4}),\s*(\d{1,7})\) (\d{1,20})")
 _SPLIT = re.compile(r"^(\d{1,20}) / (\d{1,20})")
@@ -58,6 +66,17 @@ class Range:
         return f"{self.low:,}" if self.exact else f"{self.low:,} to {self.high:,}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    sector: int
+    sectors: int
+    process: str
+
+    @property
+    def end(self) -> int:
+        return self.sector + self.sectors
+
+
 @dataclass
 class Seen:
     """What the lines of one device say, counted."""
@@ -66,10 +85,17 @@ class Seen:
     """Letter and direction, such as "Q read" -> events."""
     sectors: Counter[str] = field(default_factory=Counter)
     """The same -> sectors."""
+    reads: int = 0
+    """Reads queued; the parts of one that was split are one."""
+    read_sectors: int = 0
     off_page: int = 0
-    """Reads queued whose first sector is none of a page's."""
+    """Reads whose first sector is none of a page's."""
     pages: int = 0
-    """Pages that the reads queued touch."""
+    """Pages that the reads touch."""
+    latest: tuple[_Read, ...] = ()
+    """The last two reads, the later one last."""
+    split_at: int | None = None
+    """The sector at which the rest of the last read that was split begins."""
     remapped_from: Counter[str] = field(default_factory=Counter)
     unplugged_requests: int = 0
     first_s: float | None = None
@@ -78,6 +104,36 @@ class Seen:
     def count(self, action: str) -> int:
         """Events of an action, both directions."""
         return self.events[f"{action} read"] + self.events[f"{action} write"]
+
+    def queued(self, read: _Read) -> None:
+        """Count a read, unless it is the rest of one that was split."""
+        if read.sector == self.split_at:
+            self.split_at = None
+            return
+        self._count(read, 1)
+        self.latest = (*self.latest[-1:], read)
+
+    def split(self, sector: int, rest: int) -> None:
+        """A read at this sector is split before `rest`.
+
+        The system calls cut a read that crosses a stripe in two before the device does; the later part is then split.
+        """
+        self.split_at = rest
+        if len(self.latest) < 2:
+            return
+        first, second = self.latest
+        if second.sector == sector == first.end and first.process == second.process:
+            whole = _Read(first.sector, first.sectors + second.sectors, first.process)
+            self._count(first, -1)
+            self._count(second, -1)
+            self._count(whole, 1)
+            self.latest = (whole,)
+
+    def _count(self, read: _Read, times: int) -> None:
+        self.reads += times
+        self.read_sectors += times * read.sectors
+        self.off_page += times * (read.sector % PAGE_SECTORS != 0)
+        self.pages += times * ((read.end - 1) // PAGE_SECTORS - read.sector // PAGE_SECTORS + 1)
 
 
 @dataclass
@@ -105,6 +161,8 @@ class BlkparseParser:
     def __init__(self, file: str) -> None:
         self.file = file
         self.traces: list[BlockTraceText] = []
+        self.unread: list[Place] = []
+        """Lines of blkparse's that cannot be read."""
         self._open: BlockTraceText | None = None
         self._summed = False
         """Counters have been printed: another event begins another trace."""
@@ -125,10 +183,17 @@ class BlkparseParser:
             self._event(self._trace(number), found)
             self._section = None
             return True
+        if _LIKE_EVENT.match(text) or _PIECES.match(text):
+            self._miss(number)
+            return True
         if (self._open is not None or _SECTION.match(text)) and self._counters(number, text):
             return True
         self._state(text)
         return False
+
+    def _miss(self, number: int) -> None:
+        if len(self.unread) < MAX_UNREAD:
+            self.unread.append(Place(self.file, number, self._label))
 
     def _trace(self, number: int) -> BlockTraceText:
         if self._open is None:
@@ -152,7 +217,7 @@ class BlkparseParser:
             self._open.io_bytes = self._open.io_bytes or self._io_bytes
 
     def _event(self, trace: BlockTraceText, found: re.Match[str]) -> None:
-        major, minor, _cpu, _sequence, seconds, nanoseconds, _pid, action, flags, rest = found.groups()
+        major, minor, _cpu, _sequence, seconds, nanoseconds, process, action, flags, rest = found.groups()
         device = f"{int(major)},{int(minor)}"
         if device not in trace.seen and len(trace.seen) >= MAX_DEVICES:
             return
@@ -168,8 +233,9 @@ class BlkparseParser:
             sector, sectors = int(extent[1]), int(extent[2])
             seen.sectors[f"{action} {way}"] += sectors
             if action == "Q" and way == "read" and sectors:
-                seen.off_page += sector % PAGE_SECTORS != 0
-                seen.pages += (sector + sectors - 1) // PAGE_SECTORS - sector // PAGE_SECTORS + 1
+                seen.queued(_Read(sector, sectors, process))
+        if action == "X" and way == "read" and (parts := _SPLIT.match(rest)):
+            seen.split(int(parts[1]), int(parts[2]))
         if action == "A" and (remap := _REMAP.search(rest)):
             source = f"{int(remap[1])},{int(remap[2])}"
             if source in seen.remapped_from or len(seen.remapped_from) < MAX_DEVICES:
@@ -201,7 +267,13 @@ class BlkparseParser:
             return True
         if text.startswith("Throughput (R/W):"):
             return True
-        return self._section is not None and self._row(trace, self._section[0], text)
+        if self._section is None:
+            return False
+        if not self._row(trace, self._section[0], text):
+            if not _LIKE_COUNTER.match(text):
+                return False
+            self._miss(number)
+        return True
 
     def _row(self, trace: BlockTraceText, device: str, text: str) -> bool:
         taken = False

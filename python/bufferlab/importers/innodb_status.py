@@ -40,6 +40,10 @@ _LINES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (rf"Pages made young {_N}(?:, not young {_N})?", "made_young not_made_young"),
         (rf"{_F} youngs?/s(?:, {_F} non-youngs?/s)?", "youngs_per_s non_youngs_per_s"),
         (rf"Pages read {_N}(?:, created {_N})?(?:, written {_N})?", "pages_read pages_created pages_written"),
+        (
+            rf"{_F} reads/s, {_N} avg bytes/read(?:, {_F} writes/s)?",
+            "file_reads_per_s bytes_per_file_read file_writes_per_s",
+        ),
         (rf"{_F} reads/s, {_F} creates/s(?:, {_F} writes/s)?", "reads_per_s creates_per_s writes_per_s"),
         (
             rf"Buffer pool hit rate {_N} / 1000(?:, young-making rate {_N} / 1000(?: not {_N} / 1000)?)?",
@@ -97,6 +101,8 @@ class StatusDump:
     """The server's own time stamp, where the dump has its head."""
     fields: dict[str, float] = field(default_factory=dict)
     instances: dict[int, dict[str, float]] = field(default_factory=dict)
+    whole: bool = False
+    """From its head to its end: what is not in it was not printed."""
 
 
 class StatusParser:
@@ -120,6 +126,8 @@ class StatusParser:
             self._begin(number, caption).at = _time(match[1], match[2])
             return True
         if "INNODB MONITOR OUTPUT" in bare:
+            if self._dumps and bare.startswith("END OF"):
+                self._dumps[-1].whole = self._dumps[-1].at is not None
             self._instance = None
             return True
         if match := _INSTANCE.match(bare):

@@ -14,7 +14,7 @@ from bufferlab.importers.iostat import IostatParser, IostatReport
 from bufferlab.importers.results import ResultTable, results_of
 from bufferlab.importers.stated import Stated, StatedParser
 from bufferlab.importers.tables import Table, TableParser
-from bufferlab.importers.text import Line, file_lines
+from bufferlab.importers.text import Line, Place, file_lines
 from bufferlab.importers.tpcc_mysql import TpccLog, TpccParser
 
 _HINT = (
@@ -35,11 +35,14 @@ class FileEvidence:
     results: list[ResultTable] = field(default_factory=list)
     stated: Stated = field(default_factory=Stated)
     traces: list[BlockTraceText] = field(default_factory=list)
+    unread: list[Place] = field(default_factory=list)
+    """Lines of a known kind that cannot be read."""
 
     @property
     def recognised(self) -> bool:
         """Whether anything in it can be judged."""
-        return bool(self.logs or self.dumps or self.reports or self.results or self.stated.anything or self.traces)
+        pieces = (self.logs, self.dumps, self.reports, self.results, self.traces, self.unread)
+        return any(pieces) or self.stated.anything
 
 
 def read_file(path: Path) -> FileEvidence:
@@ -81,7 +84,15 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     tables.close()
     results = [made for table in tables.tables if (made := results_of(table)) is not None]
     return FileEvidence(
-        file, tpcc.logs, status.dumps, iostat.reports, tables.tables, results, stated.stated, blkparse.traces
+        file,
+        tpcc.logs,
+        status.dumps,
+        iostat.reports,
+        tables.tables,
+        results,
+        stated.stated,
+        blkparse.traces,
+        blkparse.unread,
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 
 from bufferlab.importers.text import Place
 from bufferlab.units import GIB, KIB, MIB
@@ -23,7 +24,7 @@ _RUNTIME = re.compile(
     re.IGNORECASE,
 )
 _CHUNK = re.compile(rf"innodb[_-]buffer[_-]pool[_-]chunk[_-]size{_GAP}({_SIZE})", re.IGNORECASE)
-_INSTANCES = re.compile(rf"innodb[_-]buffer[_-]pool[_-]instances{_GAP}(\d{{1,3}})", re.IGNORECASE)
+_INSTANCES = re.compile(rf"(?:innodb[_-])?buffer[_\s-]?pool[_\s-]instances{_GAP}(\d{{1,3}})", re.IGNORECASE)
 _VERSION = re.compile(
     r"\b(?P<name>MySQL|MariaDB)(?:\s+(?:server\s+)?version)?\s+(?P<version>\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)", re.I
 )
@@ -48,10 +49,12 @@ class Stated:
 
     pools: list[PoolStated] = field(default_factory=list)
     page_size_bytes: int | None = None
+    page_size_place: Place | None = None
     runtime_s: float | None = None
     runtime_place: Place | None = None
     chunk_bytes: int | None = None
     instances: int | None = None
+    instances_place: Place | None = None
     shared_buffers_bytes: int | None = None
     """PostgreSQL's pool."""
     version: tuple[str, tuple[int, ...]] | None = None
@@ -65,10 +68,23 @@ class Stated:
                 self.page_size_bytes,
                 self.runtime_s,
                 self.chunk_bytes,
+                self.instances,
                 self.shared_buffers_bytes,
                 self.version,
             )
         )
+
+
+def stated_together(files: Sequence[Stated]) -> Stated:
+    """The statements of several files about one run: the first that says a thing counts, pools excepted."""
+    together = Stated()
+    for one in files:
+        for name in (member.name for member in fields(Stated)):
+            if name == "pools":
+                together.pools += one.pools
+            elif getattr(together, name) is None:
+                setattr(together, name, getattr(one, name))
+    return together
 
 
 def parse_lenient_bytes(text: str) -> int | None:
@@ -99,7 +115,7 @@ class StatedParser:
         if (match := _CHUNK.search(text)) and stated.chunk_bytes is None:
             stated.chunk_bytes = parse_lenient_bytes(match[1])
         elif (match := _INSTANCES.search(text)) and stated.instances is None:
-            stated.instances = int(match[1])
+            stated.instances, stated.instances_place = int(match[1]), place
         elif (match := _POOL.search(text)) and len(stated.pools) < 100:
             self._pool(place, match)
         elif (match := _POOL_BEHIND.search(text)) and not stated.pools:
@@ -108,7 +124,7 @@ class StatedParser:
         if (match := _SHARED_BUFFERS.search(text)) and stated.shared_buffers_bytes is None:
             stated.shared_buffers_bytes = parse_lenient_bytes(match["size"])
         if (match := _PAGE.search(text)) and stated.page_size_bytes is None:
-            stated.page_size_bytes = parse_lenient_bytes(match["size"])
+            stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
         if (match := _RUNTIME.search(text)) and stated.runtime_s is None:
             stated.runtime_s = float(match[1]) * (60 if match[2].lower().startswith("m") else 1)
             stated.runtime_place = place

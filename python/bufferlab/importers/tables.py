@@ -90,7 +90,7 @@ def _split(text: str, kind: str, begun: bool) -> tuple[str, list[str]] | None:
     if not begun and not may_be_header(bare):
         return None
     if "," in bare and len(bare) < 2000:
-        cells = [cell.strip() for cell in next(csv.reader([bare]))]
+        cells = [cell.strip() for cell in next(csv.reader([bare.replace("\r", " ")]))]
         if (kind == "csv" and begun and len(cells) > 1) or _known(cells) >= 2:
             return "csv", cells
     return _spaced(bare, begun and kind == "spaces")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from errno import EINVAL
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 from bufferlab.errors import DataFileError
 
@@ -33,8 +35,14 @@ class Place:
 
 
 def file_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file; what is not UTF-8 is replaced. An unreadable file is a DataFileError that names it."""
+    """The lines of a file; what is not UTF-8 is replaced. An unreadable file is a DataFileError that names it.
+
+    Devices and pipes are refused before they are opened: they may have no end, or no writer.
+    """
     try:
+        mode = path.stat().st_mode
+        if not S_ISREG(mode) and not S_ISDIR(mode):
+            raise OSError(EINVAL, "a device or a pipe, not a regular file")
         with path.open("rb") as file:
             number = 0
             while piece := file.readline(MAX_LINE_BYTES):
@@ -42,11 +50,16 @@ def file_lines(path: Path) -> Iterator[Line]:
                 rest = piece
                 while rest and not rest.endswith(b"\n"):
                     rest = file.readline(MAX_LINE_BYTES)
-                yield Line(number, piece.decode("utf-8", errors="replace").rstrip("\r\n").replace("\0", ""))
+                yield Line(number, _plain(piece))
     except OSError as error:
         raise DataFileError(
             f"the file cannot be read: {error.strerror or error}", str(path), "give text files: logs, status dumps"
         ) from error
+
+
+def _plain(piece: bytes) -> str:
+    """The text of a line; a carriage return inside it is a space, a NUL nothing."""
+    return piece.decode("utf-8", errors="replace").rstrip("\r\n").replace("\r", " ").replace("\0", "")
 
 
 def numbered(texts: Iterable[str]) -> Iterator[Line]:

@@ -7,7 +7,7 @@ block. Response times are milliseconds, although its README calls them seconds.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from bufferlab.importers.text import Place
@@ -15,6 +15,8 @@ from bufferlab.importers.text import Place
 TYPES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
 #: More intervals than this are not kept: a week of one-second lines.
 MAX_INTERVALS = 1_000_000
+#: Fewer lines show no spacing.
+_ENOUGH_TO_JOIN = 4
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,9})?)"
 _NEW = re.compile(
@@ -110,9 +112,22 @@ class TpccParser:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.logs: list[TpccLog] = []
+        self._logs: list[TpccLog] = []
+        self._last: dict[str, TpccLog] = {}
         self._section = ""
         self._kept = 0
+
+    @property
+    def logs(self) -> list[TpccLog]:
+        """The runs found so far; the pieces of one whose lines stand in another order are one log."""
+        found: list[TpccLog] = []
+        pieces: list[TpccLog] = []
+        for log in self._logs:
+            if pieces and (pieces[-1].ended or pieces[-1].label != log.label or log.parameters):
+                found += _joined(pieces)
+                pieces = []
+            pieces.append(log)
+        return found + _joined(pieces)
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Whether this line is tpcc-mysql's. `label` is the caption it stands under."""
@@ -164,15 +179,24 @@ class TpccParser:
 
     def _log(self, place: Place) -> TpccLog:
         """The run that a line belongs to: the last of its label, or a new one."""
-        for log in reversed(self.logs):
-            if log.label == place.label:
-                return log
-        return self._begin(place)
+        return self._last.get(place.label) or self._begin(place)
 
     def _begin(self, place: Place) -> TpccLog:
-        log = TpccLog(place.label, place)
-        self.logs.append(log)
+        log = self._last[place.label] = TpccLog(place.label, place)
+        self._logs.append(log)
         return log
+
+
+def _joined(pieces: list[TpccLog]) -> list[TpccLog]:
+    """One log of pieces that together have every interval once; else the pieces, which are runs of their own."""
+    lines = [interval for log in pieces for interval in log.intervals]
+    times = sorted(interval.elapsed_s for interval in lines)
+    if len(pieces) < 2 or len(times) < _ENOUGH_TO_JOIN or len({b - a for a, b in pairwise(times)}) > 1:
+        return pieces
+    if times[0] == times[-1]:
+        return pieces
+    # The closing block is the last piece's, the parameters are the first one's.
+    return [replace(pieces[-1], place=pieces[0].place, intervals=lines, parameters=pieces[0].parameters)]
 
 
 def _interval(text: str, place: Place) -> Interval | None:
@@ -204,7 +228,7 @@ def _interval(text: str, place: Place) -> Interval | None:
 
 def spacing_s(log: TpccLog) -> int | None:
     """Seconds per interval line: the smallest step between neighbours; None with fewer than two."""
-    times = [interval.elapsed_s for interval in log.intervals]
+    times = sorted({interval.elapsed_s for interval in log.intervals})
     return min((b - a for a, b in pairwise(times)), default=None)
 
 
