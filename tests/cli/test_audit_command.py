@@ -14,7 +14,7 @@ def test_an_audit_ends_well_also_with_findings(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "buffer-size.txt")
     assert ended.code == 0
     assert ended.err == ""
-    assert ended.out.startswith("5 findings by 5 of 16 rules in 1 file (2 tables).")
+    assert ended.out.startswith("5 findings by 5 of 26 rules in 1 file (2 tables).")
     assert "reads per New-Order 31.25 9.74 6.62 3.00 3.18" in ended.out
     assert "…" not in ended.out, "a cell was cut"
 
@@ -33,7 +33,7 @@ def test_the_object_has_every_finding_and_table(bench: Bench) -> None:
 def test_a_clean_file_says_so(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "clean.txt")
     assert ended.code == 0
-    assert ended.out.startswith("Nothing found by 16 rules in 1 file (8 interval lines,")
+    assert ended.out.startswith("Nothing found by 26 rules in 1 file (8 interval lines,")
 
 
 def test_pages_are_written_on_request(bench: Bench, tmp_path: Path) -> None:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
+from bufferlab.audit.throughput import counted
 from bufferlab.importers.innodb_status import StatusDump
 from bufferlab.importers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.importers.read import FileEvidence
-from bufferlab.importers.results import ResultTable
-from bufferlab.importers.stated import Stated, parse_lenient_bytes
+from bufferlab.importers.results import ResultRow, ResultTable
+from bufferlab.importers.stated import Stated, parse_lenient_bytes, stated_together
 from bufferlab.importers.tpcc_mysql import TpccLog, spacing_s
 
 #: tpcc-mysql's mix is a deck of 23 transactions, 10 of them New-Orders.
 TRANSACTIONS_PER_NEW_ORDER = 2.3
 DEFAULT_PAGE_BYTES = 16384
+_PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
+_ENOUGH_READS_PER_S = 20
 
 
 @dataclass(frozen=True)
@@ -48,16 +52,36 @@ class Run:
 
     @property
     def page_bytes(self) -> int:
-        """The page size: of the caption, of the memory allocated per page, as said, or else InnoDB's default."""
+        """The page size: as the printouts and samples show it, as said, or else InnoDB's default."""
+        shown = next(iter(self.page_bytes_shown.values()), None)
+        return shown or self.page_bytes_said or DEFAULT_PAGE_BYTES
+
+    @property
+    def page_bytes_said(self) -> int | None:
+        """The page size of the caption, or of the set-up."""
         name, _, value = self.label.partition(" = ")
         labelled = parse_lenient_bytes(value) if name.endswith("page size") and value else None
-        if labelled:
-            return labelled
+        return labelled or self.stated.page_size_bytes
+
+    @property
+    def page_bytes_shown(self) -> dict[str, int]:
+        """What shows a page size -> the size it shows; nothing where the texts do not tell."""
+        found: dict[str, int] = {}
         for dump in self.dumps:
             memory, pages = dump.fields.get("memory_bytes"), dump.fields.get("pool_pages")
             if memory and pages and 4096 <= memory / pages < 131072:
-                return int(1 << (int(memory / pages).bit_length() - 1))
-        return self.stated.page_size_bytes or DEFAULT_PAGE_BYTES
+                found.setdefault("memory per page", int(1 << (int(memory / pages).bit_length() - 1)))
+            if size := _page_size(dump.fields.get("bytes_per_file_read", 0)):
+                found.setdefault("bytes per read", size)
+        sizes = {
+            _page_size(row.read_request_bytes or 0)
+            for row in self.spots()
+            if (row.reads_per_s or 0) >= _ENOUGH_READS_PER_S
+        }
+        # Neighbours may be read in one request: a mean size that is no page's says nothing.
+        if len(sizes) == 1 and (size := sizes.pop()) and (said := self.page_bytes_said) and size <= said:
+            found["rareq-sz"] = size
+        return found
 
     @property
     def pool_bytes(self) -> int | None:
@@ -89,8 +113,10 @@ class Run:
 
     @property
     def new_orders_per_s(self) -> float | None:
-        """New-Orders per second: of the closing block, or of the interval lines."""
+        """New-Orders per second: as counted, of the closing block, or of the interval lines."""
         for log in self.logs:
+            if found := counted(log):
+                return found.tpmc / 60
             if log.tpmc:
                 return log.tpmc / 60
         for log in self.logs:
@@ -123,11 +149,16 @@ class Case:
     def of(cls, files: Sequence[FileEvidence]) -> Case:
         """Sort the pieces of all files into runs."""
         runs: dict[tuple[str, str], Run] = {}
+        pieces: dict[tuple[str, str], list[Stated]] = {}
+        for evidence in files:
+            pieces.setdefault(_pieces_key(evidence.file), []).append(evidence.stated)
 
         def run(evidence: FileEvidence, label: str) -> Run:
-            path = Path(evidence.file)
-            key = (evidence.file, label) if label else (str(path.parent), path.name.split(".")[0])
-            return runs.setdefault(key, Run(label, evidence.file, evidence.stated))
+            key = (evidence.file, label) if label else _pieces_key(evidence.file)
+            if key not in runs:
+                stated = evidence.stated if label else stated_together(pieces[key])
+                runs[key] = Run(label, evidence.file, stated)
+            return runs[key]
 
         for evidence in files:
             for log in evidence.logs:
@@ -144,12 +175,47 @@ class Case:
             for table in evidence.results:
                 yield evidence, table
 
+    @cached_property
     def runs_by_file(self) -> dict[str, list[Run]]:
         """The runs of each file, in the order they stand there."""
         found: dict[str, list[Run]] = {}
         for run in self.runs:
             found.setdefault(run.file, []).append(run)
         return found
+
+    @cached_property
+    def runs_by_setting(self) -> dict[tuple[str, int | str], list[Run]]:
+        """The runs with a log, by what a row of a table calls them: (file, caption's value) or (folder, name)."""
+        found: dict[tuple[str, int | str], list[Run]] = {}
+        for run in self.runs:
+            if run.logs:
+                folder, stem = _pieces_key(run.file)
+                value = run.label.partition(" = ")[2]
+                key = (run.file, _setting(value)) if value else (folder, _setting(stem))
+                found.setdefault(key, []).append(run)
+        return found
+
+    def runs_of(self, row: ResultRow) -> list[Run]:
+        """The runs with a log that a row of a table is about, by its setting."""
+        setting = _setting(row.setting)
+        beside = self.runs_by_setting.get((row.place.file, setting), [])
+        return beside or self.runs_by_setting.get((_pieces_key(row.place.file)[0], setting), [])
+
+
+def _pieces_key(file: str) -> tuple[str, str]:
+    """What the names of one run's files have in common."""
+    path = Path(file)
+    return str(path.parent), path.name.split(".")[0]
+
+
+def _setting(text: str) -> int | str:
+    """A setting to compare: a size in bytes, or its words."""
+    return parse_lenient_bytes(text) or text.strip().lower()
+
+
+def _page_size(size_bytes: float) -> int | None:
+    """The page size that a mean size is, within its rounding."""
+    return next((size for size in _PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
 
 
 def name_of(run: Run) -> str:

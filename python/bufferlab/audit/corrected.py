@@ -13,7 +13,8 @@ from bufferlab.audit.block_traces import DeviceCounts, device_counts
 from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Run, name_of
 from bufferlab.audit.rules.gets_per_new_order import gets_of
 from bufferlab.audit.rules.rounded_sizes import rounds, sizes_run
-from bufferlab.audit.rules.shares_of_what import exclusive
+from bufferlab.audit.rules.shares_of_what import adds_up, exclusive
+from bufferlab.audit.rules.tpmc_counts import right_tpmc
 from bufferlab.importers.read import FileEvidence
 from bufferlab.importers.results import ResultRow, ResultTable
 from bufferlab.importers.stated import parse_lenient_bytes
@@ -29,7 +30,7 @@ def corrected_tables(case: Case) -> tuple[Table, ...]:
     """Every table that can be made from this case; those without a single derived figure are left out."""
     found = [*filter(None, [_runs(case), _traces(case)])]
     for place, (evidence, table) in enumerate(case.results(), start=1):
-        made = _results(evidence, table, place)
+        made = _results(case, evidence, table, place)
         if made is not None:
             found.append(made)
     return tuple(found)
@@ -89,33 +90,40 @@ def _span(bounds: tuple[float, float] | None, decimals: int, unit: float = 1) ->
     return low if low == high else f"{low} to {high}"
 
 
-def _results(evidence: FileEvidence, table: ResultTable, place: int) -> Table | None:
-    rows = [(row.setting, _result_cells(evidence, table, row)) for row in table.rows]
+def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int) -> Table | None:
+    nested = not adds_up(table)
+    rows = [
+        (row.setting, [*_throughput_cells(case, evidence, table, row), *(_share_cells(row) if nested else [])])
+        for row in table.rows
+    ]
     if not any(cells for _, cells in rows):
         return None
     title = f"{table.setting_name or 'Table'}, from {table.place}"
     return _table(f"results-{place}", title, rows)
 
 
-def _result_cells(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> _Cells:
+def _throughput_cells(case: Case, evidence: FileEvidence, table: ResultTable, row: ResultRow) -> _Cells:
+    tpmc = right_tpmc(case, table, row)
+    if not tpmc or not {"reads_per_s", "writes_per_s"} & row.values.keys():
+        return []
     cells: _Cells = []
-    tpmc = row.first("tpmc")
-    derived = tpmc is not None and tpmc.value > 0 and {"reads_per_s", "writes_per_s"} & row.values.keys()
-    if derived and tpmc is not None:
-        if pool := _pool(evidence, table, row):
-            cells.append(("Pool run", pool))
-        cells.append(("NO/s", _number(tpmc.value / 60, 1)))
-        for name, role in (("Reads", "reads_per_s"), ("Writes", "writes_per_s")):
-            if rate := row.first(role):
-                per = 60 * rate.value / tpmc.value
-                cells.append((f"{name} per NO", _number(per, 2)))
-                cells.append((f"{name} per transaction", _number(per / TRANSACTIONS_PER_NEW_ORDER, 2)))
-        if gets := gets_of(row):
-            cells.append(("Implied gets per NO", _number(gets.value, 0)))
-    if shares := exclusive(row):
-        names = ("Free list", "LRU scan", "Single page")
-        cells += [(f"{name}, exclusive %", f"{100 * share:.2f}") for name, share in zip(names, shares, strict=True)]
+    if pool := _pool(evidence, table, row):
+        cells.append(("Pool run", pool))
+    cells.append(("NO/s", _number(tpmc / 60, 1)))
+    for name, role in (("Reads", "reads_per_s"), ("Writes", "writes_per_s")):
+        if rate := row.first(role):
+            per = 60 * rate.value / tpmc
+            cells.append((f"{name} per NO", _number(per, 2)))
+            cells.append((f"{name} per transaction", _number(per / TRANSACTIONS_PER_NEW_ORDER, 2)))
+    if gets := gets_of(row):
+        cells.append(("Implied gets per NO", _number(gets.value, 0)))
     return cells
+
+
+def _share_cells(row: ResultRow) -> _Cells:
+    shares = exclusive(row)
+    names = ("Free list", "LRU scan", "Single page")
+    return [(f"{name}, exclusive %", f"{100 * share:.2f}") for name, share in zip(names, shares or (), strict=False)]
 
 
 def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:

@@ -17,7 +17,7 @@ _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
 
 def check(case: Case) -> Iterator[Finding]:
     """One finding for each file with such a printout."""
-    for runs in case.runs_by_file().values():
+    for runs in case.runs_by_file.values():
         found = [(run, segment) for run in runs for segment in run.segments() if _idle(segment)]
         if found:
             yield _finding(found)

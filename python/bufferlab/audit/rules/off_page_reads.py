@@ -21,13 +21,12 @@ def check(case: Case) -> Iterator[Finding]:
     for evidence in case.files:
         for trace in evidence.traces:
             for device, seen in trace.seen.items():
-                reads = seen.events["Q read"]
-                if reads and seen.off_page >= _SHARE * reads:
-                    yield _finding(trace, device, seen, reads)
+                if seen.reads and seen.off_page >= _SHARE * seen.reads:
+                    yield _finding(trace, device, seen, seen.reads)
 
 
 def _finding(trace: BlockTraceText, device: str, seen: Seen, reads: int) -> Finding:
-    sectors = seen.sectors["Q read"] / reads
+    sectors = seen.read_sectors / reads
     expected = 1 + (sectors - 1) / PAGE_SECTORS
     return Finding(
         NAME,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bufferlab.audit.case import Case, Run
+from bufferlab.audit.case import Case
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.importers.tables import Table, TableRow
 from bufferlab.importers.text import Place
@@ -19,38 +19,61 @@ _TIME = re.compile(r"(\d{1,7})\s*s(?:ec(?:onds)?)?\.?")
 
 def check(case: Case) -> Iterator[Finding]:
     """One finding for each row of a table that repeats Payment's counts."""
+    logs = _Logs(case)
     for evidence in case.files:
         for table in evidence.tables:
             if "payment" in " ".join(table.header).lower():
                 continue
             for row in table.rows:
-                yield from _of_row(case, table, row)
+                yield from _of_row(logs, table, row)
 
 
-def _of_row(case: Case, table: Table, row: TableRow) -> Iterator[Finding]:
+def _of_row(logs: _Logs, table: Table, row: TableRow) -> Iterator[Finding]:
     quoted = [(at, int(cell)) for at, cell in enumerate(row.cells) if at and _COUNT.fullmatch(cell)]
     if len(quoted) < _ENOUGH or "payment" in row.cells[0].lower():
         return
-    for run in case.runs:
-        for intervals in _candidates(run, table, [at for at, _ in quoted]):
-            numbers = [number for _, number in quoted]
-            payments, new_orders = ([interval.counts[kind] for interval in intervals] for kind in (1, 0))
-            if numbers == payments and numbers != new_orders:
-                yield _finding(table, row, numbers, new_orders, intervals)
-                return
+    numbers = [number for _, number in quoted]
+    for intervals in logs.quoted(_times(table, [at for at, _ in quoted]), numbers):
+        payments, new_orders = ([interval.counts[kind] for interval in intervals] for kind in (1, 0))
+        if numbers == payments and numbers != new_orders:
+            yield _finding(table, row, numbers, new_orders, intervals)
+            return
 
 
-def _candidates(run: Run, table: Table, columns: list[int]) -> Iterator[list[Interval]]:
-    """The interval lines a row may quote: at the times of its header, or all of a log in order."""
-    times = [_TIME.fullmatch(table.header[at].split(" ")[-1]) if at < len(table.header) else None for at in columns]
-    for log in run.logs:
-        if all(times):
-            at_time = {interval.elapsed_s: interval for interval in log.intervals}
-            found = [at_time.get(int(time[1])) for time in times if time]
-            if all(found):
-                yield [interval for interval in found if interval]
-        elif len(log.intervals) == len(columns):
-            yield log.intervals
+def _times(table: Table, columns: list[int]) -> list[int] | None:
+    """The times in a header, when every column has one."""
+    found = [_TIME.fullmatch(table.header[at].split(" ")[-1]) if at < len(table.header) else None for at in columns]
+    return [int(time[1]) for time in found if time] if all(found) else None
+
+
+class _Logs:
+    """The logs of a case, found by the Payments of a line: not every log is asked for every row."""
+
+    def __init__(self, case: Case) -> None:
+        self._first: dict[int, list[dict[int, Interval]]] = {}
+        self._at: dict[tuple[int, int], list[dict[int, Interval]]] = {}
+        seen: set[tuple[tuple[int, ...], ...]] = set()
+        for run in case.runs:
+            for log in run.logs:
+                lines = {interval.elapsed_s: interval for interval in log.intervals}
+                same = tuple((interval.elapsed_s, *interval.counts) for interval in log.intervals)
+                if same in seen or not lines:
+                    continue
+                seen.add(same)
+                self._first.setdefault(log.intervals[0].counts[1], []).append(lines)
+                for at, interval in lines.items():
+                    self._at.setdefault((at, interval.counts[1]), []).append(lines)
+
+    def quoted(self, times: list[int] | None, payments: list[int]) -> Iterator[list[Interval]]:
+        """The interval lines that a row may quote: at the times of its header, or all of a log in order."""
+        if times is not None:
+            for lines in self._at.get((times[0], payments[0]), ()):
+                if all(at in lines for at in times):
+                    yield [lines[at] for at in times]
+        else:
+            for lines in self._first.get(payments[0], ()):
+                if len(lines) == len(payments):
+                    yield list(lines.values())
 
 
 def _finding(

@@ -19,7 +19,7 @@ _TOLERANCE = 0.03
 
 def check(case: Case) -> Iterator[Finding]:
     """One finding for each size asked for, with every run whose pool is another."""
-    for runs in case.runs_by_file().values():
+    for runs in case.runs_by_file.values():
         stated = next((pool for pool in runs[0].stated.pools if not pool.listed), None)
         differing: dict[int, list[Run]] = {}
         for run in runs:

@@ -23,10 +23,24 @@ _ROUNDING_PERCENT = 0.5
 def check(case: Case) -> Iterator[Finding]:
     """One finding for each table of paths whose shares do not add up to 100 %."""
     for _, table in case.results():
-        rows = [(row, both) for row in table.rows if (both := _counts_and_shares(row)) and len(both) > 1]
-        sums = [sum(share for _, share in both.values()) for _, both in rows]
-        if rows and any(abs(found - 100) > _ROUNDING_PERCENT for found in sums):
+        if not adds_up(table):
+            rows, sums = _rows(table)
             yield _finding(table, rows, sums)
+
+
+def adds_up(table: ResultTable) -> bool:
+    """Whether the shares of every row are of one whole; of counts without shares nothing says the contrary."""
+    _, sums = _rows(table)
+    return all(abs(found - 100) <= _ROUNDING_PERCENT for found in sums)
+
+
+_Row = tuple[ResultRow, dict[str, tuple[float, float]]]
+
+
+def _rows(table: ResultTable) -> tuple[list[_Row], list[float]]:
+    """The rows with counts and shares, and the sum of each one's shares."""
+    rows = [(row, both) for row in table.rows if (both := _counts_and_shares(row)) and len(both) > 1]
+    return rows, [sum(share for _, share in both.values()) for _, both in rows]
 
 
 def exclusive(row: ResultRow) -> tuple[float, float, float] | None:
@@ -53,7 +67,7 @@ def _counts_and_shares(row: ResultRow) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _wholes(rows: list[tuple[ResultRow, dict[str, tuple[float, float]]]]) -> dict[str, float]:
+def _wholes(rows: list[_Row]) -> dict[str, float]:
     """Path -> what its percentages are taken of, as a multiple of the sum of the counts (the median of the rows)."""
     ratios: dict[str, list[float]] = {}
     for _, both in rows:
@@ -65,9 +79,7 @@ def _wholes(rows: list[tuple[ResultRow, dict[str, tuple[float, float]]]]) -> dic
     return {path: median(found) for path, found in ratios.items()}
 
 
-def _finding(
-    table: ResultTable, rows: list[tuple[ResultRow, dict[str, tuple[float, float]]]], sums: list[float]
-) -> Finding:
+def _finding(table: ResultTable, rows: list[_Row], sums: list[float]) -> Finding:
     wholes = _wholes(rows)
     of = ", ".join(f"{_WORDS[path]} of {ratio:.3f}" for path, ratio in wholes.items())
     spread = max(wholes.values(), default=1.0) / min(wholes.values(), default=1.0) - 1

@@ -40,7 +40,7 @@ class Setting:
 
 def check(case: Case) -> Iterator[Finding]:
     """One finding for each file of runs, and for each table, whose best is not resolved from the next."""
-    for runs in case.runs_by_file().values():
+    for runs in case.runs_by_file.values():
         closed = [(run, log.tpmc) for run in runs for log in run.logs if log.tpmc]
         settings = _grouped([(name_of(run), tpmc) for run, tpmc in closed])
         place = next((log.tpmc_place for run in runs for log in run.logs if log.tpmc_place), None)
@@ -74,8 +74,10 @@ def _judge(settings: list[Setting], place: Place, scatter: float | None) -> Iter
     if len(settings) < 2:
         return
     best = max(settings, key=lambda setting: setting.mean)
+    if not best.mean:
+        return
     near = [other for other in settings if other is not best and _alike(best, other, scatter)]
-    if not near or not best.mean:
+    if not near:
         return
     runs = max(len(setting.tpmc) for setting in (best, *near))
     kind = "one run each" if runs == 1 else f"{min(len(s.tpmc) for s in (best, *near))} to {runs} runs each"

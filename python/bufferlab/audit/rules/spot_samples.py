@@ -39,7 +39,7 @@ class Sampled:
 
 def check(case: Case) -> Iterator[Finding]:
     """One finding for each file whose samples miss the counters, or show a trend between runs which those do not."""
-    for runs in case.runs_by_file().values():
+    for runs in case.runs_by_file.values():
         sampled = [found for run in runs if (found := sampled_of(run))]
         if not sampled:
             continue

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from bufferlab.audit.case import Case
 from bufferlab.audit.finding import Finding, Rule
+from bufferlab.audit.rules.tpmc_counts import contradicted
 from bufferlab.importers.read import FileEvidence
 from bufferlab.importers.text import Place
 from bufferlab.importers.tpcc_mysql import TpccLog, spacing_s
@@ -27,7 +28,8 @@ def check(case: Case) -> Iterator[Finding]:
     """One finding for each closing block, and each table, with values that are off the grid."""
     for evidence in case.files:
         for log in evidence.logs:
-            if log.tpmc is not None and log.tpmc_place is not None:
+            # Counts beside it tell more.
+            if log.tpmc is not None and log.tpmc_place is not None and not contradicted(log):
                 yield from _judge([(log.tpmc_text, log.tpmc_place)], _seconds(log, evidence), log.tpmc_place)
         for table in evidence.results:
             shown = [

@@ -1,0 +1,109 @@
+"""A TpmC that is not the New-Orders counted beside it, per minute of the time they were counted in.
+
+Source: tpcc-mysql, src/main.c: (success + late) * 60 / seconds; the ramp-up is in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bufferlab.audit.case import Case
+from bufferlab.audit.finding import Finding, Rule
+from bufferlab.audit.throughput import Counted, counted
+from bufferlab.importers.results import ResultRow, ResultTable
+from bufferlab.importers.text import Place
+from bufferlab.importers.tpcc_mysql import TpccLog
+
+NAME = "tpmc-counts"
+#: Two counts of the same run may differ by as much, and a table may be rounded.
+_NEAR = 0.005
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """One finding for each closing block, and each row of a table, whose TpmC is over another duration."""
+    for run in case.runs:
+        for log in run.logs:
+            if log.tpmc and log.tpmc_place and (found := contradicted(log)):
+                yield _finding(log.tpmc_place, log.tpmc, found, log)
+    for _, table in case.results():
+        for row in table.rows:
+            tpmc = row.first("tpmc")
+            if tpmc and (both := _over_another_time(case, table, row)):
+                yield _finding(row.place, tpmc.value, *both)
+
+
+def contradicted(log: TpccLog) -> Counted | None:
+    """The counts of a log whose TpmC does not follow from them."""
+    found = counted(log)
+    return found if log.tpmc and found and found.new_orders and not _near(log.tpmc, found.tpmc) else None
+
+
+def right_tpmc(case: Case, table: ResultTable, row: ResultRow) -> float | None:
+    """The TpmC of a row: as given, or from the counts of its log where the row's is over another duration."""
+    tpmc = row.first("tpmc")
+    if tpmc is None:
+        return None
+    both = _over_another_time(case, table, row)
+    return both[0].tpmc if both else tpmc.value
+
+
+def _near(one: float, other: float) -> bool:
+    return abs(one - other) <= _NEAR * other
+
+
+def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[Counted, TpccLog] | None:
+    """The counts behind a row and their log, when the row's TpmC is those counts over a time that is not theirs."""
+    tpmc = row.first("tpmc")
+    if tpmc is None or not tpmc.value:
+        return None
+    found = None
+    for log in _logs_of(case, table, row):
+        counts = counted(log)
+        if counts is None or not counts.new_orders:
+            continue
+        if _near(tpmc.value, counts.tpmc):
+            return None
+        seconds = [counts.seconds + log.parameters.get("rampup", 0)]
+        if log.tpmc and not _near(log.tpmc, counts.tpmc):
+            seconds.append(round(counts.seconds_behind(log.tpmc)))
+        wrong = [60 * counts.new_orders / length for length in seconds if length and length != counts.seconds]
+        if any(abs(tpmc.value - value) <= tpmc.last_digit for value in wrong):
+            found = counts, log
+    return found
+
+
+def _logs_of(case: Case, table: ResultTable, row: ResultRow) -> list[TpccLog]:
+    """The logs a row is about: of the run whose caption names its setting, or the only one there is."""
+    runs = case.runs_of(row)
+    if not runs and len(table.rows) == 1 and len(case.runs_by_setting) == 1:
+        (runs,) = case.runs_by_setting.values()
+    return [log for run in runs for log in run.logs]
+
+
+def _finding(place: Place, tpmc: float, found: Counted, log: TpccLog) -> Finding:
+    behind = found.seconds_behind(tpmc)
+    rampup = log.parameters.get("rampup", 0)
+    what = (
+        f"TpmC {tpmc:.10g} is {found.new_orders:,} New-Orders over {behind:.4g} s;"
+        f" the log counts them in {found.seconds} s"
+    )
+    if rampup and round(behind) == found.seconds + rampup:
+        what += f", and the ramp-up of {rampup} s is not counted"
+    return Finding(
+        NAME,
+        place,
+        what,
+        f"throughput is given {found.tpmc / tpmc:.3g} times too {'small' if tpmc < found.tpmc else 'large'},"
+        " and I/O per transaction by as much the other way",
+        f"{found.tpmc:.3f} TpmC = {found.new_orders:,} * 60 / {found.seconds}",
+        {
+            "tpmc": tpmc,
+            "new_orders": found.new_orders,
+            "seconds": found.seconds,
+            "seconds_behind": behind,
+            "tpmc_counted": found.tpmc,
+        },
+    )
+
+
+RULE = Rule(NAME, "Is TpmC the New-Orders counted over the time they were counted in?", check)

@@ -1,0 +1,57 @@
+"""How many New-Orders a log counts, and in how many seconds: what its TpmC follows from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median_low
+
+from bufferlab.importers.tpcc_mysql import TpccLog, spacing_s
+
+
+@dataclass(frozen=True)
+class Counted:
+    """New-Orders, and the seconds they were counted in."""
+
+    new_orders: int
+    seconds: int
+
+    @property
+    def tpmc(self) -> float:
+        """New-Orders per minute."""
+        return 60 * self.new_orders / self.seconds
+
+    def seconds_behind(self, tpmc: float) -> float:
+        """The seconds over which these New-Orders would give this TpmC."""
+        return 60 * self.new_orders / tpmc
+
+
+def lines_cover_s(log: TpccLog) -> int | None:
+    """The seconds that the interval lines cover from the start without a gap; None when one is missing."""
+    step = spacing_s(log)
+    if not step:
+        return None
+    times = sorted(interval.elapsed_s for interval in log.intervals)
+    return times[-1] if times == list(range(step, times[-1] + 1, step)) else None
+
+
+def slack(log: TpccLog, total: int) -> float:
+    """How far two counts of the same transactions may differ.
+
+    The program adds to its totals without a lock, and goes on counting for a moment after the last line.
+    """
+    return max(0.005 * total, 2 * log.parameters.get("connection", 8))
+
+
+def counted(log: TpccLog) -> Counted | None:
+    """The New-Orders of a log by its raw results, its sums, or its lines, and the seconds; None where they lack."""
+    covered = lines_cover_s(log)
+    totals = [counts.success + counts.late for counts in (log.raw.get(0), log.summed.get(0)) if counts is not None]
+    if covered:
+        totals.append(sum(interval.counts[0] for interval in log.intervals))
+    if not totals:
+        return None
+    # Of three, the one in the middle: a single wrong one is left out.
+    total = median_low(totals) if len(totals) > 2 else totals[0]
+    if covered and abs(totals[-1] - total) <= slack(log, total):
+        return Counted(total, covered)
+    return Counted(total, log.measured_s) if log.measured_s else None

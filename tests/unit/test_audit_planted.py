@@ -1,0 +1,185 @@
+"""Real logs without errors give nothing; with one number planted in them, one finding with that number."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bufferlab.audit.audit import Audit, audit_evidence, audit_files
+from bufferlab.audit.page import as_json, as_report, terminal
+from bufferlab.audit.rules import RULES
+from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
+
+REAL = sorted(path.parent for path in (FIXTURES / "real").glob("*/run.tpcc.log"))
+PLANTED = sorted(path.parent for path in (FIXTURES / "planted").glob("*/planted.toml"))
+LOG = "real/mysql-5.7-32m/run.tpcc.log"
+#: Every kind of error, and the rule that finds it.
+KINDS = {
+    "tpmc-counts",
+    "minute-by-second",
+    "gets-per-new-order",
+    "counters-as-rates",
+    "boot-average",
+    "sectors-as-kib",
+    "page-size-ran",
+    "instances-ran",
+    "cold-start",
+    "above-maximum",
+    "totals-agree",
+    "time-order",
+}
+
+
+def _pieces(folder: Path) -> list[Path]:
+    return sorted(folder.glob("run.*"))
+
+
+def _cells(audit: Audit, table_id: str) -> list[dict[str, str]]:
+    (table,) = [table for table in audit.tables if table.id == table_id]
+    return [dict(zip([column.title for column in table.columns], row.cells, strict=True)) for row in table.rows]
+
+
+@pytest.mark.parametrize("folder", REAL, ids=lambda path: path.name)
+def test_nothing_is_found_in_real_logs(folder: Path) -> None:
+    assert audit_files(_pieces(folder)).findings == ()
+
+
+def test_there_are_five_clean_sets_and_every_kind_is_planted() -> None:
+    assert len(REAL) >= 5
+    assert {tomllib.loads((folder / "planted.toml").read_text())["rule"] for folder in PLANTED} == KINDS
+    assert {rule.name for rule in RULES} >= KINDS
+
+
+@pytest.mark.parametrize("folder", PLANTED, ids=lambda path: path.name)
+def test_a_planted_number_is_found_alone_and_gone_without_it(folder: Path) -> None:
+    planted = tomllib.loads((folder / "planted.toml").read_text())
+    (finding,) = audit_files(_pieces(folder)).findings
+    assert finding.rule == planted["rule"]
+    assert Path(finding.where.file).parent == folder
+    assert all((finding.what, finding.consequence, finding.corrected))
+    for name, expected in planted["numbers"].items():
+        assert finding.numbers[name] == (pytest.approx(expected) if not isinstance(expected, str) else expected), name
+    if "real" not in planted:
+        return
+    changed, real = folder / planted["file"], FIXTURES / "real" / planted["real"] / planted["file"]
+    if "was" in planted:
+        assert changed.read_text().replace(planted["planted"], planted["was"]) == real.read_text()
+    restored = [real if path == changed else path for path in _pieces(folder)]
+    evidence = [evidence_of(path.read_text(), path.name) for path in restored]
+    assert audit_evidence(evidence).findings == ()
+
+
+def test_corrected_tables_follow_from_the_counts_and_not_from_a_wrong_tpmc() -> None:
+    audit = audit_files(_pieces(FIXTURES / "planted" / "tpmc-with-ramp-up-in-a-table"))
+    (row,) = _cells(audit, "corrected-results-1")
+    assert (row["NO/s"], row["Reads per NO"]) == ("40.4", "26.45")
+    wrong = [
+        FIXTURES / "planted" / "tpmc-with-ramp-up" / "run.tpcc.log",
+        FIXTURES / "real" / "mysql-5.7-32m" / "run.status.txt",
+    ]
+    evidence = [evidence_of(path.read_text(), path.name) for path in wrong]
+    (run,) = _cells(audit_evidence(evidence), "corrected-runs")
+    assert run["NO/s"] == "40.4"
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        # The program's totals miss a few, and it counts for a moment after the last line.
+        ([("[0] sc:2425 lt:0", "[0] sc:2419 lt:0"), ("2425.000 TpmC", "2419.000 TpmC")], "totals-agree"),
+        ([("[0] sc:2425 lt:0", "[0] sc:2419 lt:0"), ("2425.000 TpmC", "2419.000 TpmC")], "tpmc-counts"),
+        ([("Payment: 43.46%", "Payment: 43.5%")], "totals-agree"),
+        # Percentiles are of bins, and none is below 1 ms.
+        ([("99%: 307.217, max_rt: 497.894", "99%: 497.950, max_rt: 497.894")], "above-maximum"),
+        ([("95%: 187.363, 99%: 307.217, max_rt: 497.894", "95%: 1.000, 99%: 1.000, max_rt: 0.614")], "above-maximum"),
+        ([("   5, trx: 157,", "   5, trx: 130,")], "cold-start"),
+    ],
+)
+def test_what_honest_programs_print_is_not_reported(changes: list[tuple[str, str]], rule: str) -> None:
+    assert found(text_of(LOG, changes), rule) == []
+
+
+def test_a_second_run_in_a_file_is_not_time_running_backwards() -> None:
+    lines = [line for line in text_of(LOG).splitlines() if ", trx: " in line]
+    for text in (lines + lines, lines[:5] + lines, lines[3:7] + lines[1:4]):
+        audit = audit_of("\n".join(text))
+        assert [finding.rule for finding in audit.findings] == []
+        assert len(evidence_of("\n".join(text)).logs) == 2
+
+
+def test_a_restart_is_no_printout_out_of_order() -> None:
+    text = text_of("real/mysql-5.7-32m/run.status.txt", [("Pages read 70322,", "Pages read 322,")])
+    assert found(text, "time-order") == []
+
+
+@pytest.mark.parametrize(("said", "count"), [("16384", 0), ("8192", 1), ("4096", 1)])
+def test_the_page_size_is_shown_by_bytes_per_read_where_the_memory_is_cut_off(said: str, count: int) -> None:
+    text = text_of("real/mysql-5.7-32m/run.status.txt", [("Total large memory allocated", "Memory")])
+    assert len(found(f"innodb_page_size={said}\n{text}", "page-size-ran")) == count
+
+
+def test_a_cut_printout_does_not_tell_how_many_instances_there_were() -> None:
+    text = text_of("real/mysql-8.0/run.status.txt")
+    said = "innodb_buffer_pool_instances=8\n"
+    assert len(found(said + text, "instances-ran")) == 1
+    assert found(said + text.replace("END OF INNODB MONITOR OUTPUT", ""), "instances-ran") == []
+
+
+def test_sectors_of_older_programs_are_told_by_their_mean_request() -> None:
+    text = text_of("iostat/sysstat-10-x.txt")
+    assert found(text, "sectors-as-kib") == []
+    assert "rkB/s" in text
+
+
+def test_rates_that_rise_and_small_tables_are_no_counters() -> None:
+    head = "Time\tTpmC\tr/s\n"
+    rising = "".join(f"{at} s\t2400\t{reads}\n" for at, reads in ((5, 980), (10, 1900), (15, 2100), (20, 2050)))
+    assert found(head + rising, "counters-as-rates") == []
+    assert len(found("Pool\tTpmC\tr/s\n32M\t2425\t90516\n", "counters-as-rates")) == 1
+    assert found("Pool\tTpmC\tr/s\n32M\t2425\t9051\n", "counters-as-rates") == []
+
+
+def test_shares_of_one_whole_are_not_corrected() -> None:
+    rows = "128\t700 (70.0%)\t250 (25.0%)\t50 (5.0%)\n256\t800 (80.0%)\t150 (15.0%)\t50 (5.0%)"
+    for text in (rows, rows.replace("%", ""), "128\t700\t250\t50\n256\t800\t150\t50"):
+        audit = audit_of(f"Depth\tFree list\tLRU scan\tSingle page\n{text}\n")
+        assert (audit.findings, audit.tables) == ((), ())
+
+
+def test_tables_of_zeros_are_survived() -> None:
+    for rows in ("a\t0\t0\t0\nb\t0\t0\t0\n", "a\t0.0\t100\t0\na\t0\t0\t0\nb\t0\t0\t0\nb\t0\t0\t0\n"):
+        audit = audit_of(f"Pool\tTpmC\tHit\tr/s\n{rows}")
+        assert as_report(audit).answer
+    zeros = "\n".join(
+        f"{at}, trx: 0, 95%: 0.000, 99%: 0.000, max_rt: 0.000" + ", 0|0.000" * 4 for at in range(5, 45, 5)
+    )
+    assert audit_of(f"{zeros}\n 0.000 TpmC\n in 40 sec.\n").findings == ()
+
+
+def _calls(text: str, files: int) -> int:
+    """The calls that an audit of as many copies of a text makes."""
+    evidence = [evidence_of(text, f"copy{number}.txt") for number in range(files)]
+    count = 0
+
+    def counted(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(counted)
+    try:
+        audit = audit_evidence(evidence)
+        as_json(audit)
+        terminal(audit)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("name", ["clean.txt", "page-size.txt", "buffer-size.txt"])
+def test_the_work_grows_as_the_number_of_files(name: str) -> None:
+    text = text_of(name)
+    _calls(text, 1)
+    assert _calls(text, 24) <= 2.1 * _calls(text, 12)
