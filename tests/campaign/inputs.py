@@ -1,0 +1,364 @@
+"""The families of hostile inputs: what each begins with, how it is changed, and the command that reads it.
+
+An input depends on its family, its seed and the corpus alone. Files are written to the folder that the caller gives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bufferlab.results.keys import canonical_json
+from bufferlab.results.schema import LATENCY_COLUMNS, SAMPLE_COLUMNS
+from campaign import mutate
+from support.synthetic import BUFFER_SIZE, Sweep, build
+
+ROOT = Path(__file__).parents[2]
+_AUDIT = ROOT / "tests/fixtures/audit"
+
+
+class Family(ABC):
+    """One family: makes inputs in a folder of its own."""
+
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        """Prepare the folder. `corpus`: text files of the user's own, which importers are fed with too."""
+        self.folder = folder
+        self.corpus = corpus
+
+    @abstractmethod
+    def make(self, rng: random.Random) -> list[str]:
+        """Write one input into the folder; return the arguments of the command that reads it."""
+
+    def clear(self) -> None:  # noqa: B027  (most families overwrite their one file)
+        """Undo what the input and its command left in the folder."""
+
+
+class _Text(Family):
+    """One text file, made of the corpus by the mutators of text and of bytes."""
+
+    suffix = "txt"
+    sources: Sequence[Path] = ()
+
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        super().__init__(folder, corpus)
+        self.texts = [path.read_text(encoding="utf-8", errors="replace") for path in (*self.sources, *self.extra())]
+
+    def extra(self) -> Sequence[Path]:
+        """Return the files of the user's own that fit this family."""
+        return ()
+
+    def make(self, rng: random.Random) -> list[str]:
+        path = self.folder / f"input.{self.suffix}"
+        path.write_bytes(self.content(rng))
+        return self.arguments(path, rng)
+
+    def content(self, rng: random.Random) -> bytes:
+        """Return the file's bytes."""
+        text = mutate.mangle_text(rng.choice(self.texts), rng, self.texts)
+        data = text.encode("utf-8", errors="surrogatepass")
+        return mutate.mangle_bytes(data, rng, [data]) if rng.random() < 0.15 else data
+
+    @abstractmethod
+    def arguments(self, path: Path, rng: random.Random) -> list[str]:
+        """Return the command that reads the file."""
+
+
+class Toml(_Text):
+    """Experiments: `run FILE --dry-run`, with profiles and engines."""
+
+    suffix = "toml"
+    sources = sorted((ROOT / "experiments").glob("*/experiment.toml"))
+    _FLAGS = ("--set", "--sweep", "--json", "--engine", "--repetitions", "--duration", "--seed", "--warehouses")
+
+    def content(self, rng: random.Random) -> bytes:
+        if rng.random() < 0.85:
+            return super().content(rng)
+        lines = rng.choice(self.texts).split("\n")
+        at = rng.randrange(len(lines))
+        key = lines[at].partition("=")[0]
+        nested = mutate.nested(rng)
+        lines[at] = rng.choice(
+            (f"{key}= {nested}", f"{nested} = 1", f"[{nested}]", f"[[{nested}]]", f"{key}.{nested} = 1")
+        )
+        return "\n".join(lines).encode()
+
+    def arguments(self, path: Path, rng: random.Random) -> list[str]:
+        arguments = ["run", str(path), "--dry-run"]
+        if rng.random() < 0.4:
+            arguments.append(rng.choice(("--quick", "--full", "--smoke", "--json")))
+        if rng.random() < 0.15:
+            arguments += ["--engine", rng.choice(("mysql", "postgres", "mariadb", "sqlite", "file"))]
+        if rng.random() < 0.2:
+            name = rng.choice(
+                ("pool_size", "page_size", "warehouses", "rate", "hot_rows", "path", "server", "script", "x")
+            )
+            value = rng.choice((rng.choice(mutate.NUMBERS), rng.choice(mutate.WORDS), "8k", "10%", "64MiB", "1,2,3"))
+            arguments += [rng.choice(("--set", "--sweep")), f"{name}={value}"]
+        return arguments
+
+
+class Script(_Text):
+    """Scripts of SQL: `run FILE --dry-run`, which reads them with the core's parser."""
+
+    suffix = "sql"
+    sources = sorted((ROOT / "experiments").glob("*/*.sql"))
+
+    def content(self, rng: random.Random) -> bytes:
+        if rng.random() < 0.9:
+            return super().content(rng)
+        lines = rng.choice(self.texts).split("\n")
+        expression = rng.choice((mutate.nested(rng), "1" + "+1" * rng.choice((5, 5000, 50_000)), "-" * 5000 + "1"))
+        lines.insert(rng.randrange(len(lines)), f"\\set v {expression}")
+        return "\n".join(lines).encode()
+
+    def arguments(self, path: Path, rng: random.Random) -> list[str]:
+        data = rng.choice(([], ["--set", "data=tpcc"], ["--set", "data=hot_rows"]))
+        return ["run", str(path), "--dry-run", *data]
+
+
+class _Audit(_Text):
+    """Text of other programs: `audit FILE`."""
+
+    def extra(self) -> Sequence[Path]:
+        return self.corpus
+
+    def arguments(self, path: Path, rng: random.Random) -> list[str]:
+        # The drawn tables cost more time than the parsers; one in ten is enough for them.
+        return ["audit", str(path), *(() if rng.random() < 0.1 else ("--json",))]
+
+
+class TpccLog(_Audit):
+    """Output of tpcc-mysql."""
+
+    sources = (_AUDIT / "clean.txt", _AUDIT / "scan-depth.txt")
+
+
+class Status(_Audit):
+    """Output of SHOW ENGINE INNODB STATUS."""
+
+    sources = (*sorted((_AUDIT / "status").glob("*.txt")), _AUDIT / "clean.txt")
+
+
+class Iostat(_Audit):
+    """Output of iostat -x."""
+
+    sources = (*sorted((_AUDIT / "iostat").glob("*.txt")), _AUDIT / "clean.txt")
+
+
+class Blkparse(_Audit):
+    """Output of blkparse."""
+
+    sources = (_AUDIT / "block-trace.txt",)
+
+
+class Tables(_Audit):
+    """Tables of results with captions, separated by blanks, commas, tabs or bars."""
+
+    sources = (_AUDIT / "buffer-size.txt", _AUDIT / "page-size.txt", _AUDIT / "scan-depth.txt")
+
+    def content(self, rng: random.Random) -> bytes:
+        data = super().content(rng)
+        separator = rng.choice((b"", b"", b",", b"\t", b" | ", b";"))
+        return b"\n".join(separator.join(line.split()) for line in data.split(b"\n")) if separator else data
+
+
+class _Folder(Family):
+    """A sweep folder of one run, with files changed and its seal made to fit again."""
+
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        super().__init__(folder, corpus)
+        kept = build(folder / "template", Sweep(truths=BUFFER_SIZE[:1], blocks=1, transactions=600, warm_up_seconds=2))
+        self.path = folder / "sweep"
+        shutil.copytree(kept.path, self.path)
+        self.files = {path.relative_to(self.path): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
+        (self.run,) = (path.parent for path in self.path.glob("runs/*/run.json"))
+        self.whole = kept.path
+
+    def make(self, rng: random.Random) -> list[str]:
+        self.change(rng)
+        return self.arguments(rng)
+
+    @abstractmethod
+    def change(self, rng: random.Random) -> None:
+        """Change files of the sweep folder."""
+
+    def arguments(self, rng: random.Random) -> list[str]:
+        """Return a command that reads the folder."""
+        path = str(self.path)
+        # Weighed by what they cost: whole pages take ten times the time of the others.
+        commands: dict[int, list[str]] = {
+            40: ["run", "--resume", path, "--dry-run"],
+            80: ["report", path, "--format", "tpcc-mysql"],
+            87: ["report", path, "--html", "--json"],
+            93: ["report", path, "--md", "--json"],
+            100: ["compare", path, str(self.whole), "--json"],
+        }
+        drawn = rng.randrange(100)
+        return next(command for below, command in commands.items() if drawn < below)
+
+    def clear(self) -> None:
+        for path in self.path.rglob("*"):
+            if path.is_file() and path.relative_to(self.path) not in self.files:
+                path.unlink()
+        for name, content in self.files.items():
+            if not (self.path / name).is_file() or (self.path / name).read_bytes() != content:
+                (self.path / name).write_bytes(content)
+
+    def read(self, path: Path) -> Any:
+        """Return a JSON file of the sweep as it was before any change."""
+        return json.loads(self.files[path.relative_to(self.path)])
+
+    def seal(self, document: dict[str, Any], files: Sequence[str] = ()) -> None:
+        """Write run.json with the hashes of these files and of itself."""
+        if isinstance(document.get("files"), dict):
+            for name in files:
+                data = (self.run / name).read_bytes()
+                document["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        document.pop("seal", None)
+        with contextlib.suppress(ValueError, RecursionError):
+            document["seal"] = hashlib.sha256(canonical_json(document).encode()).hexdigest()
+        (self.run / "run.json").write_text(json.dumps(document))
+
+
+class Json(_Folder):
+    """run.json and plan.json, and now and then host.json and the stored experiment."""
+
+    def change(self, rng: random.Random) -> None:
+        chosen = rng.random()
+        if chosen < 0.45:
+            document = mutate.mangle_json(self.read(self.run / "run.json"), rng)
+            self.seal(document)
+            return
+        name = "plan.json" if chosen < 0.85 else "host.json"
+        path = self.path / name
+        if rng.random() < 0.8:
+            path.write_text(json.dumps(mutate.mangle_json(self.read(path), rng)))
+            return
+        path = rng.choice((path, self.run / "run.json", self.path / "experiment.toml"))
+        data = self.files[path.relative_to(self.path)]
+        if rng.random() < 0.3:
+            text = data.decode()
+            at = rng.choice([place for place, character in enumerate(text) if character in ":="]) + 1
+            path.write_text(text[:at] + mutate.nested(rng) + text[at:])
+        else:
+            path.write_bytes(mutate.mangle_bytes(data, rng))
+
+
+class Parquet(_Folder):
+    """samples.parquet and latency.parquet: bytes changed, or well-formed tables with hostile contents."""
+
+    def change(self, rng: random.Random) -> None:
+        name, columns = rng.choice((("samples.parquet", SAMPLE_COLUMNS), ("latency.parquet", LATENCY_COLUMNS)))
+        path = self.run / name
+        original = self.files[path.relative_to(self.path)]
+        if rng.random() < 0.5:
+            path.write_bytes(mutate.mangle_bytes(original, rng, list(self.files.values())))
+        else:
+            frame = pl.read_parquet(io.BytesIO(original))
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                with contextlib.suppress(pl.exceptions.PolarsError):  # A type that these values cannot take.
+                    frame = rng.choice(_TABLE_CHANGES)(frame, columns, rng)
+            version = rng.choice(("1", "1", "1", "1", "1", "1", "1", "2", "", "x"))
+            frame.write_parquet(path, metadata={"format_version": version}, compression=rng.choice(("zstd", "snappy")))
+        self.seal(self.read(self.run / "run.json"), [name])
+
+
+_Change = Callable[[pl.DataFrame, Any, random.Random], pl.DataFrame]
+_FLOATS = (None, 0.0, -1.0, 1e308, -1e308, 5e-324, float("nan"), float("inf"), float("-inf"), 1.5)
+_INTEGERS = (None, 0, -1, 1, 2**63 - 1, -(2**63), 10**15)
+
+
+def _values(frame: pl.DataFrame, _columns: Any, rng: random.Random) -> pl.DataFrame:
+    """Put hostile values of the right type into some rows of one column."""
+    if not frame.height or not frame.width:
+        return frame
+    name = rng.choice(frame.columns)
+    values: list[Any] = frame[name].to_list()
+    kind = frame.schema[name]
+    choices: Sequence[Any]
+    if kind == pl.Float64:
+        choices = _FLOATS
+    elif kind == pl.Int64:
+        choices = _INTEGERS
+    elif kind == pl.String:
+        known = [value for value in set(values) if value is not None]
+        choices = (None, *sorted(known)[:20], *(word for word in mutate.WORDS if len(word) < 1000))
+    else:
+        return frame
+    wanted = rng.choice(choices)
+    share = rng.choice((0.0, 0.01, 0.5, 1.0))
+    only = rng.randrange(len(values))
+    changed = [wanted if at == only or rng.random() < share else value for at, value in enumerate(values)]
+    return frame.with_columns(pl.Series(name, changed, dtype=kind))
+
+
+def _rows(frame: pl.DataFrame, _columns: Any, rng: random.Random) -> pl.DataFrame:
+    """Lose, double, reverse or shuffle rows."""
+    height = frame.height
+    match rng.randrange(7):
+        case 0:
+            return frame.clear()
+        case 1:
+            return frame.head(rng.randint(0, height))
+        case 2:
+            return pl.concat([frame, frame])
+        case 3:
+            return frame.reverse()
+        case 4:
+            return frame.sample(fraction=1, shuffle=True, seed=rng.randrange(2**31))
+        case 5 if "metric" in frame.columns and height:
+            return frame.filter(pl.col("metric") != rng.choice(frame["metric"].to_list()))
+        case 6 if "edge" in frame.columns and height:
+            return frame.filter(pl.col("edge").is_null() | (pl.col("edge") != rng.choice(("start", "end"))))
+    return frame.sample(fraction=rng.random(), seed=rng.randrange(2**31))
+
+
+def _columns(frame: pl.DataFrame, columns: Any, rng: random.Random) -> pl.DataFrame:
+    """Drop, rename, add, reorder or retype a column."""
+    if not frame.width:
+        return frame
+    name = rng.choice(frame.columns)
+    match rng.randrange(6):
+        case 0:
+            return frame.drop(name)
+        case 1:
+            return frame.rename({name: "other"}) if "other" not in frame.columns else frame
+        case 2:
+            return frame.with_columns(pl.lit(1).alias("more"))
+        case 3:
+            return frame.select(sorted(frame.columns))
+        case 4:
+            kinds = (pl.String, pl.Float32, pl.Int32, pl.Categorical, pl.Binary)
+            return frame.with_columns(pl.col(name).cast(rng.choice(kinds), strict=False))
+    return frame.with_columns(pl.col(name).implode().alias("list")) if frame.height else frame.select(list(columns))
+
+
+_TABLE_CHANGES: tuple[_Change, ...] = (_values, _values, _values, _rows, _rows, _columns)
+
+FAMILIES: dict[str, type[Family]] = {
+    "toml": Toml,
+    "json": Json,
+    "parquet": Parquet,
+    "scripts": Script,
+    "tpcc-mysql": TpccLog,
+    "innodb-status": Status,
+    "iostat": Iostat,
+    "blkparse": Blkparse,
+    "tables": Tables,
+}
+
+
+def evidence(folder: Path) -> dict[str, Path]:
+    """Return what of a family's folder is the input."""
+    return {name: folder / name for name in sorted(os.listdir(folder)) if name != "template"}

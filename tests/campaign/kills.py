@@ -1,0 +1,281 @@
+"""kill -9 at random times: a sweep is killed, looked at, resumed and killed again until it is whole.
+
+The hashes of finished runs are taken by this file, not by bufferlab.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bufferlab.errors import BufferlabError
+from bufferlab.results.store import SweepFolder
+from campaign import witness
+from campaign.place import Place, place
+from campaign.records import Finding, Record, State
+
+GONE_SECONDS = 10.0
+LONGEST_SECONDS = 300.0
+_FAILED_IN_A_ROW = 3
+# Loaded data are in the cache already, but for one sweep in eight, so that few kills hit the load.
+_SHARE_OF_LOADS = 1 / 8
+
+_TOML = """\
+format_version = 1
+name = "kills"
+question = "What does a kill leave?"
+engine = "{engine}"
+[workload]
+name = "hot_rows"
+rows = 20000
+hot_rows = 2000
+layout = "scattered"
+update_percent = 20
+[knobs]
+{knobs}
+[sweep]
+pool_size = {pools}
+[warm_up]
+max_transactions = 1000
+max_duration = "5s"
+on_cap = "report"
+[measure]
+duration = "1s"
+[design]
+repetitions = 1
+seed = 1
+"""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What is killed, and on which data."""
+
+    name: str
+    knobs: str = ""
+    pools: tuple[str, ...] = ("8MiB", "12MiB", "16MiB")
+    disk_mib: int = 0
+
+    def command(self, folder: Path) -> list[str | Path]:
+        """Return the arguments of a new sweep."""
+        if self.name == "file":
+            settings = ["--set", "device=as_is", "--sweep", "read_ahead=0,32,64", "--repetitions", "1"]
+            return ["run", "random-read", "--smoke", *settings, "--sweep", "io_mode=buffered", "--duration", "1s"]
+        file = folder / "kills.toml"
+        file.write_text(_TOML.format(engine=self.name, knobs=self.knobs, pools=list(self.pools)))
+        return ["run", file]
+
+
+ENGINES = {
+    "sqlite": Engine("sqlite", 'io_mode = "direct"', ("512KiB", "1MiB", "2MiB")),
+    "files": Engine("file", disk_mib=256),
+    "mysql": Engine("mysql", 'server = "mysql-5.7"'),
+    "postgres": Engine("postgres", 'server = "postgres-17"\nmemory_limit = "200MiB"'),
+}
+
+
+@dataclass
+class Chain:
+    """One sweep on its way to be whole."""
+
+    place: Place
+    engine: Engine
+    out: Path
+    cache: Path
+    foreign: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Run folders seen finished: the hashes of their files."""
+    failed_in_a_row: int = 0
+
+    @property
+    def folder(self) -> Path | None:
+        """The sweep folder, once there is one."""
+        return next((path.parent for path in sorted(self.out.glob("kills-*/plan.json"))), None) or next(
+            (path.parent for path in sorted(self.out.glob("random-read-*/plan.json"))), None
+        )
+
+    def arguments(self) -> list[str | Path]:
+        """Return the command that begins the sweep or does the rest of it."""
+        data: list[str | Path] = ["--data-dir", self.place.data]
+        if self.folder:
+            return ["run", "--resume", self.folder, *data]
+        return [*self.engine.command(self.place.root), "--out", self.out, *data]
+
+    def look(self) -> list[str]:
+        """Return what is wrong with the sweep folder and with the files of others."""
+        wrong = witness.differences("file of others", self.foreign, self._foreign_now())
+        if self.folder is None:
+            return wrong
+        for name, before in self.runs.items():
+            there = self.folder / "runs" / name
+            now = witness.hashes(there if there.is_dir() else self.folder / "superseded" / name)
+            wrong += witness.differences(
+                f"finished run {name}", before, {Path(path).name: value for path, value in now.items()}
+            )
+        for path in self.folder.glob("runs/*/run.json"):
+            if not path.parent.name.startswith(".tmp-"):
+                found = witness.hashes(path.parent)
+                self.runs.setdefault(path.parent.name, {Path(name).name: value for name, value in found.items()})
+        try:
+            SweepFolder.open(self.folder)
+        except BufferlabError as error:
+            wrong.append(f"a killed sweep cannot be opened: {error.what}")
+        return wrong
+
+    def look_when_whole(self) -> list[str]:
+        """Return what is wrong with a sweep that ended by itself."""
+        assert self.folder is not None
+        plan = json.loads((self.folder / "plan.json").read_text())
+        wanted = Counter((run["point"], run["block"]) for run in plan["runs"])
+        runs = [json.loads(path.read_text()) for path in self.folder.glob("runs/*/run.json")]
+        done = Counter((run["point"]["index"], run["block"]) for run in runs if run["status"] == "ok")
+        wrong = [] if done == wanted else [f"cells done {dict(done)}, planned {dict(wanted)}"]
+        left = [*self.out.rglob(".tmp-*"), *self.cache.rglob(".tmp-*"), *self.place.data.glob(".bufferlab-work/*")]
+        strange = [path for path in left if str(path) not in self.foreign and "superseded" not in path.parts]
+        return wrong + [f"left behind by a whole sweep: {path.relative_to(self.place.root)}" for path in strange]
+
+    def remember_foreign(self) -> None:
+        """Put files of others into the results' folder, and remember all there are."""
+        self.place.plant(self.out)
+        self.foreign = self._foreign_now()
+
+    def _foreign_now(self) -> dict[str, str]:
+        found = witness.hashes(self.place.others)
+        for folder in (self.out, self.place.data, self.cache, self.cache / "data"):
+            for name in (
+                "theirs",
+                ".tmp-theirs",
+                ".bufferlab-work/theirs",
+                "notes.txt",
+                ".tmp-link",
+                ".bufferlab-work/link",
+            ):
+                path = folder / name
+                if path.is_symlink() or path.is_file():
+                    found |= {key: value for key, value in witness.hashes(path.parent).items() if key == str(path)}
+                elif path.is_dir():
+                    found |= {str(path): "folder", **witness.hashes(path)}
+        return found
+
+
+def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> None:
+    """Kill sweeps of one engine for so long, or until there were as many kills as the goal."""
+    family, engine = f"kills:{name}", ENGINES[name]
+    if state.total(family).trials >= goal:
+        return
+    with place(engine.disk_mib) as where:
+        settings = witness.read_ahead(witness.loop_devices(where.root))
+        longest = _warm(where, engine)
+        print(f"{family}: an undisturbed sweep takes {longest:.0f} s", flush=True)
+        ends = time.monotonic() + seconds
+        chain = None
+        number = sum(state.total(family).counts[name] for name in ("sweeps ended", "kills"))
+        while time.monotonic() < ends and state.total(family).trials < goal:
+            rng = random.Random(f"{family}/{seed}/{number}")
+            if chain is None:
+                chain = _new_chain(where, engine, number, rng)
+            record, whole = _trial(state, chain, family, f"{seed}/{number}", rng.uniform(0.3, longest), settings)
+            state.add(record)
+            print(f"{family} seed {record.seed}: {dict(record.counts)}", flush=True)
+            chain = None if whole or record.findings else chain
+            number += 1
+
+
+def _warm(where: Place, engine: Engine) -> float:
+    """Run one sweep undisturbed, which loads the data; return the seconds that a second one takes."""
+    for turn in ("load", "time"):
+        started = time.monotonic()
+        out = where.root / f"runs-{turn}"
+        arguments = [*engine.command(where.root), "--out", out, "--data-dir", where.data]
+        log = where.root / f"{turn}.log"
+        code = where.start(arguments, log, where.environment()).wait()
+        if code:
+            raise SystemExit(f"an undisturbed sweep ended with code {code}:\n{log.read_text(errors='replace')[-3000:]}")
+    return min(LONGEST_SECONDS, time.monotonic() - started)
+
+
+def _new_chain(where: Place, engine: Engine, number: int, rng: random.Random) -> Chain:
+    cache = where.cache
+    if rng.random() < _SHARE_OF_LOADS:
+        cache = where.prepare_cache(where.root / "disk" / f"cache-{number}")
+    out = where.root / f"runs-{number}"
+    out.mkdir()
+    chain = Chain(where, engine, out, cache)
+    chain.remember_foreign()
+    return chain
+
+
+def _trial(
+    state: State, chain: Chain, family: str, seed: str, delay: float, settings: Mapping[str, str]
+) -> tuple[Record, bool]:
+    """Start the sweep or its resume, kill it after the delay, and look; return the record and whether it ended."""
+    where, log = chain.place, chain.place.root / "command.log"
+    before = witness.shared_memory()
+    process = where.start(chain.arguments(), log, where.environment(chain.cache))
+    counts: Counter[str] = Counter()
+    wrong: list[str] = []
+    whole = False
+    try:
+        code = process.wait(delay)
+    except subprocess.TimeoutExpired:
+        counts["kills"] += 1
+        counts[f"hit {phase(where)}"] += 1
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    else:
+        whole = code == 0
+        counts["sweeps ended" if whole else f"exit {code}"] += 1
+        chain.failed_in_a_row = 0 if whole else chain.failed_in_a_row + 1
+        # A failed run is a result: a busy host may miss a limit. The resume must do it again.
+        if code not in (0, 1) or chain.failed_in_a_row >= _FAILED_IN_A_ROW:
+            wrong.append(f"a resumed sweep ended with code {code}")
+    wrong += left_over(where, before)
+    wrong += chain.look()
+    text = log.read_text(errors="replace")
+    if "Traceback (most recent call last)" in text or "a bug in bufferlab" in text:
+        wrong.append("a traceback or a bug on standard error")
+    if whole:
+        wrong += chain.look_when_whole()
+        wrong += witness.differences("read-ahead", settings, witness.read_ahead(settings))
+    kept = state.keep(family, seed, _evidence(chain, log, wrong)) if wrong else ""
+    findings = [Finding(what, seed, kept) for what in wrong]
+    return Record(family, seed, counts["kills"], dict(counts), findings), whole
+
+
+def left_over(where: Place, shared_before: Mapping[str, str]) -> list[str]:
+    """Return what a dead command left in the system, after the time that its children have to end."""
+    looks: dict[str, Callable[[], Mapping[str, str]]] = {
+        "orphan": lambda: {str(pid): command for pid, command in witness.processes(where.mark, where.root).items()},
+        "processes in a dead owner's cgroup": witness.groups,
+        "loop device": lambda: {
+            k: v for k, v in witness.loop_devices(where.root).items() if v != f"{where.root}/disk.img"
+        },
+        "mount": lambda: {k: v for k, v in witness.mounts(where.root).items() if k != f"{where.root}/disk"},
+        "shared memory": lambda: {k: v for k, v in witness.shared_memory().items() if k not in shared_before},
+    }
+    ends = time.monotonic() + GONE_SECONDS
+    wrong = []
+    for what, look in looks.items():
+        left = witness.gone_within(max(0.0, ends - time.monotonic()), look)
+        wrong += [f"{what} left: {name} {detail}" for name, detail in left.items()]
+    return wrong
+
+
+def phase(where: Place) -> str:
+    """Return what of the command is alive now: a server, a worker, or neither."""
+    commands = " ".join(witness.processes(where.mark, where.root).values())
+    if any(program in commands for program in ("mysqld", "mariadbd", "postgres")):
+        return "server"
+    return "worker" if "bufferlab.execute.worker" in commands else "no worker"
+
+
+def _evidence(chain: Chain, log: Path, wrong: Sequence[str]) -> dict[str, bytes | Path]:
+    files: dict[str, bytes | Path] = {"wrong.txt": "\n".join(wrong).encode(), "command.log": log}
+    return {**files, "sweep": chain.folder} if chain.folder else files

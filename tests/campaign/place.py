@@ -1,0 +1,123 @@
+"""A folder for trials with its own cache, data, results and locks, and with files of others that must survive."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.engines.servers.builds import servers_root
+from campaign import witness
+from campaign.inputs import ROOT
+
+MARK = "bufferlab-campaign-mark"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the commands of one family work."""
+
+    root: Path
+    mark: str
+
+    @property
+    def cache(self) -> Path:
+        """The folder of loaded databases."""
+        return self.root / "disk" / "cache"
+
+    @property
+    def data(self) -> Path:
+        """The folder of the runs' copies."""
+        return self.root / "disk" / "data"
+
+    @property
+    def others(self) -> Path:
+        """A folder of somebody else."""
+        return self.root / "others"
+
+    def environment(self, cache: Path | None = None, **more: str) -> dict[str, str]:
+        """Return the environment of this place's commands. Servers inherit PATH alone, so the mark is in it."""
+        return {
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "python"),
+            "PATH": f"{os.environ['PATH']}:/{self.mark}",
+            "BUFFERLAB_CACHE": str(cache or self.cache),
+            "BUFFERLAB_LOCKS": str(self.root / "locks"),
+            "XDG_STATE_HOME": str(self.root / "state"),
+            "TMPDIR": str(self.root / "tmp"),
+            **more,
+        }
+
+    def prepare_cache(self, cache: Path) -> Path:
+        """Make a cache that knows the servers that were fetched, and put somebody's files into it."""
+        (cache / "data").mkdir(parents=True)
+        cache.chmod(0o711)
+        if servers_root().is_dir():
+            (cache / "servers").symlink_to(servers_root())
+        self.plant(cache)
+        self.plant(cache / "data")
+        return cache
+
+    def plant(self, folder: Path) -> None:
+        """Put files of others into a folder: some have names that bufferlab uses too."""
+        for name in ("theirs", ".tmp-theirs", ".bufferlab-work/theirs"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / name / "precious.txt").write_text("not bufferlab's\n")
+        (folder / "notes.txt").write_text("not bufferlab's\n")
+        for name in (".tmp-link", ".bufferlab-work/link"):
+            (folder / name).symlink_to(self.others)
+
+    def start(self, arguments: Sequence[str | Path], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Start `bufferlab ARGUMENTS`; both of its streams go to the log."""
+        command = [sys.executable, "-m", "bufferlab", *map(str, arguments)]
+        with log.open("wb") as file:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment, cwd=self.root
+            )
+
+    def end_all(self) -> None:
+        """Kill what still runs of this place."""
+        for pid in witness.processes(self.mark, self.root):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def place(disk_mib: int = 0) -> Iterator[Place]:
+    """Make a place below /var/tmp, which servers' users can reach; with a disk of its own where a size is given."""
+    root = Path(tempfile.mkdtemp(prefix="bufferlab-campaign-", dir="/var/tmp"))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        root.chmod(0o711)
+        found = Place(root, f"{MARK}-{root.name}")
+        for name in ("disk", "others", "tmp", "locks"):
+            (root / name).mkdir(mode=0o711)
+        (root / "others" / "precious.txt").write_text("not bufferlab's\n")
+        if disk_mib:
+            stack.enter_context(_mounted(root, disk_mib))
+        stack.callback(found.end_all)
+        found.data.mkdir(mode=0o711)
+        found.plant(found.data)
+        found.prepare_cache(found.cache)
+        yield found
+
+
+@contextmanager
+def _mounted(root: Path, mib: int) -> Iterator[None]:
+    """Mount an ext4 of this size at the place's disk: a device whose settings are nobody else's."""
+    image = root / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(mib << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, root / "disk"], check=True)
+    (root / "disk").chmod(0o711)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", root / "disk"], check=False)

@@ -1,0 +1,99 @@
+"""What a killed command must not leave and not change, seen without asking bufferlab: /proc, /sys, hashes of files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def processes(mark: str, root: Path) -> dict[int, str]:
+    """Return living processes that inherited the mark or work below the folder: number and command."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            if (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
+                continue
+            command = (entry / "cmdline").read_bytes()
+            # PostgreSQL's processes write their state over their environment; they still work in their folder.
+            ours = mark.encode() in (entry / "environ").read_bytes() or os.fsencode(root) in command
+            if ours or os.readlink(entry / "cwd").startswith(f"{root}/"):
+                found[int(entry.name)] = command.replace(b"\0", b" ").decode("utf-8", "replace")[:120]
+    return found
+
+
+def groups() -> dict[str, str]:
+    """Return bufferlab's cgroups that hold processes although the process that made them is dead."""
+    found = {}
+    for path in _CGROUPS.glob("**/bufferlab-*"):
+        maker = path.name.split("-")[1]
+        with suppress(OSError):
+            held = (path / "cgroup.procs").read_text().split()
+            if held and not Path(f"/proc/{maker}").exists():
+                found[str(path)] = " ".join(held)
+    return found
+
+
+def loop_devices(root: Path) -> dict[str, str]:
+    """Return loop devices on files below the folder: name and file."""
+    found = {}
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            if (file := path.read_text().strip()).startswith(f"{root}/"):
+                found[path.parts[3]] = file
+    return found
+
+
+def mounts(root: Path) -> dict[str, str]:
+    """Return file systems mounted below the folder: mount point and device."""
+    lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return {fields[1]: fields[0] for fields in lines if fields[1].startswith(f"{root}/")}
+
+
+def shared_memory() -> dict[str, str]:
+    """Return System V segments that nobody has attached and whose maker is dead."""
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    return {row[1]: f"of process {row[4]}" for row in rows if row[6] == "0" and not Path(f"/proc/{row[4]}").exists()}
+
+
+def read_ahead(devices: Mapping[str, str]) -> dict[str, str]:
+    """Return the read-ahead setting of these block devices."""
+    return {name: Path(f"/sys/block/{name}/queue/read_ahead_kb").read_text().strip() for name in devices}
+
+
+def hashes(root: Path) -> dict[str, str]:
+    """Return every entry below a folder with the hash of its content, or the target of a link."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        with suppress(FileNotFoundError):
+            if path.is_symlink():
+                found[str(path)] = f"-> {os.readlink(path)}"
+            elif path.is_file():
+                found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+            else:
+                found[str(path)] = "folder"
+    return found
+
+
+def differences(what: str, before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return a sentence for everything that is gone or changed; what was added is not looked at."""
+    return [
+        f"{what}: {name} " + ("is gone" if name not in now else f"changed from {value} to {now[name]}")
+        for name, value in before.items()
+        if now.get(name) != value
+    ]
+
+
+def gone_within(seconds: float, look: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
+    """Return what is still seen after so long; return earlier when nothing is."""
+    ends = time.monotonic() + seconds
+    while (found := look()) and time.monotonic() < ends:
+        time.sleep(0.3)
+    return found

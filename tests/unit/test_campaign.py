@@ -1,0 +1,214 @@
+"""The reliability campaign can fail: each of its checkers names what is planted here."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from bufferlab.cli import app
+from campaign import __main__ as campaign
+from campaign import fuzz, inputs, judge, kills, mutate, pairs, witness
+from campaign.place import Place
+from campaign.records import Finding, Record, State, table
+from support.synthetic import BUFFER_SIZE, Sweep, build
+
+
+def _for_ever(arguments: Sequence[str]) -> int:
+    while True:
+        pass
+
+
+def _panic(arguments: Sequence[str]) -> int:
+    raise BaseException("as a Rust panic")
+
+
+def _says(code: int, out: str = "", err: str = "") -> Callable[[Sequence[str]], int]:
+    def run(arguments: Sequence[str]) -> int:
+        print(out)
+        print(err, file=sys.stderr)
+        return code
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        (_says(0, "{}"), []),
+        (_says(65, "", "error: damaged"), []),
+        (
+            _says(70, "", "error: a bug in bufferlab: KeyError: x\n  where: /a/b/c.py:7"),
+            ["exit 70: KeyError at b/c.py:7"],
+        ),
+        (_says(0, "{}", "Traceback (most recent call last):"), ["a traceback on standard error"]),
+        (_says(0, '{"a": "\x1b[31m"}'), ["a control character on standard output", "standard output is not JSON"]),
+        (_says(2, "", "error: no \x9bkey"), ["a control character on standard error"]),
+        (_says(0, "nothing"), ["standard output is not JSON"]),
+        (_panic, ["BaseException came out of the command"]),
+        (_for_ever, ["took more than 0.05 s of processor time"]),
+    ],
+)
+def test_what_a_command_must_not_do_is_a_finding(
+    command: Callable[[Sequence[str]], int], wrong: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "run", command)
+    assert list(judge.call(["audit", "x", "--json"], 0.05).wrong) == wrong
+
+
+def test_a_finding_of_a_batch_keeps_its_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "run", _says(70))
+    work = tmp_path / "work"
+    work.mkdir()
+    batch = fuzz.Batch("toml", inputs.FAMILIES["toml"](work), 1, tmp_path)
+    batch.attempt(5)
+    (finding,) = batch.findings
+    assert (finding.what, finding.seed) == ("exit 70", "1/5")
+    assert (tmp_path / finding.evidence / "input.toml").read_bytes() == (work / "input.toml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("child", "wrong"),
+    [("kill -SEGV $$", "ended the process: signal 11"), ("exec sleep 60", "did not end within 0.2 s")],
+)
+def test_an_input_that_kills_or_stops_the_child_is_named(
+    child: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "SILENT_SECONDS", 0.2)
+    record = json.dumps({"family": "fuzz:x", "seed": "1/0", "trials": 100, "counts": {}, "findings": []})
+    command = ["sh", "-c", f"echo '{record}'; printf 117 > {tmp_path}/begun; {child}"]
+    whole, last = fuzz.watch(command, os.environ, tmp_path, "fuzz:x", 1, 0)
+    assert (whole.trials, last.trials) == (100, 18)
+    assert [(finding.what, finding.seed) for finding in last.findings] == [(wrong, "1/117")]
+
+
+@pytest.mark.parametrize("name", inputs.FAMILIES)
+def test_an_input_depends_on_its_seed_alone(name: str, tmp_path: Path) -> None:
+    made = []
+    for turn in ("a", "b"):
+        (tmp_path / turn).mkdir()
+        family = inputs.FAMILIES[name](tmp_path / turn)
+        arguments = family.make(fuzz.rng_of(name, 1, 7))
+        files = {
+            path.relative_to(tmp_path / turn): path.read_bytes()
+            for path in (tmp_path / turn).rglob("*")
+            if path.is_file()
+        }
+        made.append((str(arguments).replace(str(tmp_path / turn), ""), files))
+    assert made[0] == made[1]
+
+
+def test_mutations_differ_from_what_they_begin_with() -> None:
+    rng = random.Random(1)
+    text = "a = 1\nb = [2, 3]\n" * 5
+    assert sum(mutate.mangle_text(text, rng) != text for _ in range(100)) > 80
+    assert sum(mutate.mangle_bytes(text.encode(), rng) != text.encode() for _ in range(100)) > 70
+    document = {"a": [1, 2, {"b": "c"}]}
+    assert sum(mutate.mangle_json(document, rng) != document for _ in range(100)) > 70
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> kills.Chain:
+    """A sweep of two runs that is whole, with files of others around it."""
+    for name in ("disk/data", "others", "out"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "others/precious.txt").write_text("theirs")
+    where = Place(tmp_path, f"mark-{os.getpid()}-{tmp_path.name}")
+    where.plant(where.data)
+    found = kills.Chain(where, kills.ENGINES["sqlite"], tmp_path / "out", tmp_path / "disk")
+    sweep = build(found.out, Sweep(truths=BUFFER_SIZE[:2], blocks=1, experiment="kills", transactions=600))
+    cells = [{"point": run.run["point"]["index"], "block": run.run["block"]} for run in sweep.runs()]
+    plan = json.loads((sweep.path / "plan.json").read_text())
+    (sweep.path / "plan.json").write_text(json.dumps({**plan, "runs": cells}))
+    found.remember_foreign()
+    assert found.look() == []
+    assert found.look_when_whole() == []
+    return found
+
+
+def test_what_a_kill_breaks_in_a_sweep_folder_is_a_finding(chain: kills.Chain) -> None:
+    assert chain.folder is not None
+    first, second = sorted(chain.folder.glob("runs/*"))
+    (first / "worker.log").write_text("another")
+    for path in second.iterdir():
+        path.unlink()
+    second.rmdir()
+    wrong = "\n".join(chain.look())
+    assert f"finished run {first.name}: worker.log changed" in wrong
+    assert f"finished run {second.name}: run.json is gone" in wrong
+    assert "a killed sweep cannot be opened" in wrong
+    (chain.out / ".tmp-1234").mkdir()
+    whole = "\n".join(chain.look_when_whole())
+    assert "cells done" in whole
+    assert "left behind by a whole sweep: out/.tmp-1234" in whole
+
+
+@pytest.mark.parametrize("gone", ["disk/data/.bufferlab-work/theirs", "out/.tmp-theirs", "others"])
+def test_a_file_of_others_that_is_gone_is_a_finding(gone: str, chain: kills.Chain) -> None:
+    (chain.place.root / gone / "precious.txt").unlink()
+    assert any("precious.txt is gone" in what for what in chain.look())
+
+
+def test_what_a_killed_command_leaves_in_the_system_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kills, "GONE_SECONDS", 0.2)
+    where, before = Place(tmp_path, f"mark-{os.getpid()}-{tmp_path.name}"), witness.shared_memory()
+    libc = ctypes.CDLL(None)
+    made = [*_child_makes_shared_memory()]
+    marked = {**os.environ, "PATH": f"{os.environ['PATH']}:/{where.mark}"}
+    # One inherited the mark, the other works in the folder, as PostgreSQL's processes do.
+    orphans = [subprocess.Popen(["sleep", "60"], env=marked), subprocess.Popen(["sleep", "60"], cwd=tmp_path / ".")]
+    try:
+        wrong = "\n".join(kills.left_over(where, before))
+    finally:
+        for orphan in orphans:
+            orphan.kill()
+            orphan.wait()
+        for segment in made:
+            libc.shmctl(segment, 0, None)
+    assert f"orphan left: {orphans[0].pid} sleep" in wrong
+    assert f"shared memory left: {made[0]}" in wrong
+    assert kills.left_over(where, before) == []
+
+
+def _child_makes_shared_memory() -> list[int]:
+    code = "import ctypes; print(ctypes.CDLL(None).shmget(0, 4096, 0o1600))"
+    return [int(subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, check=True).stdout)]
+
+
+def test_a_pair_that_measured_at_once_or_ended_otherwise_is_a_finding() -> None:
+    early, late = ("2026-01-01T10:00:00", "2026-01-01T10:00:09"), ("2026-01-01T10:00:10", "2026-01-01T10:00:19")
+    between = ("2026-01-01T10:00:08", "2026-01-01T10:00:12")
+    assert pairs.judged([0, 3], None, [[early], []]) == []
+    assert pairs.judged([0, 0], None, [[early], [late]]) == []
+    assert pairs.judged([-9, 0], 0, [[], [late]]) == []
+    assert "measured at the same time" in pairs.judged([0, 0], None, [[early, late], [between]])[0]
+    assert pairs.judged([0, 1], None, [[early], []]) == ["sweep 2 of the pair ended with code 1"]
+    assert pairs.judged([3, 3], None, [[], []]) == ["neither sweep of the pair was done: codes 3 and 3"]
+    assert witness.differences("setting", {"depth": "1024"}, {"depth": "777"}) == [
+        "setting: depth changed from 1024 to 777"
+    ]
+
+
+def test_totals_come_from_the_records_and_a_finding_is_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = State(tmp_path)
+    state.add(Record("kills:sqlite", "1/0", 1, {"kills": 1}))
+    state.add(Record("kills:sqlite", "1/1", 1, {"kills": 1}))
+    with (tmp_path / "kills-sqlite.jsonl").open("a") as file:
+        file.write('{"family": "kills:sqlite", "seed": "1/2", "tri')
+    assert state.total("kills:sqlite").counts == {"kills": 2}
+    assert "| kills:sqlite | 2 | 25 | kills 2 | 0 |" in table(state, campaign.GOALS)
+    assert campaign.main(["--minutes", "0", "--state", str(tmp_path)]) == 0
+    state.add(Record("fuzz:toml", "1/0", 100, {}, [Finding("exit 70", "1/7")]))
+    assert campaign.main(["--minutes", "0", "--state", str(tmp_path)]) == 1
+    assert "FINDING fuzz:toml seed 1/7: exit 70" in capsys.readouterr().out
