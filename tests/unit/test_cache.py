@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -34,9 +35,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_nothing_else(bench: Bench) -> None:
     elsewhere = bench.root / "elsewhere"
     paced = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
-    arguments = ("run", paced, "--out", bench.out, "--share-device")
-    killed = bench.start(*arguments, "--data-dir", elsewhere)
+    killed = bench.start("run", paced, "--out", bench.out, "--share-device", "--data-dir", elsewhere)
     wait_until(lambda: any(elsewhere.glob(".bufferlab-work/*/*/worker.log")), "the run to start")
+    assert [(entry.name, entry.in_use) for entry in cache.kept()] == [("fake tpcc", True)]
+    assert cache.left_over(bench.root) == []
     killed.send_signal(signal.SIGKILL)
     wait(killed)
     (left,) = (elsewhere / storage.SCRATCH).iterdir()
@@ -44,28 +46,19 @@ def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_not
     load.mkdir()
     leave_marked(load)
     (load.parent / ".tmp-mine").mkdir()
-    living = bench.start(*arguments)
-    try:
-        wait_until(lambda: any(bench.out.glob(".bufferlab-work/*/*/worker.log")), "the second run to start")
-        (entry,) = [entry for entry in cache.kept() if entry.kind == "database"]
-        assert entry.in_use
-        assert entry.name == "fake tpcc"
+    with storage.scratch(bench.out) as living:
         assert {entry.path for entry in cache.left_over(bench.root)} == {left, load}
-        told = [finding.detail for finding in doctor._left_over(bench.root)]
-        assert any(str(left) in detail for detail in told)
+        assert any(str(left) in finding.detail for finding in doctor._left_over(bench.root))
         shown = bench.bufferlab("cache", "prune", "--dry-run", "--json").json
         assert {entry["path"] for entry in shown["removed"]} == {str(left), str(load)}
         assert left.is_dir()
         assert bench.bufferlab("cache", "prune", "--unused-days", "1").code == 0
-        assert not elsewhere.joinpath(storage.SCRATCH).exists()
+        assert not (elsewhere / storage.SCRATCH).exists()
         assert not load.exists()
         assert (load.parent / ".tmp-mine").is_dir()
-        assert any(bench.out.glob(".bufferlab-work/*/*/worker.log")), "the living run keeps its copy"
-    finally:
-        living.send_signal(signal.SIGTERM)
-        assert wait(living).code == 143
+        assert living.is_dir()
+    assert [entry.in_use for entry in cache.kept()] == [False]
     assert list((bench.cache / "places").iterdir()) == []
-    assert cache.left_over(bench.root) == []
 
 
 def aged(folder: Path, days: float) -> Path:
@@ -91,6 +84,9 @@ def test_only_what_was_not_used_for_so_long_and_is_not_in_use_is_unused(bench: B
     assert held is not None
     os.utime(bench.cache / "data/cc" / marked.MARK, (0, 0))
     assert {entry.path for entry in cache.unused(30)} == {old, server}
+    with (bench.cache / "data" / "aa.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert cache.remove([entry for entry in cache.unused(30) if entry.path == old]).popitem()[1] == "it is in use"
     assert cache.remove(cache.unused(30)) == {}
     os.close(held)
     assert {entry.path.name for entry in cache.kept()} == {"bb", "cc"}

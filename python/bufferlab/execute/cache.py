@@ -6,6 +6,7 @@ long as it does; a kill leaves the note, by which its folders are found.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -109,12 +110,32 @@ def _left_in(places: Mapping[Path, str]) -> list[Entry]:
 
 def _remove(entry: Entry) -> str | None:
     try:
-        state = marked.remove(entry.path)
+        with _loaders_kept_out(entry) as alone:
+            state = marked.remove(entry.path) if alone else "in use"
     except OSError as error:
         return f"{error.strerror} ({error.filename})"
     if entry.path.parent.name == SCRATCH:
         remove_if_empty(entry.path.parent)
     return {"left": None, "in use": "it is in use", "foreign": "it does not have bufferlab's mark"}[state]
+
+
+@contextmanager
+def _loaders_kept_out(entry: Entry) -> Iterator[bool]:
+    """Hold the lock of a database's key, so that no sweep verifies what is being removed; False while one does."""
+    if entry.kind != "database":
+        yield True
+        return
+    lock = entry.path.with_name(f"{entry.path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        alone = True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            alone = False
+        yield alone
+    finally:
+        os.close(descriptor)
 
 
 def _caches() -> list[Path]:

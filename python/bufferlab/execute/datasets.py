@@ -335,7 +335,7 @@ class Datasets:
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
         """One loader per database: a second sweep waits, then finds it loaded. Leftovers of the dead go."""
-        descriptor = os.open(self._root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             said = False
             while True:

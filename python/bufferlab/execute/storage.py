@@ -53,7 +53,8 @@ def require_directory(directory: Path, purpose: str, flag: str) -> None:
     probe = directory / f".bufferlab-{secrets.token_hex(4)}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"bufferlab")
+        with probe.open("xb") as file:
+            file.write(b"bufferlab")
         probe.unlink()
     except OSError as error:
         with suppress(OSError):

@@ -363,7 +363,7 @@ def _write_manifest(package: Package, server: Path, version: str, digest: str) -
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """One fetch of a server at a time; the second finds it there."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
