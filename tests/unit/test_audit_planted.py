@@ -102,6 +102,28 @@ def test_what_honest_programs_print_is_not_reported(changes: list[tuple[str, str
     assert found(text_of(LOG, changes), rule) == []
 
 
+def test_a_log_cut_after_some_lines_is_not_judged_by_them() -> None:
+    lines = text_of(LOG).splitlines()
+    text = "\n".join([*[line for line in lines if ", trx: " in line][:5], "<TpmC>", lines[-1]])
+    audit = audit_of(f"{text}\n")
+    assert audit.findings == ()
+    (run,) = audit.case.runs
+    assert run.new_orders_per_s == pytest.approx(2425 / 60)
+
+
+def test_a_table_over_another_whole_time_is_held_against_the_log() -> None:
+    log = text_of(LOG)
+    for tpmc, count in (("1212.5", 1), ("2425.0", 0), ("2371.4", 0)):
+        table = f"\nPool\tTpmC\tr/s\n32M\t{tpmc}\t1069\n"
+        assert len(found(log + table, "tpmc-counts")) == count, tpmc
+
+
+def test_sectors_in_one_row_are_found() -> None:
+    text = text_of("real/mysql-5.7-32m/run.iostat.txt", [(" 20022.40 ", " 40044.80 ")])
+    (finding,) = found(text, "sectors-as-kib")
+    assert (finding.numbers["said"], finding.numbers["rows"]) == (40044.8, 1)
+
+
 def test_a_second_run_in_a_file_is_not_time_running_backwards() -> None:
     lines = [line for line in text_of(LOG).splitlines() if ", trx: " in line]
     for text in (lines + lines, lines[:5] + lines, lines[3:7] + lines[1:4]):

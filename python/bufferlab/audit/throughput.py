@@ -42,16 +42,23 @@ def slack(log: TpccLog, total: int) -> float:
     return max(0.005 * total, 2 * log.parameters.get("connection", 8))
 
 
+def asked_s(log: TpccLog) -> int | None:
+    """The seconds of the window as the log says: in its closing block, or in its parameters, in whole intervals."""
+    asked, step = log.parameters.get("measure"), spacing_s(log)
+    return log.measured_s or (asked // step * step if asked and step else None)
+
+
 def counted(log: TpccLog) -> Counted | None:
     """The New-Orders of a log by its raw results, its sums, or its lines, and the seconds; None where they lack."""
-    covered = lines_cover_s(log)
+    covered, lines = lines_cover_s(log), sum(interval.counts[0] for interval in log.intervals)
     totals = [counts.success + counts.late for counts in (log.raw.get(0), log.summed.get(0)) if counts is not None]
-    if covered:
-        totals.append(sum(interval.counts[0] for interval in log.intervals))
+    # Lines that end before the window does are an excerpt.
+    if covered and covered == asked_s(log):
+        totals.append(lines)
     if not totals:
         return None
     # Of three, the one in the middle: a single wrong one is left out.
     total = median_low(totals) if len(totals) > 2 else totals[0]
-    if covered and abs(totals[-1] - total) <= slack(log, total):
+    if covered and abs(lines - total) <= slack(log, total):
         return Counted(total, covered)
     return Counted(total, log.measured_s) if log.measured_s else None

@@ -22,7 +22,7 @@ _COUNTERS = {
 _ROLES = ("reads_per_s", "writes_per_s", "iops")
 #: A smaller number agrees with a counter by chance.
 _BY_CHANCE = 10_000
-_ENOUGH_ROWS = 4
+_ENOUGH_ROWS = 3
 #: New-Orders and the 1.3 transactions beside each touch 600 to 900 pages.
 _MOST_READS_PER_NEW_ORDER = 2_000
 #: Steps of a counter at a level rate are alike.

@@ -23,16 +23,17 @@ _Seen = tuple[IostatReport, str, str, float, float]
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each column of a file that is twice the others' product in every report that tells."""
+    """One finding for each column of a file with rows that are twice the product of the others."""
     for evidence in case.files:
         columns: dict[str, list[_Seen]] = {}
         for report in evidence.reports:
             for device, row in report.devices.items():
                 for name, said, should in _products(row):
                     columns.setdefault(name, []).append((report, device, name, said, should))
-        for found in columns.values():
-            if all(abs(said / should / _RATIO - 1) <= _KNOWN for *_, said, should in found):
-                yield _finding(found)
+        for seen in columns.values():
+            found = [one for one in seen if abs(one[3] / one[4] / _RATIO - 1) <= _KNOWN]
+            if found:
+                yield _finding(found, len(seen))
 
 
 def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
@@ -49,14 +50,13 @@ def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
             yield "rkB/s and wkB/s", read + written, (reads + writes) * sectors / 2
 
 
-def _finding(found: list[_Seen]) -> Finding:
+def _finding(found: list[_Seen], rows: int) -> Finding:
     report, device, name, said, should = max(found, key=lambda one: one[3])
-    n = "1 row" if len(found) == 1 else f"{len(found)} rows"
     return Finding(
         NAME,
         report.place,
-        f"{name} of {device} is {said:.10g}, and requests per second times their size make {should:.6g} ({n} of {name}"
-        " are twice their product)",
+        f"{name} of {device} is {said:.10g}, and requests per second times their size make {should:.6g}"
+        f" ({len(found)} of {rows} rows)",
         "these are sectors of 512 bytes, not kilobytes: bytes per second and per transaction come out twice too large",
         f"{name} {should:.6g}",
         {"device": device, "column": name, "said": said, "kib_per_s": should, "rows": len(found)},

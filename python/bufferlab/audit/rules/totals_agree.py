@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 from bufferlab.audit.case import Case
 from bufferlab.audit.finding import Finding, Rule
-from bufferlab.audit.throughput import lines_cover_s, slack
+from bufferlab.audit.throughput import asked_s, lines_cover_s, slack
 from bufferlab.importers.text import Place
 from bufferlab.importers.tpcc_mysql import TYPES, Counts, TpccLog
 
@@ -32,7 +32,8 @@ _Contradiction = tuple[str, float, float, float | None, Place | None]
 def _totals(log: TpccLog, at: int) -> list[tuple[str, int]]:
     """What a log counts of one type, by the name of the place it stands in."""
     found = []
-    if lines_cover_s(log) == log.measured_s and log.measured_s:
+    covered = lines_cover_s(log)
+    if covered and covered == asked_s(log):
         found.append(("interval lines", sum(interval.counts[at] for interval in log.intervals)))
     for name, block in (("raw results", log.raw), ("sums", log.summed)):
         if counts := block.get(at):
