@@ -52,20 +52,20 @@ class Run:
 
     @property
     def page_bytes(self) -> int:
-        """The page size: as the printouts and samples show it, as said, or else InnoDB's default."""
+        """Return the page size that printouts and samples show, else the stated one, else InnoDB's default."""
         shown = next(iter(self.page_bytes_shown.values()), None)
         return shown or self.page_bytes_said or DEFAULT_PAGE_BYTES
 
     @property
     def page_bytes_said(self) -> int | None:
-        """The page size of the caption, or of the set-up."""
+        """Return the page size of the caption, else of the set-up."""
         name, _, value = self.label.partition(" = ")
         labelled = parse_lenient_bytes(value) if name.endswith("page size") and value else None
         return labelled or self.stated.page_size_bytes
 
     @property
     def page_bytes_shown(self) -> dict[str, int]:
-        """What shows a page size -> the size it shows; nothing where the texts do not tell."""
+        """Return the page size that each piece of evidence shows, by the evidence's name."""
         found: dict[str, int] = {}
         for dump in self.dumps:
             memory, pages = dump.fields.get("memory_bytes"), dump.fields.get("pool_pages")
@@ -185,7 +185,7 @@ class Case:
 
     @cached_property
     def runs_by_setting(self) -> dict[tuple[str, int | str], list[Run]]:
-        """The runs with a log, by what a row of a table calls them: (file, caption's value) or (folder, name)."""
+        """Return the runs with a log by a row's names for them: (file, caption's value) or (folder, name)."""
         found: dict[tuple[str, int | str], list[Run]] = {}
         for run in self.runs:
             if run.logs:
@@ -196,25 +196,25 @@ class Case:
         return found
 
     def runs_of(self, row: ResultRow) -> list[Run]:
-        """The runs with a log that a row of a table is about, by its setting."""
+        """Return the runs with a log that have the setting of a table's row."""
         setting = _setting(row.setting)
         beside = self.runs_by_setting.get((row.place.file, setting), [])
         return beside or self.runs_by_setting.get((_pieces_key(row.place.file)[0], setting), [])
 
 
 def _pieces_key(file: str) -> tuple[str, str]:
-    """What the names of one run's files have in common."""
+    """Return the folder and the first part of a name, which the files of one run share."""
     path = Path(file)
     return str(path.parent), path.name.split(".")[0]
 
 
 def _setting(text: str) -> int | str:
-    """A setting to compare: a size in bytes, or its words."""
+    """Return a setting for comparison: a size in bytes, or its words."""
     return parse_lenient_bytes(text) or text.strip().lower()
 
 
 def _page_size(size_bytes: float) -> int | None:
-    """The page size that a mean size is, within its rounding."""
+    """Return the page size that a mean size equals within its rounding, or None."""
     return next((size for size in _PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
 
 

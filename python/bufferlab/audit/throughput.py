@@ -1,4 +1,4 @@
-"""How many New-Orders a log counts, and in how many seconds: what its TpmC follows from."""
+"""The New-Orders that a log of tpcc-mysql counts, and the seconds of its window: TpmC follows from both."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from bufferlab.importers.tpcc_mysql import TpccLog, spacing_s
 
 @dataclass(frozen=True)
 class Counted:
-    """New-Orders, and the seconds they were counted in."""
+    """A number of New-Orders and the seconds in which they ended."""
 
     new_orders: int
     seconds: int
 
     @property
     def tpmc(self) -> float:
-        """New-Orders per minute."""
+        """Return New-Orders per minute."""
         return 60 * self.new_orders / self.seconds
 
     def seconds_behind(self, tpmc: float) -> float:
-        """The seconds over which these New-Orders would give this TpmC."""
+        """Return the seconds over which these New-Orders give this TpmC."""
         return 60 * self.new_orders / tpmc
 
 
 def lines_cover_s(log: TpccLog) -> int | None:
-    """The seconds that the interval lines cover from the start without a gap; None when one is missing."""
+    """Return the seconds that the interval lines cover without a gap from the start, or None when one is missing."""
     step = spacing_s(log)
     if not step:
         return None
@@ -35,7 +35,7 @@ def lines_cover_s(log: TpccLog) -> int | None:
 
 
 def slack(log: TpccLog, total: int) -> float:
-    """How far two counts of the same transactions may differ.
+    """Return the difference that two counts of the same transactions may have.
 
     The program adds to its totals without a lock, and goes on counting for a moment after the last line.
     """
@@ -43,13 +43,13 @@ def slack(log: TpccLog, total: int) -> float:
 
 
 def asked_s(log: TpccLog) -> int | None:
-    """The seconds of the window as the log says: in its closing block, or in its parameters, in whole intervals."""
+    """Return the window's seconds from the closing block, or from the parameters in whole intervals."""
     asked, step = log.parameters.get("measure"), spacing_s(log)
     return log.measured_s or (asked // step * step if asked and step else None)
 
 
 def counted(log: TpccLog) -> Counted | None:
-    """The New-Orders of a log by its raw results, its sums, or its lines, and the seconds; None where they lack."""
+    """Return the New-Orders and seconds by raw results, sums or complete lines; None when the log has none of them."""
     covered, lines = lines_cover_s(log), sum(interval.counts[0] for interval in log.intervals)
     totals = [counts.success + counts.late for counts in (log.raw.get(0), log.summed.get(0)) if counts is not None]
     # Lines that end before the window does are an excerpt.

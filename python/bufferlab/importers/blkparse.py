@@ -116,7 +116,7 @@ class Seen:
     def split(self, sector: int, rest: int) -> None:
         """A read at this sector is split before `rest`.
 
-        The system calls cut a read that crosses a stripe in two before the device does; the later part is then split.
+        The block layer may have cut the read in two before: then its later part is the one that is split.
         """
         self.split_at = rest
         if len(self.latest) < 2:

@@ -76,7 +76,7 @@ class Stated:
 
 
 def stated_together(files: Sequence[Stated]) -> Stated:
-    """The statements of several files about one run: the first that says a thing counts, pools excepted."""
+    """Return the statements of several files as one; the first file that says a thing counts, pools excepted."""
     together = Stated()
     for one in files:
         for name in (member.name for member in fields(Stated)):

@@ -58,7 +58,7 @@ def file_lines(path: Path) -> Iterator[Line]:
 
 
 def _plain(piece: bytes) -> str:
-    """The text of a line; a carriage return inside it is a space, a NUL nothing."""
+    """Return the text of a line, with a space for each carriage return inside and without NULs."""
     return piece.decode("utf-8", errors="replace").rstrip("\r\n").replace("\r", " ").replace("\0", "")
 
 

@@ -119,7 +119,7 @@ class TpccParser:
 
     @property
     def logs(self) -> list[TpccLog]:
-        """The runs found so far; the pieces of one whose lines stand in another order are one log."""
+        """Return the runs found so far; lines that stand in another order do not divide a run."""
         found: list[TpccLog] = []
         pieces: list[TpccLog] = []
         for log in self._logs:
@@ -188,7 +188,7 @@ class TpccParser:
 
 
 def _joined(pieces: list[TpccLog]) -> list[TpccLog]:
-    """One log of pieces that together have every interval once; else the pieces, which are runs of their own."""
+    """Return one log of pieces that together have every interval once, else the pieces as runs of their own."""
     lines = [interval for log in pieces for interval in log.intervals]
     times = sorted(interval.elapsed_s for interval in lines)
     if len(pieces) < 2 or len(times) < _ENOUGH_TO_JOIN or len({b - a for a, b in pairwise(times)}) > 1:

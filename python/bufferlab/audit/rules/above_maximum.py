@@ -1,4 +1,4 @@
-"""A percentile above the maximum of the same line, or above a higher percentile: one of them is of other transactions.
+"""Finds percentiles above the maximum of their line, or above a higher percentile.
 
 Source: tpcc-mysql, src/sb_percentile.c: bins 0.03 % wide from 1 ms on, the nearest one is printed.
 """
@@ -20,7 +20,7 @@ _Above = tuple[Interval, str, float, str, float]
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each log with such lines."""
+    """Yield a finding for each log with such lines."""
     for run in case.runs:
         for log in run.logs:
             found = [one for interval in log.intervals for one in _above(interval)]

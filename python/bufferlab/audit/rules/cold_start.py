@@ -1,4 +1,4 @@
-"""The first part of the window far below the rest: the pool was still cold when counting began."""
+"""Finds windows whose first part is far below the rest: counting began while the pool was cold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MATTERS = 0.02
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each log that begins far below what it settles at."""
+    """Yield a finding for each log that begins far below its later level."""
     for run in case.runs:
         for log in run.logs:
             if len(log.intervals) >= _ENOUGH_LINES and lines_cover_s(log):

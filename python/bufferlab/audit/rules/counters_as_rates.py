@@ -1,4 +1,4 @@
-"""Counters since the start of the server in a column of rates: they only grow, and are as large as the run is long."""
+"""Finds counters since the start of the server in a column of rates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _Match = tuple[ResultRow, Number, Run, StatusDump, str]
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each table: beside the printouts it is copied from, growing with time, or beyond all reads."""
+    """Yield a finding for each table with a printout's counter, a number that grows with time, or impossible reads."""
     counters = _counters(case)
     for _, table in case.results():
         beside = list(_beside(table, counters))
@@ -45,7 +45,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _counters(case: Case) -> dict[float, tuple[Run, StatusDump, str]]:
-    """Every value of a cumulative counter that chance does not hit, and where it stands."""
+    """Return the large values of cumulative counters, each with its run, printout and field."""
     return {
         value: (run, dump, field)
         for run in case.runs
@@ -96,7 +96,7 @@ def _copied(table: ResultTable, found: list[_Match]) -> Finding:
 
 
 def _growing(table: ResultTable) -> Finding | None:
-    """Whole numbers that grow alike from one time to the next, as a counter does and no rate."""
+    """Return a finding for whole numbers that grow by like steps from one time to the next."""
     for role in _ROLES:
         rows = [(_seconds(table, row), number) for row in table.rows if (number := row.first(role)) is not None]
         known = [(at, number) for at, number in rows if at is not None]
@@ -113,7 +113,7 @@ def _growing(table: ResultTable) -> Finding | None:
             NAME,
             table.place,
             f"{values} grow by {min(steps):.1f} to {max(steps):.1f} in every second, row by row, in a column of rates",
-            "so grows a counter since a start; a rate does not follow the time",
+            "a counter since a start grows so; a rate does not follow the time",
             f"{rate:.1f} per second from {known[0][0]} s to {known[-1][0]} s",
             {"values": [number.value for _, number in known], "per_s": rate, "steps_per_s": steps},
         )
@@ -126,7 +126,7 @@ def _seconds(table: ResultTable, row: ResultRow) -> int | None:
 
 
 def _beyond(table: ResultTable) -> Finding | None:
-    """Rows whose reads per New-Order are more pages than it touches."""
+    """Return a finding for the first row with more reads per New-Order than it touches pages."""
     for row in table.rows:
         tpmc, reads = row.first("tpmc"), row.first("reads_per_s")
         if tpmc is None or reads is None or not tpmc.value:

@@ -1,4 +1,4 @@
-"""Another number of buffer pool instances ran than was said: the status text has a section for each.
+"""Compares the stated number of buffer pool instances with the sections of the status text.
 
 MySQL has one instance below 1 GiB whatever is asked, and eight from there on by default; MariaDB has one since 10.5.
 """
@@ -16,7 +16,7 @@ NAME = "instances-ran"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each run whose status text has another number of instances than is stated."""
+    """Yield a finding for each run whose status text has another number of instances than is stated."""
     for run in case.runs:
         said = _said(run)
         shown = [(count, dump) for dump in run.dumps if (count := _shown(dump, said)) is not None]
@@ -32,7 +32,7 @@ def _said(run: Run) -> int | None:
 
 
 def _shown(dump: StatusDump, said: int | None) -> int | None:
-    """The instances of a printout; a cut one may have had more than it shows."""
+    """Return the instances of a printout, or None when a cut printout leaves them open."""
     sections = len(dump.instances)
     if dump.whole and "pool_pages" in dump.fields:
         return max(sections, 1)

@@ -1,4 +1,4 @@
-"""Another page size ran than was said: memory per page, bytes per read and the pool's pages tell it."""
+"""Compares the stated page size with memory per page, bytes per read and the size of iostat's reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = "page-size-ran"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each run in which all that tells a page size tells another than is said."""
+    """Yield a finding for each run whose evidence agrees on another page size than is stated."""
     for run in case.runs:
         said, shown = run.page_bytes_said, run.page_bytes_shown
         if said and shown and said not in shown.values() and len(set(shown.values())) == 1:

@@ -41,13 +41,13 @@ def _of_row(logs: _Logs, table: Table, row: TableRow) -> Iterator[Finding]:
 
 
 def _times(table: Table, columns: list[int]) -> list[int] | None:
-    """The times in a header, when every column has one."""
+    """Return the times in a header, or None when a column has none."""
     found = [_TIME.fullmatch(table.header[at].split(" ")[-1]) if at < len(table.header) else None for at in columns]
     return [int(time[1]) for time in found if time] if all(found) else None
 
 
 class _Logs:
-    """The logs of a case, found by the Payments of a line: not every log is asked for every row."""
+    """An index of a case's logs by the Payments of their lines: a row need not be compared with every log."""
 
     def __init__(self, case: Case) -> None:
         self._first: dict[int, list[dict[int, Interval]]] = {}
@@ -65,7 +65,7 @@ class _Logs:
                     self._at.setdefault((at, interval.counts[1]), []).append(lines)
 
     def quoted(self, times: list[int] | None, payments: list[int]) -> Iterator[list[Interval]]:
-        """The interval lines that a row may quote: at the times of its header, or all of a log in order."""
+        """Yield the interval lines that a row may quote: at its header's times, or all of a log in order."""
         if times is not None:
             for lines in self._at.get((times[0], payments[0]), ()):
                 if all(at in lines for at in times):

@@ -1,4 +1,4 @@
-"""Sectors of 512 bytes in a column of kilobytes: twice what requests per second times their size give.
+"""Finds sectors of 512 bytes in a column of kilobytes: twice the requests per second times their size.
 
 iostat computes r/s, rkB/s and rareq-sz from the same counters; older ones print sizes (avgrq-sz) in sectors.
 """
@@ -23,7 +23,7 @@ _Seen = tuple[IostatReport, str, str, float, float]
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each column of a file with rows that are twice the product of the others."""
+    """Yield a finding for each column with rows that are twice the product of the other two."""
     for evidence in case.files:
         columns: dict[str, list[_Seen]] = {}
         for report in evidence.reports:
@@ -37,7 +37,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
-    """Column, what it says and what requests times their size make; where rounding leaves no doubt."""
+    """Yield each column of kB/s, its number and the product of requests and size, where rounding leaves no doubt."""
     columns = row.columns
     for letter in "rw":
         said, rate, size = (columns.get(name) for name in (f"{letter}kB/s", f"{letter}/s", f"{letter}areq-sz"))

@@ -29,7 +29,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def adds_up(table: ResultTable) -> bool:
-    """Whether the shares of every row are of one whole; of counts without shares nothing says the contrary."""
+    """Return whether every row's shares add up to 100 %; counts without shares contradict nothing."""
     _, sums = _rows(table)
     return all(abs(found - 100) <= _ROUNDING_PERCENT for found in sums)
 
@@ -38,7 +38,7 @@ _Row = tuple[ResultRow, dict[str, tuple[float, float]]]
 
 
 def _rows(table: ResultTable) -> tuple[list[_Row], list[float]]:
-    """The rows with counts and shares, and the sum of each one's shares."""
+    """Return the rows with counts and shares, and the sum of each row's shares."""
     rows = [(row, both) for row in table.rows if (both := _counts_and_shares(row)) and len(both) > 1]
     return rows, [sum(share for _, share in both.values()) for _, both in rows]
 

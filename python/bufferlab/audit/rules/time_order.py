@@ -1,4 +1,4 @@
-"""Interval lines and status printouts stand in time's order; where they do not, differences between neighbours lie."""
+"""Finds interval lines and status printouts that stand below later ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Back = tuple[Place, str, str, int]
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each log, and for each run's printouts, in which time runs backwards."""
+    """Yield a finding for each log, and for each run's printouts, in which time runs backwards."""
     for run in case.runs:
         for log in run.logs:
             back = [
@@ -48,7 +48,7 @@ def _finding(kind: str, back: list[_Back], corrected: str) -> Finding:
         NAME,
         place,
         f"the {kind} of {time} stands below that of {above}" + (f", and {len(more)} more like it" if more else ""),
-        "differences between neighbours are of a time that runs backwards: lines were moved, or clocks were set",
+        "time runs backwards between them, so no rate can be taken: lines were moved, or a clock was set",
         corrected,
         {"time": time, "above": above, "seconds_back": -seconds, "times": len(back)},
     )

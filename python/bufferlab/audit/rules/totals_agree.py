@@ -1,4 +1,4 @@
-"""Interval lines, raw results, their sums and the printed percentages count the same transactions."""
+"""Compares interval lines, raw results, sums and printed percentages: all count the same transactions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PERCENT = 0.06
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each log with counts that disagree."""
+    """Yield a finding for each log with counts that disagree."""
     for run in case.runs:
         for log in run.logs:
             found = [*_counts(log), *_percentages(log)]
@@ -30,7 +30,7 @@ _Contradiction = tuple[str, float, float, float | None, Place | None]
 
 
 def _totals(log: TpccLog, at: int) -> list[tuple[str, int]]:
-    """What a log counts of one type, by the name of the place it stands in."""
+    """Return the counts of one type, each with the name of its place in the log."""
     found = []
     covered = lines_cover_s(log)
     if covered and covered == asked_s(log):
@@ -94,7 +94,7 @@ def _finding(log: TpccLog, found: list[_Contradiction]) -> Finding:
 
 
 def log_name(log: TpccLog) -> str:
-    """What a log is called in a sentence."""
+    """Return the name of a log for a sentence."""
     return f"the log of {log.label}" if log.label else "the log"
 
 

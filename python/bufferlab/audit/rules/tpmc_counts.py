@@ -1,4 +1,4 @@
-"""A TpmC that is not the New-Orders counted beside it, per minute of the time they were counted in.
+"""Finds a TpmC that does not follow from the New-Orders and the seconds of its log.
 
 Source: tpcc-mysql, src/main.c: (success + late) * 60 / seconds; the ramp-up is in neither.
 """
@@ -22,7 +22,7 @@ _CHANCE = 200
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each closing block, and each row of a table, whose TpmC is over another duration."""
+    """Yield a finding for each closing block and each row of a table whose TpmC is over another duration."""
     for run in case.runs:
         for log in run.logs:
             if log.tpmc and log.tpmc_place and (found := contradicted(log)):
@@ -35,13 +35,13 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def contradicted(log: TpccLog) -> Counted | None:
-    """The counts of a log whose TpmC does not follow from them."""
+    """Return the counts of a log that its TpmC contradicts, or None."""
     found = counted(log)
     return found if log.tpmc and found and found.new_orders and not _near(log.tpmc, found.tpmc) else None
 
 
 def right_tpmc(case: Case, table: ResultTable, row: ResultRow) -> float | None:
-    """The TpmC of a row: as given, or from the counts of its log where the row's is over another duration."""
+    """Return a row's TpmC: the given one, or its log's when the given one is over another duration."""
     tpmc = row.first("tpmc")
     if tpmc is None:
         return None
@@ -54,7 +54,7 @@ def _near(one: float, other: float) -> bool:
 
 
 def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[Counted, TpccLog] | None:
-    """The counts behind a row and their log, when the row's TpmC is those counts over a time that is not theirs."""
+    """Return the log of a row and its counts, when the row's TpmC is these counts over another time."""
     tpmc = row.first("tpmc")
     if tpmc is None or not tpmc.value:
         return None
@@ -77,14 +77,14 @@ def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[
 
 
 def _round_time(counts: Counted, tpmc: Number) -> list[int]:
-    """The multiple of ten seconds that a TpmC may be over, where chance does not hit one."""
+    """Return the multiple of ten seconds that gives this TpmC, unless chance could hit one."""
     near = max(1, round(counts.seconds_behind(tpmc.value) / 10)) * 10
     step = 60 * counts.new_orders * (1 / near - 1 / (near + 10))
     return [near] if step >= _CHANCE * tpmc.last_digit else []
 
 
 def _logs_of(case: Case, table: ResultTable, row: ResultRow) -> list[TpccLog]:
-    """The logs a row is about: of the run whose caption names its setting, or the only one there is."""
+    """Return the logs of the run that the row names, or of the only run that has any."""
     runs = case.runs_of(row)
     if not runs and len(table.rows) == 1 and len(case.runs_by_setting) == 1:
         (runs,) = case.runs_by_setting.values()

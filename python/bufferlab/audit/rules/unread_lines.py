@@ -1,4 +1,4 @@
-"""Lines that begin as blkparse's do and cannot be read: they are in no count."""
+"""Names the lines that begin as blkparse's do and cannot be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_LISTED = 12
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each file with such lines."""
+    """Yield a finding for each file with such lines."""
     for evidence in case.files:
         if evidence.unread:
             yield _finding(evidence)
@@ -25,7 +25,7 @@ _REACH = 4
 
 
 def _ranges(numbers: Sequence[int]) -> list[str]:
-    """Ascending numbers, near ones as one range."""
+    """Return ascending numbers as ranges; near numbers share one."""
     found: list[list[int]] = []
     for number in numbers:
         if found and number <= found[-1][-1] + _REACH:
