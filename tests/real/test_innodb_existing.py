@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -310,6 +311,7 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert [point["status"] for point in answer["points"]] == ["ok", "ok"]
     assert "not bufferlab's own" in done.stderr
     assert "other connections were open" not in done.stderr
+    assert re.search(r"^loaded [0-9.]+ MiB in .* \(20,000 rows\); kept in \S+/lab$", done.stderr, re.MULTILINE)
     assert existing.settings() == before
     assert list((existing.root / "out").rglob("*.json"))
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []

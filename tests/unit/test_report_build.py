@@ -234,6 +234,7 @@ def test_points_that_ran_the_same_setting_are_no_step(tmp_path: Path) -> None:
     assert found.answer.endswith(same)
     assert found.steps is not None
     assert column(found.steps, "Step") == ["10 % → 80 %"]
+    assert column(table(found, "marginal"), "From") == ["1 MiB"]
 
 
 def test_a_failed_check_is_shown_before_the_answer(tmp_path: Path) -> None:

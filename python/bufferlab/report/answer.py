@@ -42,7 +42,7 @@ _KNOB_WORDS = {
 def answer(analysis: Analysis, metric: str | None = None) -> str:
     """What the sweep found, in sentences: about its headline metric, or what its axis asks for instead."""
     said = _answer(analysis, metric)
-    return f"{said} {_SMOKE}" if analysis.is_smoke else said
+    return f"{said} {_SMOKE}" if analysis.is_smoke and analysis.runs else said
 
 
 def _answer(analysis: Analysis, metric: str | None) -> str:

@@ -40,7 +40,7 @@ def spans_table(analysis: Analysis) -> Table | None:
     """One row per group of points, from its first to its last: what fits beside a figure of many lines."""
     rows = []
     for group in analysis.groups:
-        ran = [point for point in group.points if point.ok]
+        ran = analysis.distinct(group, analysis.headline)
         if len(ran) < 2:
             continue
         ends = f"{analysis.short_label(ran[0])} → {analysis.short_label(ran[-1])}"

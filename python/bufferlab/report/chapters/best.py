@@ -97,11 +97,10 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
         assert fit is not None
         sizes: dict[Hashable, int] = {
             point.index: size
-            for point in group.points
-            if point.index in fit.points and (size := analysis.axis_bytes(point)) is not None
+            for point in analysis.distinct(group, analysis.headline)
+            if (size := analysis.axis_bytes(point)) is not None
         }
-        # Points whose shares came to the same number of bytes have no step between them.
-        if len(sizes) < 2 or len(set(sizes.values())) < len(sizes):
+        if len(sizes) < 2:
             continue
         found = knee_of_curve(fit, sizes)
         rows += [_step_row(analysis, group, step) for step in found.steps]
