@@ -41,8 +41,8 @@ from bufferlab.results.store import RunRecord, SweepFolder, latency_rows, new_ru
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
 
-MEASURING = "measuring"
-_STAGES = {"warm_up": "warming up", "measure": MEASURING, "closing": "closing"}
+COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
+_STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 OnStage = Callable[[str, float], None]
 """Told the stage a run is in, and the share of it that is done."""
@@ -238,7 +238,7 @@ def _seed(setting: Setting, planned: PlannedRun) -> int:
 
 
 def _restore(setting: Setting, dataset: Dataset, database: Path, on_stage: OnStage) -> None:
-    on_stage("copying", 0.0)
+    on_stage(COPYING, 0.0)
     started = time.monotonic()
     restore(dataset.database, database, setting.method, setting.stop.check, setting.owner)
     setting.rates.observe("restore_bytes_per_s", dataset.size_bytes, time.monotonic() - started)

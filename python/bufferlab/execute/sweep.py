@@ -24,7 +24,7 @@ from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.host_settings import restore_host
 from bufferlab.execute.integrity import warnings
-from bufferlab.execute.one_run import MEASURING, Setting, describe, execute_run
+from bufferlab.execute.one_run import COPYING, MEASURING, WARMING_UP, Setting, describe, execute_run
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import require_reachable, servers_owner
@@ -43,7 +43,7 @@ from bufferlab.plan import (
     make,
     needed_data,
 )
-from bufferlab.plan.estimate import declared_rates
+from bufferlab.plan.estimate import declared_rates, window_seconds
 from bufferlab.plan.versions import lacking
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
@@ -417,7 +417,11 @@ def _stage_reporter(
     def on_stage(stage: str, share: float) -> None:
         now_s = time.monotonic() - started
         in_stage_s = now_s - begun_s.setdefault(stage, now_s)
-        stage_left_s = _window_left_s(sweep.experiment, share, in_stage_s) if stage == MEASURING else 0.0
+        stage_left_s = 0.0
+        if stage == MEASURING:
+            stage_left_s = _window_left_s(sweep.experiment, share, in_stage_s)
+        elif stage in (COPYING, WARMING_UP):
+            stage_left_s = window_seconds(sweep.experiment, plan.points[run.point], sweep.rates.now)
         left = sweep.pace.left(run.point, later, now_s, stage_left_s)
         spent = sum(sweep.pace.finished_s) + now_s
         shown = f"{stage} {share:.0%}" if share else stage
@@ -429,9 +433,9 @@ def _stage_reporter(
 def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:
     """Seconds that the measured window still needs: as its share of the transactions says, at most until its cap."""
     until_cap_s = max(0.0, experiment.measure.max_seconds - spent_s)
-    if experiment.measure.transactions is None or not share:
-        return 0.0 if experiment.measure.transactions else until_cap_s
-    return min(until_cap_s, spent_s * (1 - share) / share)
+    if experiment.measure.transactions is None:
+        return until_cap_s
+    return min(until_cap_s, spent_s * (1 - share) / share) if share else 0.0
 
 
 def _tell(sweep: _Sweep, status: str, line: str, number: int, runs: int) -> None:

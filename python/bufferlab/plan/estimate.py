@@ -62,7 +62,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
     largest_bytes = results_bytes = 0
     for point in plan.points:
         size = point.database_bytes
-        measuring = _measure_seconds(experiment, point, rates) + _phases_seconds(experiment, rates)
+        measuring = window_seconds(experiment, point, rates) + _phases_seconds(experiment, rates)
         warming = min(
             warm_up.max_duration,
             warm_up.max_transactions / rates.transactions_per_s,
@@ -105,7 +105,7 @@ def _database_sizes(plan: Plan) -> list[int]:
     return list((dict.fromkeys(needed_data(plan.experiment), plan.database_bytes) | own).values())
 
 
-def _measure_seconds(experiment: Experiment, point: Point, rates: Rates) -> float:
+def window_seconds(experiment: Experiment, point: Point, rates: Rates) -> float:
     """The window: a rate that is asked for can only slow the transactions down."""
     measure = experiment.measure
     per_s = min(rates.transactions_per_s, float(point.load.get("rate_per_s", "inf")))
