@@ -40,6 +40,8 @@ class Postgres(Kind):
     """Another user's processes: their /proc/PID/io cannot be read."""
     memory_limit_bytes: int | None = 192 * MIB
     """The budget of shared buffers and page cache together, if there is one."""
+    growth: float = 250.0
+    """Pages by which tables and indexes grow in the window, half of them each."""
     watching: float = 4.0
     """Transactions of the watching connection in the whole window."""
 
@@ -75,6 +77,7 @@ class Postgres(Kind):
         assert isinstance(truth, Split)
         reads, gets, written = common["pages_read"], common["page_gets"], common["pages_written"]
         asked_of_device = reads * (1 - truth.cached_share) if self.io_direct == "off" else reads
+        counted_growth = self.growth if self.major <= 15 else 0.0
         device_bytes = round(asked_of_device * self.read_ahead) * PAGE
         return {
             "demand_misses": reads,
@@ -82,8 +85,13 @@ class Postgres(Kind):
             "process_read_bytes": 0,
             "device_read_bytes": device_bytes,
             "server_read_bytes": device_bytes,
-            "postgres_statio_heap_blks_read": 0.7 * reads,
-            "postgres_statio_idx_blks_read": 0.3 * reads,
+            "postgres_database_blks_read": reads + counted_growth,
+            "postgres_database_blks_hit": gets - reads,
+            "postgres_growth_pages": counted_growth,
+            "postgres_growth_heap_pages": counted_growth / 2,
+            "postgres_growth_idx_pages": counted_growth / 2,
+            "postgres_statio_heap_blks_read": 0.7 * reads + counted_growth / 2,
+            "postgres_statio_idx_blks_read": 0.3 * reads + counted_growth / 2,
             "postgres_statio_heap_blks_hit": 0.4 * (gets - reads),
             "postgres_statio_idx_blks_hit": 0.59 * (gets - reads),
             # New-Orders are ten of twenty-three transactions, and one in a hundred of them is rolled back.

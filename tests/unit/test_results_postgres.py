@@ -82,6 +82,18 @@ def test_who_wrote_pages_is_told_on_every_version(tmp_path: Path, version: str) 
     assert figure(run, "server_cpu_us_per_transaction") == pytest.approx(1000)
 
 
+@pytest.mark.parametrize("version", ["15.18", "17.2"])
+def test_pages_by_which_tables_grow_are_no_reads_on_any_version(tmp_path: Path, version: str) -> None:
+    """Until 15 the server's own counters hold them."""
+    kind = Postgres(version=version, growth=10_000.0)
+    (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[:1], kind=kind))
+    reads = figure(run, "reads_per_new_order")
+    assert figure(run, "heap_pages_read_per_new_order") == pytest.approx(0.7 * reads, rel=1e-3)
+    assert figure(run, "index_pages_read_per_new_order") == pytest.approx(0.3 * reads, rel=1e-3)
+    found = {check.name: check for check in check_sweep([run])}
+    assert found["postgres_tables"].status == "passed"
+
+
 def test_other_engines_have_none_of_these_figures_and_say_so(tmp_path: Path) -> None:
     (run, *_) = runs(tmp_path, Sweep(blocks=1))
     assert run.figures["page_cache_share"].reason == postgres.NOT_POSTGRES
@@ -91,7 +103,7 @@ def test_other_engines_have_none_of_these_figures_and_say_so(tmp_path: Path) -> 
 
 def test_every_counter_says_where_its_number_comes_from() -> None:
     ours = [metric for name, metric in metrics.RAW.items() if name.startswith("postgres_")]
-    assert len(ours) == 24 + 12
+    assert len(ours) == 29 + 12
     assert all(metric.kind == "counter" and metric.meaning and metric.source for metric in ours)
 
 

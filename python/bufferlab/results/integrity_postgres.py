@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
 from bufferlab.results.metrics_postgres import IO_CONTEXTS
+from bufferlab.results.postgres import TABLES_GETS
 from bufferlab.results.quantity import Figure
 
 #: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So
@@ -70,14 +71,9 @@ def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
 def _of_tables(runs: Sequence[MeasuredRun]) -> Check:
     """The workload's tables and indexes are what is read: catalogues are in caches of their own once they were used."""
     title = "Page gets of the workload's tables and indexes = page gets of the database"
-    names = tuple(f"postgres_statio_{kind}_blks_{way}" for kind in ("heap", "idx") for way in ("read", "hit"))
 
     def off(run: MeasuredRun) -> Off:
-        parts = [run.window.change(name) for name in names]
-        missing = next((part.reason for part in parts if part.value is None), None)
-        if missing:
-            return Off(run, None, missing)
-        return ratio_off(run, Figure(sum(part.value or 0.0 for part in parts)), run.window.change("page_gets"))
+        return ratio_off(run, TABLES_GETS.evaluate(run.window), run.window.change("page_gets"))
 
     return worst_of("postgres_tables", title, TABLES_LIMIT, map(off, runs))
 

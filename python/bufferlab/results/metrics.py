@@ -58,9 +58,9 @@ def _derived(table: str) -> list[Metric]:
 
 
 _ENGINE_COUNTERS = """
-page_gets        | gets   | neither | logical page requests (SQLite's CACHE_HIT + CACHE_MISS; InnoDB's buffer_pool_read_requests; PostgreSQL's blks_hit + blks_read)
-demand_misses    | gets   | lower   | gets that found no page in the pool (CACHE_MISS, of which the WAL may serve some; InnoDB's buffer_pool_reads; PostgreSQL's blks_read)
-pages_read       | pages  | lower   | whole pages read from the database file (InnoDB: pages_read, read-ahead included; PostgreSQL: blks_read, of which the page cache may serve some)
+page_gets        | gets   | neither | logical page requests (SQLite's CACHE_HIT + CACHE_MISS; InnoDB's buffer_pool_read_requests; PostgreSQL's blks_hit + blks_read, growth never among them)
+demand_misses    | gets   | lower   | gets that found no page in the pool (CACHE_MISS, of which the WAL may serve some; InnoDB's buffer_pool_reads; PostgreSQL's blks_read without growth)
+pages_read       | pages  | lower   | whole pages read from the database file (InnoDB: pages_read, read-ahead included; PostgreSQL: blks_read without growth, of which the page cache may serve some)
 pages_written    | pages  | lower   | whole pages written to the database file (InnoDB: pages_written, doublewrite not counted; PostgreSQL: by checkpoints, background writer and connections)
 pages_created    | pages  | neither | pages added to the database (InnoDB: pages_created in the pool)
 pages_spilled    | pages  | lower   | dirty pages written before commit to free a frame (CACHE_SPILL)

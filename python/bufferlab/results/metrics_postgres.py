@@ -36,6 +36,11 @@ postgres_wal_records | records | neither | records of the write-ahead log
 postgres_wal_fpi | pages | lower | whole pages in the write-ahead log: first changes after a checkpoint
 postgres_wal_bytes | bytes | lower | bytes of the write-ahead log
 postgres_database_xact_commit | transactions | neither | transactions committed in the database, those of bufferlab's watching connection included
+postgres_database_blks_read | pages | lower | pages that were not in shared buffers; until 15 pages by which tables and indexes grew are among them
+postgres_database_blks_hit | gets | higher | pages that were in shared buffers
+postgres_growth_pages | pages | neither | pages of growth that postgres_database_blks_read counts: tables and indexes by their sizes until 15, none from 16 on
+postgres_growth_heap_pages | pages | neither | the same of postgres_statio_heap_blks_read
+postgres_growth_idx_pages | pages | neither | the same of postgres_statio_idx_blks_read
 postgres_database_xact_rollback | transactions | neither | transactions rolled back in the database
 postgres_database_tup_returned | rows | neither | rows that scans of tables read, and entries that scans of indexes returned
 postgres_database_tup_fetched | rows | neither | rows that were fetched through an index
@@ -44,9 +49,9 @@ postgres_database_tup_updated | rows | neither | rows updated
 postgres_database_tup_deleted | rows | neither | rows deleted
 postgres_database_deadlocks | deadlocks | lower | deadlocks found
 postgres_database_temp_bytes | bytes | lower | bytes written to temporary files by sorts and hashes larger than work_mem
-postgres_statio_heap_blks_read | pages | lower | pages of the workload's tables that were not in shared buffers
+postgres_statio_heap_blks_read | pages | lower | pages of the workload's tables that were not in shared buffers, until 15 with growth
 postgres_statio_heap_blks_hit | gets | higher | pages of the workload's tables that were
-postgres_statio_idx_blks_read | pages | lower | pages of its indexes that were not in shared buffers
+postgres_statio_idx_blks_read | pages | lower | pages of its indexes that were not in shared buffers, until 15 with growth
 postgres_statio_idx_blks_hit | gets | higher | pages of its indexes that were
 """  # noqa: E501  (a table reads best in one line per row)
 

@@ -83,6 +83,13 @@ HITS = _of_postgres("gets", "shared-buffer hits", "page_gets", "demand_misses")
 DEVICE_PAGES = Quantity(Unit.parse("pages"), _device_pages, "pages from the device")
 PAGE_CACHE_PAGES = Quantity(Unit.parse("pages"), _page_cache_pages, "pages from the page cache")
 BACKEND_WRITES = Quantity(Unit.parse("pages"), _backend_writes, "pages written by connections")
+_HEAP_READ = counted("postgres_statio_heap_blks_read") - counted("postgres_growth_heap_pages")
+_INDEX_READ = counted("postgres_statio_idx_blks_read") - counted("postgres_growth_idx_pages")
+TABLES_GETS = (
+    (_HEAP_READ + _INDEX_READ).counted_as("gets")
+    + counted("postgres_statio_heap_blks_hit")
+    + counted("postgres_statio_idx_blks_hit")
+)
 _WAL_BYTES = _of_postgres("bytes", "log bytes", "postgres_wal_bytes")
 
 
@@ -92,8 +99,8 @@ def per_work_formulas(work: Quantity, suffix: str) -> dict[str, Quantity]:
         "shared_buffer_hits": HITS,
         "page_cache_pages": PAGE_CACHE_PAGES,
         "device_pages": DEVICE_PAGES,
-        "heap_pages_read": counted("postgres_statio_heap_blks_read"),
-        "index_pages_read": counted("postgres_statio_idx_blks_read"),
+        "heap_pages_read": _HEAP_READ,
+        "index_pages_read": _INDEX_READ,
         "buffers_taken": counted("postgres_bgwriter_buffers_alloc"),
         "wal_log_bytes": _WAL_BYTES,
         "full_page_images": counted("postgres_wal_fpi"),

@@ -10,6 +10,8 @@
 //!
 //! Names that differ: from 17 on checkpoints stand in pg_stat_checkpointer. Meanings that differ:
 //!
+//! - blks_read counts up to 15 the pages by which tables and indexes grow (ReadBufferExtended with P_NEW in bufmgr.c), and
+//!   not from 16 on. The shared figures hold reads alone on every version: [`GROWTH`] is taken off.
 //! - `pages_written` is what checkpoints, the background writer and connections wrote. What connections wrote is
 //!   buffers_backend up to 16, which holds pages that were appended to a file too, and is told by pg_stat_io from 17 on, where
 //!   those are apart (extends).
@@ -34,10 +36,12 @@ const MISSES: &str = "misses";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
+    /// A counter that is never told lower than it was: growth is seen at once, and blks_read counts it up to a second later.
+    Held,
     Gauge,
 }
 
-use Kind::{Counter, Gauge};
+use Kind::{Counter, Gauge, Held};
 
 /// What stands for a figure.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +54,7 @@ enum Told {
 
 use Told::{By, Not};
 
+const NO_GROWTH: Told = By("0");
 const NO_STAT_IO: Told = Not("pg_stat_io exists from PostgreSQL 16 on");
 const BACKEND_WRITES_MOVED: Told = Not("from PostgreSQL 17 on pg_stat_io tells what connections wrote");
 
@@ -57,9 +62,9 @@ type Figure = (&'static str, Kind, &'static [(u32, Told)]);
 
 /// Every figure: our name, its kind, and what stands for it from a major version on.
 const FIGURES: &[Figure] = &[
-    ("page_gets", Counter, &[(15, By("d.blks_hit + d.blks_read"))]),
-    ("demand_misses", Counter, &[(15, By("d.blks_read"))]),
-    ("pages_read", Counter, &[(15, By("d.blks_read"))]),
+    ("page_gets", Held, &[(15, By("d.blks_hit + d.blks_read - g.pages")), (16, By("d.blks_hit + d.blks_read"))]),
+    ("demand_misses", Held, &[(15, By("d.blks_read - g.pages")), (16, By("d.blks_read"))]),
+    ("pages_read", Held, &[(15, By("d.blks_read - g.pages")), (16, By("d.blks_read"))]),
     (
         "pages_written",
         Counter,
@@ -91,6 +96,11 @@ const FIGURES: &[Figure] = &[
     ("postgres_wal_fpi", Counter, &[(15, By("w.wal_fpi"))]),
     ("postgres_wal_bytes", Counter, &[(15, By("w.wal_bytes"))]),
     (XACT_COMMIT, Counter, &[(15, By("d.xact_commit"))]),
+    ("postgres_database_blks_read", Counter, &[(15, By("d.blks_read"))]),
+    ("postgres_database_blks_hit", Counter, &[(15, By("d.blks_hit"))]),
+    ("postgres_growth_pages", Counter, &[(15, By("g.pages")), (16, NO_GROWTH)]),
+    ("postgres_growth_heap_pages", Counter, &[(15, By("g.heap")), (16, NO_GROWTH)]),
+    ("postgres_growth_idx_pages", Counter, &[(15, By("g.idx")), (16, NO_GROWTH)]),
     ("postgres_database_xact_rollback", Counter, &[(15, By("d.xact_rollback"))]),
     ("postgres_database_tup_returned", Counter, &[(15, By("d.tup_returned"))]),
     ("postgres_database_tup_fetched", Counter, &[(15, By("d.tup_fetched"))]),
@@ -130,14 +140,36 @@ fn told(figure: &Figure, major: u32) -> Told {
     known.map_or(Not("this version is not known here"), |(_, told)| *told)
 }
 
+/// The last major version whose blks_read counts growth.
+const LAST_WITH_GROWTH: u32 = 15;
+/// The pages of the main forks of whatever is no catalogue's; other forks grow without a count. It waits where somebody has
+/// locked a table against everybody.
+const GROWTH: &str = "SELECT coalesce(sum(pages), 0) AS pages, \
+    coalesce(sum(pages) FILTER (WHERE relkind IN ('r', 'm')), 0) AS heap, \
+    coalesce(sum(pages) FILTER (WHERE relkind = 'i' AND relnamespace <> 'pg_toast'::regnamespace), 0) AS idx \
+    FROM (SELECT relkind, relnamespace, pg_relation_size(oid) / current_setting('block_size')::bigint AS pages \
+    FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'm', 't', 'i', 'S')) AS c";
+
+/// Growth since now, as `g`, where blks_read counts it. Counted from now, so that it is never more than blks_read.
+fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
+    if major > LAST_WITH_GROWTH {
+        return Ok(None);
+    }
+    let before = control.number("adding up the sizes of tables", GROWTH)?;
+    Ok(Some(format!("(SELECT pages - {before} AS pages, heap, idx FROM ({GROWTH}) AS sizes) AS g")))
+}
+
 /// The views of one version, under short names. Of pg_stat_io only the rows of connections' own processes on tables and
 /// indexes; of the tables only those that are no catalogue's.
-fn from_sql(major: u32) -> String {
+fn from_sql(major: u32, growth: Option<&str>) -> String {
     let mut sql = "FROM pg_stat_database AS d CROSS JOIN pg_stat_bgwriter AS b CROSS JOIN pg_stat_wal AS w \
         CROSS JOIN (SELECT coalesce(sum(heap_blks_read), 0) AS heap_read, coalesce(sum(heap_blks_hit), 0) AS heap_hit, \
         coalesce(sum(idx_blks_read), 0) AS idx_read, coalesce(sum(idx_blks_hit), 0) AS idx_hit \
         FROM pg_statio_user_tables) AS t"
         .to_owned();
+    if let Some(growth) = growth {
+        sql += &format!(" CROSS JOIN {growth}");
+    }
     if major >= 16 {
         let of = |context: &str, column: &str| {
             format!("coalesce(sum({column}) FILTER (WHERE context = '{context}'), 0) AS {context}_{column}")
@@ -160,7 +192,7 @@ fn from_sql(major: u32) -> String {
 }
 
 /// The query of a sample: a column for each figure that this version has, and the frames used if there is what tells them.
-fn sample_sql(major: u32, tells_frames: bool) -> String {
+fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     let mut columns: Vec<String> = Vec::new();
     for figure in FIGURES {
         if let By(expression) = told(figure, major) {
@@ -170,7 +202,7 @@ fn sample_sql(major: u32, tells_frames: bool) -> String {
     if tells_frames {
         columns.push("(SELECT buffers_used FROM pg_buffercache_summary())::bigint".to_owned());
     }
-    format!("SELECT {} {} WHERE d.datname = current_database()", columns.join(", "), from_sql(major))
+    format!("SELECT {} {} WHERE d.datname = current_database()", columns.join(", "), from_sql(major, growth))
 }
 
 /// The one figure that the warm-up gate needs, cheaper than a whole sample.
@@ -187,7 +219,11 @@ impl DemandMisses {
     pub fn new(mut control: Control) -> Result<Self, Failure> {
         let oid = "SELECT oid FROM pg_database WHERE datname = current_database()";
         let oid = control.number("looking for the database", oid)?;
-        let sql = format!("SELECT pg_stat_get_db_blocks_fetched({oid}) - pg_stat_get_db_blocks_hit({oid})");
+        let mut sql = format!("SELECT pg_stat_get_db_blocks_fetched({oid}) - pg_stat_get_db_blocks_hit({oid})");
+        let major = control.major()?;
+        if let Some(growth) = growth_sql(&mut control, major)? {
+            sql += &format!(" - g.pages FROM {growth}");
+        }
         Ok(DemandMisses { reader: Reader::new(control, &[(MISSES, &sql)])?, last: 0 })
     }
 
@@ -208,6 +244,8 @@ pub struct Counters {
     major: u32,
     own_commits: Arc<AtomicU64>,
     no_frames: Option<Arc<str>>,
+    /// What each held counter was told as, by its place in [`FIGURES`].
+    held: Vec<i64>,
     no_subject: Arc<str>,
 }
 
@@ -219,15 +257,17 @@ impl Counters {
     pub fn new(mut control: Control, own_commits: Arc<AtomicU64>) -> Result<Self, Failure> {
         let major = control.major()?;
         let no_frames = frames_untold(&mut control, major)?;
-        let sql = sample_sql(major, no_frames.is_none());
+        let growth = growth_sql(&mut control, major)?;
+        let sql = sample_sql(major, growth.as_deref(), no_frames.is_none());
         let reader = Reader::new(control, &[(SAMPLE, &sql)])?;
         let no_frames = no_frames.map(Arc::from);
-        Ok(Counters { reader, major, own_commits, no_frames, no_subject: Arc::from("") })
+        let held = vec![0; FIGURES.len()];
+        Ok(Counters { reader, major, own_commits, no_frames, held, no_subject: Arc::from("") })
     }
 
     fn push(&self, out: &mut Vec<Reading>, (metric, kind): (&'static str, Kind), value: Result<i64, Arc<str>>) {
         out.push(match (value, kind) {
-            (Ok(value), Counter) => Reading::counter(PROBE, metric, &self.no_subject, value),
+            (Ok(value), Counter | Held) => Reading::counter(PROBE, metric, &self.no_subject, value),
             (Ok(value), Gauge) => Reading::gauge(PROBE, metric, &self.no_subject, value as f64),
             (Err(reason), _) => Reading::missing(PROBE, metric, &self.no_subject, &reason),
         });
@@ -262,13 +302,18 @@ impl EngineCounters for Counters {
         let own = self.own_commits.load(Ordering::Relaxed) as i64;
         let mut values = self.reader.numbers(SAMPLE)?.into_iter();
         let silent: Arc<str> = "the server did not tell this figure".into();
-        for figure in FIGURES {
+        for (place, figure) in FIGURES.iter().enumerate() {
             let (metric, kind, _) = *figure;
-            let value = match told(figure, self.major) {
+            let mut value = match told(figure, self.major) {
                 By(_) => values.next().flatten().ok_or_else(|| Arc::clone(&silent)),
                 Not(reason) => Err(reason.into()),
             };
-            let value = if metric == XACT_COMMIT { value.map(|commits| commits - own) } else { value };
+            if metric == XACT_COMMIT {
+                value = value.map(|commits| commits - own);
+            }
+            if kind == Held {
+                value = value.inspect(|&count| self.held[place] = self.held[place].max(count)).map(|_| self.held[place]);
+            }
             self.push(out, (metric, kind), value);
         }
         let used = match &self.no_frames {
@@ -299,7 +344,9 @@ mod tests {
 
     #[test]
     fn a_sample_asks_a_version_only_for_what_it_has() {
-        let sql = |major| sample_sql(major, major >= 16);
+        let sql = |major| sample_sql(major, (major <= LAST_WITH_GROWTH).then_some("growth AS g"), major >= 16);
+        assert!(sql(15).contains("d.blks_read - g.pages") && sql(15).contains("growth AS g"));
+        assert!(!sql(16).contains("g.pages") && !sql(16).contains("AS g"));
         assert!(!sql(15).contains("pg_stat_io") && sql(15).contains("buffers_backend"));
         assert!(sql(16).contains("pg_stat_io") && sql(16).contains("buffers_backend"));
         assert!(!sql(17).contains("buffers_backend") && sql(17).contains("c.buffers_written"));
