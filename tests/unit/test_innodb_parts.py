@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import boot, conditions, find, packages, program
+from bufferlab.engines.innodb import boot, conditions, find, packages, program, settings
 from bufferlab.engines.innodb.find import Build
 from bufferlab.engines.innodb.read_back import confounds
 from bufferlab.engines.servers import find as finding
@@ -170,6 +171,38 @@ def test_what_a_private_servers_safety_rests_on_is_not_passed_through(tmp_path: 
 def test_a_setting_is_one_line(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(EngineFailure, match="does not fit"):
         option_file({name: value}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version", "asked", "chunk"),
+    [
+        ("mysql", "5.7.22", {}, 210 * MIB),
+        ("mysql", "5.7.22", {"innodb_buffer_pool_chunk_size": MIB}, MIB),
+        ("mysql", "5.6.24", {}, None),
+        ("mariadb", "10.11.19", {}, 210 * MIB),
+    ],
+)
+def test_each_instance_of_a_pool_is_one_chunk_unless_another_is_asked_for(
+    flavour: str, version: str, asked: dict[str, int], chunk: int | None
+) -> None:
+    """Chunks of 1 MiB hold 63 or 64 pages of 16 KiB, by where their memory happens to begin."""
+    knobs = {"pool_size_bytes": 210 * MIB - 16_384, **asked}
+    written = settings.with_one_chunk(flavour, version, settings.server_settings(flavour, version, knobs))
+    assert written.get("innodb_buffer_pool_chunk_size") == (None if chunk is None else str(chunk))
+
+
+@pytest.mark.parametrize(
+    ("engine", "told", "frames"),
+    [
+        ("mariadb", {"version": "11.4.5-MariaDB"}, 432),
+        ("mariadb", {"server": "mariadb-10.11"}, 432),
+        ("mariadb", {"server": "mariadb-10.2"}, 507),
+        ("mysql", {"version": "5.7.22"}, 507),
+    ],
+)
+def test_frames_that_a_server_keeps_free_are_none_of_the_cache(engine: str, told: dict[str, str], frames: int) -> None:
+    declared = registry.declaration(engine)
+    assert declared.frames_of_data({"innodb_lru_scan_depth": 100, **told}, 507) == frames
 
 
 def test_a_pool_rounded_up_to_its_chunks_is_a_confound() -> None:

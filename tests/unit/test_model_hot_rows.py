@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.models.free_list import frames_of_data
 from bufferlab.models.hot_rows import (
     EDGE_ROWS,
     Layout,
@@ -123,6 +124,37 @@ def test_the_predicted_misses_are_those_of_a_naive_lru(layout: Layout, times_the
         found.append(lru_misses(rows, frames, 10_000, seed, edge_rows))
     predicted = miss_ratio(hot_rows, tree, MORE_ROWS, frames, layout)
     assert predicted == pytest.approx(sum(found) / len(found), rel=0.04, abs=0.006)
+
+
+@pytest.mark.parametrize("times_the_knee", [0.95, 1.1, 1.5, 3.0])
+def test_a_free_list_that_is_refilled_at_half_its_length_takes_three_quarters_of_it(times_the_knee: float) -> None:
+    """A naive LRU that frees pages at its tail as MariaDB's cleaner does, at once."""
+    frames, depth, rng = 600, 100, random.Random(5)
+    of_data = frames_of_data(frames, depth)
+    knee = predicted_knee(TALLER, MORE_ROWS, of_data, "scattered")
+    assert knee is not None
+    rows = rng.sample(range(MORE_ROWS), int(times_the_knee * knee))
+    cache, missed, selects = OrderedDict[str, None](), 0, 10_000
+    for select in range(3 * selects):
+        row = rng.choice(rows)
+        for page in ("first", "root", f"i{row // 5000}", f"l{row // 20}"):
+            if page in cache:
+                cache.move_to_end(page)
+                continue
+            missed += select >= selects
+            cache[page] = None
+            if frames - len(cache) < depth / 2:
+                for _ in range(len(cache) - (frames - depth)):
+                    cache.popitem(last=False)
+    found = missed / (2 * selects)
+    # Near the knee the list may stay anywhere between, where all hot rows fit.
+    at_half, predicted, at_whole = (
+        miss_ratio(len(rows), TALLER, MORE_ROWS, held, "scattered")
+        for held in (frames - depth // 2, of_data, frames - depth)
+    )
+    assert at_half - 0.01 <= found <= at_whole + 0.01
+    if times_the_knee >= 1.5:
+        assert predicted == pytest.approx(found, rel=0.04)
 
 
 @given(hot_rows=st.integers(1, ROWS), frames=st.integers(5, 1200), layout=st.sampled_from(["scattered", "clustered"]))

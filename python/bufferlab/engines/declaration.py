@@ -70,6 +70,8 @@ class EngineDeclaration:
     """Native names of sizes the engine may round to units of its own: a finding to report, not an error."""
     edge_rows: int = 0
     """Rows beside each leaf of a table whose lookup by key gets that leaf too, on the way to their own."""
+    data_frames: Callable[[Mapping[str, int | str], int], int] | None = None
+    """Of a pool's frames those that hold pages of data, by the native knobs; None: all of them."""
     pool_unit_bytes: int = 1
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
@@ -127,6 +129,10 @@ class EngineDeclaration:
             if not left:
                 native[knob.native_name] = _as_text(knob, value) if isinstance(value, float) else value
         return native
+
+    def frames_of_data(self, native: Mapping[str, int | str], frames: int) -> int:
+        """Of a pool's frames those that hold pages of data."""
+        return self.data_frames(native, frames) if self.data_frames else frames
 
     def defaults(self) -> dict[str, str]:
         """Every knob's default in canonical text."""

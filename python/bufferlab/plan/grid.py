@@ -190,8 +190,8 @@ def _native_parameters(
         if ratio is not None and workload.resolve_share:
             page, frames = (engine.by_name()[name].native_name for name in (engine.page_knob, engine.frame_knob))
             page_size_bytes = int(native_knobs[page])
-            pool_frames, shape = int(native_knobs[frames]) // page_size_bytes, facts(data).shape
-            at = PoolAndData(pool_frames, page_size_bytes, shape, engine.edge_rows)
+            of_data = engine.frames_of_data(native_knobs, int(native_knobs[frames]) // page_size_bytes)
+            at = PoolAndData(of_data, page_size_bytes, facts(data).shape, engine.edge_rows)
             count = workload.resolve_share(knob.name, ratio, native, at)
             if isinstance(count, Impossible):
                 raise SpecError(count.what, f"point {label}", count.hint)

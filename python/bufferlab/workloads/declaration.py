@@ -21,6 +21,7 @@ class PoolAndData:
     """What a share of a count may depend on: the pool of a point, and the data below it."""
 
     frames: int
+    """Those that hold pages of data."""
     page_size_bytes: int
     shape: Mapping[str, Any] | None
     """Trees of the loaded database, as run.json's `database.shape` has them; None when the engine tells none."""

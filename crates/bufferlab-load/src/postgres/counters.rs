@@ -311,8 +311,11 @@ impl EngineCounters for Counters {
             if metric == XACT_COMMIT {
                 value = value.map(|commits| commits - own);
             }
-            if kind == Held {
-                value = value.inspect(|&count| self.held[place] = self.held[place].max(count)).map(|_| self.held[place]);
+            if kind == Held
+                && let Ok(count) = &mut value
+            {
+                *count = self.held[place].max(*count);
+                self.held[place] = *count;
             }
             self.push(out, (metric, kind), value);
         }

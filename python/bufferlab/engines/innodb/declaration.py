@@ -6,6 +6,7 @@ Rates were seen on two shared cores and a fast virtual disk; runs on a host repl
 from __future__ import annotations
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.innodb.free_list import mariadb_data_frames
 from bufferlab.engines.innodb.knobs import knobs_of
 from bufferlab.engines.innodb.settings import PREFIX
 from bufferlab.units import MIB
@@ -44,6 +45,7 @@ def declare(name: str, title: str) -> EngineDeclaration:
         # A lookup of the first or the last row of a leaf gets the leaf before or after it as well: seen in all versions
         # from MySQL 5.6 to MariaDB 11.4, row by row in 5.7 (INNODB_BUFFER_PAGE).
         edge_rows=2,
+        data_frames=mariadb_data_frames if name == "mariadb" else None,
         pool_unit_bytes=MIB,
         rounds=("pool_size_bytes", "innodb_log_file_size", "innodb_redo_log_capacity"),
         passes_through=PREFIX,

@@ -15,7 +15,7 @@ from bufferlab.engines.innodb.existing.server import ExistingInnodb
 from bufferlab.engines.innodb.find import Flavour
 from bufferlab.engines.innodb.read_back import read_back
 from bufferlab.engines.innodb.server import InnodbServer
-from bufferlab.engines.innodb.settings import server_settings
+from bufferlab.engines.innodb.settings import server_settings, with_one_chunk
 from bufferlab.engines.native import answer, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.drive import ServerBehaviour
@@ -80,7 +80,8 @@ class InnodbBehaviour(ServerBehaviour):
 
     def settings_of(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
         """The server's variables for a run's knobs."""
-        return server_settings(build.flavour, build.version, knobs)
+        asked = server_settings(build.flavour, build.version, knobs)
+        return with_one_chunk(build.flavour, build.version, asked)
 
     def loading_settings(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
         """Its variables while it is loaded."""

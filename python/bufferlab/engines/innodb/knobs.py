@@ -85,8 +85,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     # The server's own is 8 from 1 GiB on and 1 below: a sweep across 1 GiB would change two things at once.
     _count("buffer_pool_instances", "pools the buffer pool is divided into",
            auto="1", minimum=1, maximum=64, versions="mysql; mariadb < 10.5"),
-    # The server's own of 128 MiB rounds 210 MiB up to 256: a sweep in fine steps would ask for sizes it does not get.
-    _size("buffer_pool_chunk_size", "the unit a pool is rounded up to, times the instances", auto="1MiB",
+    _size("buffer_pool_chunk_size", "the unit a pool is rounded up to, times the instances; auto: an instance has one",
           minimum=MIB, maximum=64 * GIB, versions="mysql >= 5.7.5; mariadb >= 10.2.2"),
     _count("lru_scan_depth", "free pages the page cleaner keeps in each instance, and so pages lost to the cache",
            minimum=100, maximum=2**32 - 1),

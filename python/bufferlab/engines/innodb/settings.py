@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.knob import KnobKind
+from bufferlab.units import MIB
 from bufferlab.versions import has
 
 PREFIX = "var."
@@ -17,6 +18,7 @@ PREFIX = "var."
 
 _RENAMED = {"page_size_bytes": "innodb_page_size", "pool_size_bytes": "innodb_buffer_pool_size"}
 _NOT_THE_SERVERS = ("server", "statements", READ_AHEAD)
+_CHUNK = "innodb_buffer_pool_chunk_size"
 _BY_NATIVE_NAME = {knob.native_name: knob for knob in INNODB_KNOBS}
 
 
@@ -32,6 +34,19 @@ def server_settings(flavour: str, version: str, knobs: Mapping[str, int | str]) 
             continue
         settings[_RENAMED.get(name, name.removeprefix(PREFIX))] = str(value)
     return settings
+
+
+def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """The same settings, with a chunk for each instance of the pool where no other was asked for.
+
+    A chunk larger than an instance becomes as large as that (ha_innodb.cc, innodb_init_params): nothing is rounded. The
+    server's own of 128 MiB makes 256 MiB of 210. In chunks of 1 MiB, each whose memory does not begin at a whole page
+    has one page of 16 KiB in 64 less (buf0buf.cc, buf_chunk_init): all of them or none, by chance.
+    """
+    pool = int(settings.get("innodb_buffer_pool_size", 0))
+    if not pool or not has(_BY_NATIVE_NAME[_CHUNK].versions, flavour, version):
+        return dict(settings)
+    return {_CHUNK: str(-(-pool // MIB) * MIB), **settings}
 
 
 def variable(native_name: str) -> str | None:

@@ -108,7 +108,7 @@ def asked_table(analysis: Analysis) -> Table:
         pool, asked = _pool(point), _asked_bytes(point)
         if pool is None:
             continue
-        page, instances = point.actual.get("page_size_bytes"), point.actual.get("innodb_buffer_pool_instances")
+        instances = point.actual.get("innodb_buffer_pool_instances")
         chunk = point.actual.get("innodb_buffer_pool_chunk_size")
         whole = _is_rounded(point)
         rows.append(
@@ -119,7 +119,7 @@ def asked_table(analysis: Analysis) -> Table:
                     format_bytes(asked) if asked is not None else words.NOTHING,
                     format_bytes(pool[1]),
                     f"{pool[1] / asked:.3f}" if asked else words.NOTHING,
-                    f"{pool[1] // page:,}" if isinstance(page, int) and page else words.NOTHING,
+                    _frames(point),
                     words.NOTHING if instances is None else str(instances),
                     format_bytes(chunk) if isinstance(chunk, int) else words.NOTHING,
                 ),
@@ -132,6 +132,14 @@ def asked_table(analysis: Analysis) -> Table:
         "As the server says itself. Shares of the database and reads belong to the pool that ran, not to the one asked."
     )
     return Table("pool-asked", "The pool asked and the pool run", columns, tuple(rows), caption)
+
+
+def _frames(point: PointRuns) -> str:
+    """As the servers of all runs told them: where a chunk holds a page less, it does so by chance."""
+    told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
+    if not told or not told[0]:
+        return words.NOTHING
+    return f"{told[0]:,.0f}" if len(told) == 1 else f"{told[0]:,.0f} to {told[-1]:,.0f}"
 
 
 def _levels(analysis: Analysis) -> Table:

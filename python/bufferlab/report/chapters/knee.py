@@ -49,6 +49,8 @@ class _Line:
     tree: dict[str, Any]
     rows: int
     frames: int
+    """Those that hold pages of data."""
+    pool_frames: int
     layout: Layout
     even: bool
     """Whether every hot row is read as often; the model's curve and fit hold for no other case."""
@@ -114,11 +116,15 @@ def _line(place: int, group: Group) -> _Line | None:
     rows = int(workload["rows"])
     trees = ((run.run["database"] or {}).get("shape") or {}).get("trees", [])
     tree = next((tree for tree in trees if tree["name"] == _TABLE), None) or estimated_tree(rows, page_size_bytes)
-    tree = {**tree, EDGE_ROWS: engines.declaration(run.run["engine"]).edge_rows}
-    frames = _frames(run, page_size_bytes)
+    engine = engines.declaration(run.run["engine"])
+    tree = {**tree, EDGE_ROWS: engine.edge_rows}
+    told = [_frames(run, page_size_bytes) for point in points for run in point.ok]
+    pool_frames = round(sum(told) / len(told))
+    frames = engine.frames_of_data(run.run["knobs_actual"], pool_frames)
     layout: Layout = workload["layout"]
     even = not float(workload.get("zipf") or 0)
-    return _Line(place, group, points, tree, rows, frames, layout, even, predicted_knee(tree, rows, frames, layout))
+    found = predicted_knee(tree, rows, frames, layout)
+    return _Line(place, group, points, tree, rows, frames, pool_frames, layout, even, found)
 
 
 def _frames(run: MeasuredRun, page_size_bytes: int) -> int:
@@ -158,7 +164,8 @@ def _comparable(lines: Sequence[_Line]) -> list[tuple[_Line, _Line]]:
 def _intro(lines: Sequence[_Line], fitted: Fit | None) -> str:
     text = (
         "The knee is the number of hot rows whose pages just fill the pool: leaves, the interior pages above them and "
-        "the file's first page. The model reckons it from the table's tree and the pool's frames alone."
+        "the file's first page. The model reckons it from the table's tree and the pool's frames alone, without those "
+        "that a server keeps free."
     )
     ratios = [ratio for line in lines if (ratio := _against_prediction(line, fitted)) is not None]
     if not ratios:
@@ -250,7 +257,7 @@ def _table(lines: Sequence[_Line], fitted: Fit | None) -> Table:
                     format_bytes(line.page_size_bytes),
                     line.layout,
                     *_others(line),
-                    format_count(line.frames),
+                    _of_pool(line),
                     format_count(leaves),
                     format_count(sum(line.tree["level_pages"][:-1])),
                     words.number(line.rows / leaves),
@@ -272,11 +279,17 @@ def _table(lines: Sequence[_Line], fitted: Fit | None) -> Table:
         Column("Straight line (rows)"),
     )
     caption = (
+        "Frames: those that hold pages, of the pool's, as the server told them; means over runs. "
         "Fitted: in every block the frames with which the model comes nearest to the measured misses, and the knee of "
         "a pool of so many; 95 % interval over blocks. Straight line: where a line through the misses leaves zero, "
         f"without any model, from points up to {_HINGE_REACH} times the predicted knee."
     )
     return Table("knees", "Predicted and fitted knees", columns, tuple(rows), caption, brief=_BRIEF)
+
+
+def _of_pool(line: _Line) -> str:
+    of = f" of {format_count(line.pool_frames)}" if line.frames < line.pool_frames else ""
+    return f"{format_count(line.frames)}{of}"
 
 
 def _other_names(line: _Line) -> list[str]:
