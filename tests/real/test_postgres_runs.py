@@ -131,7 +131,7 @@ def run_in_memory(job: Job, transactions: int) -> tuple[int, float]:
         if edge := event.get("edge"):
             given[edge] = {pid: pages_given(pid) for pid in given.get("start") or postgres.processes(job.root)}
 
-    outcome = job.run(transactions, look, pool_size_bytes=512 * MIB)
+    outcome = job.run(transactions, look, max_seconds=300, pool_size_bytes=512 * MIB)
     assert outcome.kind == "ok", outcome
     pairs = [(before, given["end"][pid]) for pid, before in given["start"].items()]
     return job.change("pages_read"), sum(b - a for a, b in pairs if a is not None and b is not None)
