@@ -172,12 +172,15 @@ def _cli(*arguments: object) -> list[str]:
 def test_a_run_has_a_trace_that_agrees_with_the_engines_own_counts(disk: Path) -> None:
     out = disk / "traced"
     ended = subprocess.run(
-        _cli("run", "buffer-size", "--smoke", "--probe", "block-trace", "--out", out, "--share-device"),
+        _cli("run", "buffer-size", "--smoke", "--sweep", "pool_size=20%", "--repetitions", "1", "--probe",
+             "block-trace", "--out", out, "--share-device"),
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     (sweep,) = out.glob("buffer-size-*")
-    for record in SweepFolder.open(sweep).runs():
+    runs = SweepFolder.open(sweep).runs()
+    assert len(runs) == 1
+    for record in runs:
         told, table = record.run["block_trace"], record.block_trace()
         assert told["status"] == "ok", told
         assert table is not None

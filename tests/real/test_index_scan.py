@@ -75,7 +75,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
     with postgres.folder() as folder:
         out = results_of(
             folder, "--engine", "postgres", "--set", "server=postgres-15", "--set", "plan=sequential",
-            "--set", "memory_limit=96MiB", "--sweep", "read_ahead=0,64",
+            "--set", "memory_limit=96MiB", "--sweep", "read_ahead=0,64", "--repetitions", "1",
         )  # fmt: skip
         assert device.file.read_text() == before
         sizes_kib: dict[int, set[float]] = {0: set(), 64: set()}

@@ -44,19 +44,31 @@ def mysql() -> Build:
     return innodb.build("mysql-5.7")
 
 
+class New:
+    """A new data directory of each build and page size, made once; a test gets a copy of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def at(self, root: Path, build: Build, page_size_bytes: int = 16384) -> innodb.Place:
+        made = self.root / f"{build.name}-{page_size_bytes}"
+        if not made.exists():
+            made.mkdir(mode=0o711)
+            innodb.Place(build, made, page_size_bytes).initialise()
+        subprocess.run(["cp", "-a", "--reflink=auto", str(made / "database"), str(root)], check=True)
+        return innodb.Place(build, root, page_size_bytes)
+
+
 @pytest.fixture(scope="module")
-def empty(mysql: Build) -> Iterator[Path]:
-    """A new data directory; not to be changed."""
+def new() -> Iterator[New]:
     with innodb.folder() as path:
-        innodb.Place(mysql, path).initialise()
-        yield path
+        yield New(path)
 
 
 @pytest.fixture
-def place(mysql: Build, root: Path, empty: Path) -> innodb.Place:
-    """A copy of the new data directory, for one test."""
-    subprocess.run(["cp", "-a", "--reflink=auto", str(empty / "database"), str(root)], check=True)
-    return innodb.Place(mysql, root)
+def place(mysql: Build, root: Path, new: New) -> innodb.Place:
+    """A new data directory of MySQL 5.7."""
+    return new.at(root, mysql)
 
 
 def gone(pid: int, within_seconds: float = 5.0) -> bool:
@@ -98,9 +110,9 @@ def sleep_and_be_stopped(server: InnodbServer, pids: list[int]) -> None:
 
 @pytest.mark.parametrize("page_size_bytes", PAGE_SIZES)
 @pytest.mark.parametrize("name", innodb.ALL)
-def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_bytes: int, root: Path) -> None:
+def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_bytes: int, root: Path, new: New) -> None:
     build = innodb.build(name)
-    place = innodb.Place(build, root, page_size_bytes).initialise()
+    place = new.at(root, build, page_size_bytes)
     identity = place.with_accounts()
     knobs = {
         "server": name,
@@ -197,10 +209,10 @@ def test_a_server_survives_neither_its_worker_nor_a_socket_left_by_it(place: inn
         pass
 
 
-def test_a_socket_whose_path_is_too_long_is_placed_elsewhere_and_removed(mysql: Build, root: Path) -> None:
+def test_a_socket_whose_path_is_too_long_is_placed_elsewhere_and_removed(mysql: Build, root: Path, new: New) -> None:
     deep = root / ("d" * 90)
     deep.mkdir(mode=0o711)
-    place = innodb.Place(mysql, deep).initialise()
+    place = new.at(deep, mysql)
     with place.server() as server:
         socket = server.socket
         assert len(os.fsencode(socket)) < 100
@@ -305,9 +317,9 @@ def test_a_disk_that_fills_up_is_called_so(mysql: Build, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", innodb.ALL)
-def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> None:
+def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path, new: New) -> None:
     build = innodb.build(name)
-    place = innodb.Place(build, root, 4096).initialise()
+    place = new.at(root, build, 4096)
     identity = place.with_accounts()
     rows = 20_000
     with place.server((identity.user, identity.password)) as server:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -104,6 +105,22 @@ def root() -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Path]:
+    """A closed database of PostgreSQL 15; not to be changed."""
+    with postgres.folder() as path:
+        outcome = Job("postgres-15", path).load()
+        assert outcome.kind == "ok", outcome
+        yield path
+
+
+@pytest.fixture
+def closed(loaded: Path, root: Path) -> Job:
+    """A copy of it, for one test."""
+    subprocess.run(["cp", "-a", "--reflink=auto", str(loaded / "database"), str(root)], check=True)
+    return Job("postgres-15", root)
+
+
 @pytest.fixture
 def hierarchy() -> memory_limit.Hierarchy:
     """Where cgroups that limit memory can be made."""
@@ -184,9 +201,8 @@ def test_with_everything_in_memory_a_server_reads_what_its_processes_were_given(
     assert growth > 1000 if name == "postgres-15" else growth == 0
 
 
-def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(root: Path) -> None:
-    job = Job("postgres-15", root)
-    assert job.load().kind == "ok"
+def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Job) -> None:
+    job, root = closed, closed.root
     held: list[tuple[Any, ...]] = []
     looks = []
 
@@ -221,10 +237,9 @@ def test_selects_of_hot_rows_read_each_page_of_their_rows_once(root: Path) -> No
 
 
 def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(
-    root: Path, hierarchy: memory_limit.Hierarchy
+    closed: Job, hierarchy: memory_limit.Hierarchy
 ) -> None:
-    job = Job("postgres-15", root)
-    assert job.load().kind == "ok"
+    job = closed
     seen: list[int] = []
 
     def look(event: dict[str, Any]) -> None:
@@ -243,10 +258,9 @@ def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(
 
 
 def test_a_memory_limit_too_small_for_the_server_is_named_and_nothing_of_it_is_left(
-    root: Path, hierarchy: memory_limit.Hierarchy
+    closed: Job, hierarchy: memory_limit.Hierarchy
 ) -> None:
-    job = Job("postgres-15", root)
-    assert job.load().kind == "ok"
+    job, root = closed, closed.root
     # The pool fits, and the server's own memory beside a full pool does not.
     outcome = job.run(1_000_000, pool_size_bytes=40 * MIB, memory_limit_bytes=44 * MIB)
     assert outcome.kind == "engine", outcome
@@ -257,9 +271,8 @@ def test_a_memory_limit_too_small_for_the_server_is_named_and_nothing_of_it_is_l
     assert list(memory_limit._ours(hierarchy.root)) == []
 
 
-def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(root: Path) -> None:
-    job = Job("postgres-15", root)
-    assert job.load().kind == "ok"
+def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(closed: Job) -> None:
+    job, root = closed, closed.root
 
     def kill(event: dict[str, Any]) -> None:
         if event.get("edge") == "start":

@@ -25,7 +25,6 @@ from support import core
 pytestmark = pytest.mark.real
 
 SMALL = ["buffer-size", "--warehouses", "1", "--sweep", "pool_size=5%,20%,60%"]
-KILLS = 24
 PF_EXITING = 4
 """A task on its way out (include/linux/sched.h)."""
 
@@ -96,20 +95,22 @@ def unpublished(out: Path) -> list[Path]:
     return [path for path in out.rglob("*") if path.name.startswith(".tmp-") or path.suffix in {".db", ".db-wal"}]
 
 
-def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: Path, out: Path) -> None:
-    arguments = [*SMALL, "--repetitions", "3", "--transactions", "2000", "--out", str(out), "--json"]
+@pytest.mark.parametrize("pools", ["20%,60%", pytest.param("5%,20%,60%", marks=pytest.mark.slow)])
+def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: Path, out: Path, pools: str) -> None:
+    swept = ("--sweep", f"pool_size={pools}", "--repetitions", "3", "--transactions", "2000")
+    arguments = ["buffer-size", "--warehouses", "1", *swept, "--out", str(out), "--json"]
     done = subprocess.run(
         command("run", *arguments), env=environment(disk), capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     reads = [summary(point, "reads_per_new_order") for point in answer["points"]]
-    assert [row["n"] for row in reads] == [3, 3, 3]
+    assert [row["n"] for row in reads] == [3] * len(pools.split(","))
     for larger, smaller in itertools.pairwise(reads):
         assert smaller["value"] < larger["value"]
         assert smaller["ci_high"] < larger["ci_low"]
     steps = [step for step in answer["steps"] if step["metric"] == "reads_per_new_order"]
-    assert len(steps) == 2
+    assert len(steps) == len(reads) - 1
     assert all(step["verdict"].startswith("falls") and step["ci_high"] < 1 for step in steps)
     assert "fall" in answer["answer"]
     gets = [summary(point, "page_gets_per_new_order")["value"] for point in answer["points"]]
@@ -178,13 +179,14 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
     assert unpublished(out) == []
 
 
-def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk: Path, out: Path) -> None:
+@pytest.mark.parametrize("kills", [8, pytest.param(24, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk: Path, out: Path, kills: int) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # pytest shows it when the test fails
     moments = random.Random(seed)
     fresh = [*SMALL, "--repetitions", "2", "--transactions", "1000", "--out", str(out)]
     published_before = 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))
         # Killed before it had a folder: nothing is lost by beginning again.
         arguments = ["--resume", str(folders[-1])] if folders else fresh

@@ -87,7 +87,7 @@ def run(
     transactions: int = 2000,
     warehouses: int = 1,
     seed: int = 7,
-    warm_up: int = 20_000,
+    warm_up: int = 2000,
     **knobs: Any,
 ) -> Measured:
     """One run on `database` itself, which it changes."""
