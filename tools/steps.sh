@@ -27,10 +27,12 @@ tests() {
     shift
     step "$name" with_log "$@"
     # cargo says so once per test program, pytest once; no test at all must not pass for success.
-    local passed failed skipped
-    passed=$(count_in_log passed)
+    local passed failed skipped unable
+    # A Rust test that cannot run says so and ends well.
+    unable=$(unable_in_log | wc -l)
+    passed=$(($(count_in_log passed) - unable))
     failed=$(count_in_log failed)
-    skipped=$(($(count_in_log skipped) + $(count_in_log ignored)))
+    skipped=$(($(count_in_log skipped) + $(count_in_log ignored) + unable))
     TESTS_PASSED=$((TESTS_PASSED + passed))
     TESTS_FAILED=$((TESTS_FAILED + failed + $(count_in_log errors) + $(count_in_log error)))
     TESTS_SKIPPED=$((TESTS_SKIPPED + skipped))
@@ -49,10 +51,21 @@ count_in_log() {
         grep -oE "[0-9]+ $1\b" | awk '{ sum += $1 } END { print sum + 0 }' || true
 }
 
-# reasons_in_log: a line "NUMBER REASON" for tests that were skipped, as pytest -ra and cargo test say it.
+# reasons_in_log: a line "NUMBER REASON" for tests that were skipped, as pytest -ra and the Rust tests say it.
 reasons_in_log() {
-    sed 's/\x1b\[[0-9;]*m//g' "$LOG" | sed -nE -e 's/^SKIPPED \[([0-9]+)\] [^:]+(:[0-9]+)?: /\1 /p' \
-        -e 's/^test .* \.\.\. ignored(, )?/1 /p'
+    sed 's/\x1b\[[0-9;]*m//g' "$LOG" | sed -nE 's/^SKIPPED \[([0-9]+)\] [^:]+(:[0-9]+)?: /\1 /p'
+    unable_in_log | sed 's/^/1 /'
+}
+
+# unable_in_log: of each Rust test that printed "skipped: REASON", the first reason.
+unable_in_log() {
+    awk '/^---- .* stdout ----$/ { said = 0 } sub(/^skipped: /, "") && !said++' "$LOG"
+}
+
+# rust_tests: what they print is shown, the list of those that passed is not.
+rust_tests() {
+    cargo test --quiet --locked --workspace --no-fail-fast -- --show-output |
+        awk '/^successes:$/ { listed = 1 } /^(failures:|test result:|---- )/ { listed = 0 } !(listed && /^(    .*|successes:)?$/)'
 }
 
 note() { SUMMARY+=("$(printf '%-14s %-8s %s' "$1" "$2" "$3")"); }
