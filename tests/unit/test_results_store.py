@@ -41,6 +41,16 @@ def test_a_published_run_comes_back_as_it_was_written(sweep: SweepFolder) -> Non
     assert reopened.experiment == "buffer-size"
 
 
+def test_a_folder_whose_name_is_a_pattern_is_read_as_it_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "runs[20%,60%] *"
+    folder.mkdir()
+    record = build(folder, SMALL).runs()[0]
+    assert record.latency()["count"].sum() == 2 * SMALL.transactions
+    frame = pl.DataFrame(schema=store._polars_schema(store.BLOCK_TRACE_COLUMNS))
+    store.write_block_trace(folder / "block-trace.parquet", [frame, frame])
+    assert (folder / "block-trace.parquet").exists()
+
+
 def test_a_run_of_before_open_loop_and_phases_is_read_as_closed_and_without_them(sweep: SweepFolder) -> None:
     file = sweep.runs()[0].folder / "run.json"
     document = json.loads(file.read_text())

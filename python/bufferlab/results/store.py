@@ -443,7 +443,7 @@ def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
             raise InternalError("a block trace does not have the columns of the stored format", str(path))
         written.append(path.with_name(f"{path.name}.{number}"))
         part.write_parquet(written[-1], compression="zstd")
-    whole = pl.scan_parquet(written) if written else pl.LazyFrame(schema=columns)
+    whole = pl.scan_parquet(written, glob=False) if written else pl.LazyFrame(schema=columns)
     whole.sink_parquet(path, metadata={"format_version": str(FORMAT_VERSION)}, compression="zstd", maintain_order=True)
     for part_path in written:
         part_path.unlink()
@@ -454,7 +454,7 @@ def _read_parquet(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:
 
     try:
         version = pl.read_parquet_metadata(path).get("format_version")
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(path, glob=False)
     except FileNotFoundError as error:
         raise DataFileError(f"{path.name} is missing", str(path), _RESUME_HINT) from error
     except (pl.exceptions.PolarsError, OSError) as error:
