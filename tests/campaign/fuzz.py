@@ -88,14 +88,18 @@ def watch(
         assert child.stdout is not None
         stuck = False
         # Raw lines: what a buffer had read already, select would not see.
-        for line in _lines(child.stdout.fileno()):
-            if line is None:
-                stuck = True
-                child.kill()
-                break
-            record = _record(json.loads(line))
-            done += record.trials
-            yield record
+        try:
+            for line in _lines(child.stdout.fileno()):
+                if line is None:
+                    stuck = True
+                    child.kill()
+                    break
+                record = _record(json.loads(line))
+                done += record.trials
+                yield record
+        except BaseException:  # The campaign is stopped: so is its child.
+            child.kill()
+            raise
         code = child.wait()
     if stuck or code != 0:
         at = max(done, _begun(folder))

@@ -227,7 +227,7 @@ def _trial(
         code = process.wait(delay)
     except subprocess.TimeoutExpired:
         counts["kills"] += 1
-        counts[f"hit {phase(where)}"] += 1
+        counts[f"hit {phase(where, log)}"] += 1
         process.send_signal(signal.SIGKILL)
         process.wait()
     else:
@@ -269,12 +269,14 @@ def left_over(where: Place, shared_before: Mapping[str, str]) -> list[str]:
     return wrong
 
 
-def phase(where: Place) -> str:
-    """Return what of the command is alive now: a server, a worker, or neither."""
+def phase(where: Place, log: Path) -> str:
+    """Return what a command is doing: it has said nothing yet, or a server, a worker or neither is alive."""
     commands = " ".join(witness.processes(where.mark, where.root).values())
     if any(program in commands for program in ("mysqld", "mariadbd", "postgres")):
-        return "server"
-    return "worker" if "bufferlab.execute.worker" in commands else "no worker"
+        return "a server"
+    if "bufferlab.execute.worker" in commands:
+        return "a worker"
+    return "its own work" if log.stat().st_size else "its start"
 
 
 def _evidence(chain: Chain, log: Path, wrong: Sequence[str]) -> dict[str, bytes | Path]:
