@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bufferlab.texts import printable, without_password
+
 EXIT_OK = 0
 EXIT_INTERRUPTED_INT = 130
 EXIT_INTERRUPTED_TERM = 143
@@ -39,11 +41,16 @@ def runnable(text: str) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: what it is, where it stands, what to try."""
+    """One thing that is wrong: what it is, where it stands, what to try. It keeps no password of a URL."""
 
     what: str
     where: str | None = None
     hint: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("what", "where", "hint"):
+            if (text := getattr(self, name)) is not None:
+                object.__setattr__(self, name, without_password(str(text)))
 
     def render(self) -> str:
         """The problem as the lines a terminal shows."""
@@ -52,7 +59,7 @@ class Problem:
             lines.append(f"  where: {self.where}")
         if self.hint:
             lines.append(f"  hint:  {self.hint}")
-        return runnable("\n".join(lines))
+        return printable(runnable("\n".join(lines)))
 
     def as_dict(self) -> dict[str, str | None]:
         """The problem as JSON holds it."""
@@ -72,8 +79,8 @@ class BufferlabError(Exception):
         *,
         more: Sequence[Problem] = (),
     ) -> None:
-        super().__init__(what)
         self.problems: tuple[Problem, ...] = (Problem(what, where, hint), *more)
+        super().__init__(self.what)
 
     @property
     def what(self) -> str:

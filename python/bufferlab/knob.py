@@ -13,6 +13,7 @@ from enum import Enum
 
 from bufferlab.units import (
     UnitError,
+    brief,
     canonical_bytes,
     canonical_duration,
     canonical_number,
@@ -30,6 +31,10 @@ AUTO = "auto"
 """What a setting with a value of its own for each version may be: not the user's choice."""
 
 _WHOLE = re.compile(r"\s*([+-]?[0-9][0-9_]{0,30})\s*")
+_LARGEST = 2**63 - 1
+"""Of a knob without a maximum of its own: engines count in 64 bits."""
+_LARGEST_SHARE = 10
+"""A pool of ten databases, or ten times a working set, holds no more than one that holds it whole."""
 _MAX_FRACTION_DIGITS = 12
 """More digits of a number or share than this are a slip of the hand, and floats could not tell them apart."""
 
@@ -118,7 +123,7 @@ class Knob:
             case KnobKind.FILE:
                 if isinstance(value, str) and value.strip():
                     return value
-                raise UnitError(f"{self.name} = {value} is not the path of a file", f"write {self.range_text()}")
+                raise UnitError(f"{self.name} = {brief(value)} is not the path of a file", f"write {self.range_text()}")
 
     def native(self, canonical: str, whole: int | None) -> Native:
         """The value the core takes. A share needs the whole of which it is one; "auto" for what is not to be set."""
@@ -179,7 +184,7 @@ class Knob:
             value = str(value)
         if isinstance(value, str) and value in self.choices:
             return value
-        raise UnitError(f"{self.name} = {value} is not one of its values", f"choose {self.range_text()}")
+        raise UnitError(f"{self.name} = {brief(value)} is not one of its values", f"choose {self.range_text()}")
 
     def _text(self, value: object) -> str:
         # A number or a switch of a TOML is as good as its text where any word will do.
@@ -187,31 +192,31 @@ class Knob:
         text = str(value) if number else value
         if isinstance(text, str) and text == text.strip() and re.fullmatch(self.pattern, text):
             return text
-        raise UnitError(f"{self.name} = {value} cannot be", f"write {self.range_text()}")
+        raise UnitError(f"{self.name} = {brief(value)} cannot be", f"write {self.range_text()}")
 
     def _whole(self, value: object) -> int:
         written = _WHOLE.fullmatch(value) if isinstance(value, str) else None
         if written:
             value = int(written[1].replace("_", ""))
         if isinstance(value, bool) or not isinstance(value, int):
-            raise UnitError(f"{self.name} = {value} is not a whole number", f"write {self.range_text()}")
+            raise UnitError(f"{self.name} = {brief(value)} is not a whole number", f"write {self.range_text()}")
         return value
 
     def _number(self, value: object) -> str:
         if isinstance(value, str) and value in self.choices:
             return value
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise UnitError(f"{self.name} = {value} is not a number", f"write {self.range_text()}")
+            raise UnitError(f"{self.name} = {brief(value)} is not a number", f"write {self.range_text()}")
         number = parse_number(value)
         self._within(number, value)
         return canonical_number(self._fraction(number, value))
 
     def _duration(self, value: object) -> str:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise UnitError(f"{self.name} = {value} is not a duration", f"write {self.range_text()}")
+            raise UnitError(f"{self.name} = {brief(value)} is not a duration", f"write {self.range_text()}")
         seconds = parse_duration(value)
         if seconds != seconds:
-            raise UnitError(f"{self.name} = {value} is not a duration", f"write {self.range_text()}")
+            raise UnitError(f"{self.name} = {brief(value)} is not a duration", f"write {self.range_text()}")
         self._within(seconds, value)
         return canonical_duration(seconds)
 
@@ -234,14 +239,17 @@ class Knob:
 
     def _share(self, ratio: Decimal, written: object) -> None:
         if ratio <= 0:
-            raise UnitError(f"{self.name} = {written} is not more than nothing", "write a share above 0 %")
+            raise UnitError(f"{self.name} = {brief(written)} is not more than nothing", "write a share above 0 %")
+        if ratio > _LARGEST_SHARE:
+            hint = f"write a share of at most {100 * _LARGEST_SHARE} %"
+            raise UnitError(f"{self.name} = {brief(written)} is {brief(ratio)} times {self.share_of}", hint)
         self._fraction(ratio, written)
 
     def _fraction(self, number: Decimal, written: object) -> Decimal:
         exponent = number.normalize().as_tuple().exponent
         if isinstance(exponent, int) and exponent < -_MAX_FRACTION_DIGITS:
             raise UnitError(
-                f"{self.name} = {written} has more than {_MAX_FRACTION_DIGITS} digits after the point",
+                f"{self.name} = {brief(written)} has more than {_MAX_FRACTION_DIGITS} digits after the point",
                 "write fewer digits",
             )
         return number
@@ -249,16 +257,17 @@ class Knob:
     def _within(self, value: int | float | Decimal, written: object) -> int | float | Decimal:
         hint = f"write {self.range_text()}"
         if value < 0:
-            raise UnitError(f"{self.name} = {written} is negative", hint)
+            raise UnitError(f"{self.name} = {brief(written)} is negative", hint)
         if value < self.minimum:
-            raise UnitError(f"{self.name} = {written} is below the minimum", hint)
-        if self.maximum is not None and value > self.maximum:
-            raise UnitError(f"{self.name} = {written} is above the maximum", hint)
+            raise UnitError(f"{self.name} = {brief(written)} is below the minimum", hint)
+        if value > (_LARGEST if self.maximum is None else self.maximum):
+            hint = hint if self.maximum is not None else f"write less than {self._show(_LARGEST + 1)}"
+            raise UnitError(f"{self.name} = {brief(written)} is above the maximum", hint)
         if self.power_of_two and int(value) & (int(value) - 1):
-            raise UnitError(f"{self.name} = {written} is not a power of two", hint)
+            raise UnitError(f"{self.name} = {brief(written)} is not a power of two", hint)
         return value
 
     def _text_or_whole(self, value: object, quantity: str) -> str | int:
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise UnitError(f"{self.name} = {value} is not a {quantity}", f"write {self.range_text()}")
+            raise UnitError(f"{self.name} = {brief(value)} is not a {quantity}", f"write {self.range_text()}")
         return value

@@ -37,7 +37,9 @@ _DURATION_UNITS_S = {
     "min": Decimal(60),
     "h": Decimal(3600),
 }
-_NUMBER_AND_UNIT = re.compile(r"\s*([+-]?[0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*")
+#: More digits than these are no size of anything, and Python refuses to write numbers of thousands.
+_NUMBER_AND_UNIT = re.compile(r"\s*([+-]?[0-9][0-9_]{0,39}(?:\.[0-9]{1,40})?)\s*([A-Za-z%]*)\s*")
+_LONGEST_SHOWN = 60
 
 
 class UnitError(ValueError):
@@ -230,14 +232,24 @@ def format_percent(ratio: float) -> str:
     return f"{_three_digits(ratio * 100)} %"
 
 
+def brief(written: object) -> str:
+    """A value as a message repeats it: its beginning, where it is long.
+
+    >>> brief(100), brief("9" * 70)[-4:]
+    ('100', '999…')
+    """
+    text = str(written)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
 def _split(text: str, quantity: str, hint: str) -> tuple[Decimal, str]:
     match = _NUMBER_AND_UNIT.fullmatch(text)
     if match is None:
-        raise UnitError(f'"{text}" is not a {quantity}', hint)
+        raise UnitError(f'"{brief(text)}" is not a {quantity}', hint)
     try:
         return Decimal(match[1].replace("_", "")), match[2]
     except InvalidOperation:
-        raise UnitError(f'"{text}" is not a {quantity}', hint) from None
+        raise UnitError(f'"{brief(text)}" is not a {quantity}', hint) from None
 
 
 def _plain(number: Decimal) -> str:

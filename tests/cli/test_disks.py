@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from support.fake import Bench, wait, wait_until
 from support.fake_disks import read_only, tiny_disk
+from support.synthetic import BUFFER_SIZE, Sweep, build
 
 
 def test_a_read_only_results_directory_is_refused_before_any_work(bench: Bench) -> None:
@@ -92,3 +97,23 @@ def fill(file: Path) -> None:
     with suppress(OSError), file.open("wb", buffering=0) as filler:
         while True:
             filler.write(b"\0" * 4096)
+
+
+def test_a_report_on_a_read_only_disk_says_so_and_what_to_do(tmp_path: Path, bench: Bench) -> None:
+    sweep = build(tmp_path / "runs", Sweep(truths=BUFFER_SIZE[:2], blocks=1, warm_up_seconds=2))
+    with read_only(sweep.path):
+        ended = bench.bufferlab("report", sweep.path, "--md")
+    assert ended.code == 3
+    assert "the report cannot be written: Read-only file system" in ended.err
+    assert f"then: bufferlab report {sweep.path}" in ended.err
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["--help"], ["list", "metrics", "--json"]])
+def test_a_full_disk_under_standard_output_is_the_environments(bench: Bench, arguments: list[str]) -> None:
+    bench.root.mkdir(parents=True)
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "bufferlab", *arguments]
+        ended = subprocess.run(command, env=bench.environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 3
+    assert "an output cannot be written: No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
+import random
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from bufferlab.errors import DataFileError, InternalError
+from bufferlab.errors import DataFileError, EnvironmentLackingError, InternalError
 from bufferlab.results import store
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
+from support.fake_disks import tiny_disk
 from support.marks import leave_marked
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
@@ -185,7 +191,7 @@ def test_a_crash_while_publishing_leaves_no_half_run(
 
     with monkeypatch.context() as patched:
         if stage == "write":
-            patched.setattr(store, "_write_parquet", crash)
+            patched.setattr(store, "write_parquet", crash)
         elif stage == "fsync":
             patched.setattr(os, "fsync", crash)
         else:
@@ -298,8 +304,203 @@ def test_a_workers_histogram_ends_at_its_largest_value() -> None:
     assert [(found["low_us"], found["high_us"], found["count"]) for found in rows] == [(10, 20, 3), (20, 33, 1)]
 
 
+@pytest.mark.parametrize("left_kib", range(0, 68, 4))
+def test_a_disk_that_fills_at_any_page_keeps_earlier_runs_and_says_how_to_go_on(tmp_path: Path, left_kib: int) -> None:
+    with tiny_disk(tmp_path / "disk", size_kib=4096) as disk:
+        sweep = build(disk, SMALL)
+        rows = [row(t_s=float(second), count=second**3) for second in range(3000)]
+        run = a_run(sweep)
+        fill_but(disk, left_kib * 1024)
+        ends = {
+            "run --resume": refusal_of(lambda: sweep.publish_run(run, rows, [], "log " * 3000)),
+            "report": refusal_of(lambda: sweep.write_derived("figures/a.svg", "<svg/>" * 5000)),
+        }
+        for command, error in ends.items():
+            assert error is None or error.what.endswith("cannot be written: No space left on device")
+            assert error is None or f"free some space, then: bufferlab {command} {sweep.path}" in (error.hint or "")
+        assert left_kib > 40 or any(ends.values())
+        assert not list(sweep.path.rglob(".tmp-*"))
+        assert len(SweepFolder.open(sweep.path).runs()) >= 2
+
+
+def test_a_sweep_folder_that_cannot_be_made_is_the_environments(tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk", size_kib=256) as disk:
+        fill_but(disk, 0)
+        with pytest.raises(EnvironmentLackingError, match="the sweep folder cannot be written: No space left"):
+            SweepFolder.create(disk, "", {"experiment": "x"}, {})
+        assert [entry.name for entry in disk.iterdir()] == ["filler"]
+
+
+def test_a_folder_of_figures_that_is_a_link_is_not_followed(sweep: SweepFolder, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (sweep.path / "figures").symlink_to(elsewhere)
+    with pytest.raises(DataFileError, match="is a link"):
+        sweep.write_derived("figures/a.svg", "<svg/>")
+    assert not list(elsewhere.iterdir())
+
+
+def refusal_of(write: Callable[[], object]) -> EnvironmentLackingError | None:
+    """What writing was refused with, if it was."""
+    try:
+        write()
+    except EnvironmentLackingError as error:
+        return error
+    return None
+
+
+def fill_but(disk: Path, left_bytes: int) -> None:
+    """Fill the disk until that much is left."""
+    free_bytes = shutil.disk_usage(disk).free
+    (disk / "filler").write_bytes(b"\0" * (free_bytes - left_bytes))
+
+
 def test_a_derived_file_is_replaced_whole(sweep: SweepFolder) -> None:
     sweep.write_derived("figures/a.svg", "first, and longer")
     path = sweep.write_derived("figures/a.svg", "second")
     assert path.read_text() == "second"
     assert [entry.name for entry in path.parent.iterdir()] == ["a.svg"]
+
+
+def resealed(sweep: SweepFolder, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change run.json of the first run as somebody would who means harm: the seal fits."""
+    path = min((sweep.path / "runs").iterdir()) / "run.json"
+    document = json.loads(path.read_text())
+    del document["seal"]
+    change(document)
+    path.write_text(json.dumps({**document, "seal": store._seal(document)}))
+
+
+def replaced(sweep: SweepFolder, name: str, content: bytes) -> None:
+    """Another table for the first run, with a hash that fits."""
+    folder = min((sweep.path / "runs").iterdir())
+    (folder / name).write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    resealed(sweep, lambda document: document["files"].update({name: {"bytes": len(content), "sha256": digest}}))
+
+
+def read_all(sweep: SweepFolder) -> None:
+    for record in SweepFolder.open(sweep.path).runs():
+        record.samples()
+        record.latency()
+
+
+def as_bytes(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, metadata={"format_version": "1"}, compression="zstd")
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run: run.update(workload={}),
+        lambda run: run.update(workload={"name": 5}),
+        lambda run: run["workload"].update(drawn={"plan": 3}),
+        lambda run: run["workload"].update(drawn=[]),
+        lambda run: run["point"].update(index=10**18),
+        lambda run: run.update(seed=10**40),
+        lambda run: run.update(started_at="yesterday"),
+        lambda run: run.update(started_at="2026-01-05T10:00:00"),
+        lambda run: run["knobs_actual"].update(page_size_bytes=[[4096]]),
+    ],
+)
+def test_a_run_that_says_what_cannot_be_is_refused_though_its_seal_fits(
+    sweep: SweepFolder, change: Callable[[dict[str, Any]], object]
+) -> None:
+    resealed(sweep, change)
+    with pytest.raises(DataFileError, match="damaged"):
+        SweepFolder.open(sweep.path)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "host.json", "run.json"])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "damaged"),
+        (b'{"a":' * 500 + b"1" + b"}" * 500, "32 levels deep"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "more than 64 bits"),
+        (b'{"a": 1e999}', "is not a number"),
+        (b'{"a": NaN}', "is not a number"),
+        (b'{"a": "\\ud800"}', "damaged"),
+        (b"\xff\xfe", "damaged"),
+        (b" " * ((32 << 20) + 1), "more than 32 MiB"),
+    ],
+)
+def test_a_hostile_document_is_refused(sweep: SweepFolder, name: str, content: bytes, why: str) -> None:
+    path = sweep.runs()[0].folder / name if name == "run.json" else sweep.path / name
+    path.write_bytes(content)
+    with pytest.raises(DataFileError, match=why) as error:
+        SweepFolder.open(sweep.path)
+    assert error.value.where == str(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"points": 5},
+        {"points": [{"index": 10**18, "label": "a", "swept": {}}]},
+        {"points": [{"index": 0, "swept": {}}]},
+        {"points": [{"index": 0, "label": "a", "swept": {"a": [1]}}]},
+        {"experiment": 5},
+        {"versions": []},
+    ],
+)
+def test_a_plan_of_another_shape_is_refused(sweep: SweepFolder, change: dict[str, Any]) -> None:
+    path = sweep.path / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(DataFileError, match=r"plan\.json is damaged at"):
+        SweepFolder.open(sweep.path)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"a = [", b"a = " + b"[" * 5000, b"a = " + b"9" * 5000])
+def test_an_experiment_toml_that_is_none_is_refused(sweep: SweepFolder, content: bytes) -> None:
+    (sweep.path / "experiment.toml").write_bytes(content)
+    with pytest.raises(DataFileError, match=r"experiment\.toml is truncated or damaged"):
+        SweepFolder.open(sweep.path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (pl.lit(None, pl.Float64).alias("t_s"), "lacks a time"),
+        (pl.lit(float("nan")).alias("t_s"), "nothing can count"),
+        (pl.lit("page_hugs").alias("metric"), "page_hugs"),
+        (pl.lit("middle").alias("edge"), "edge"),
+        (pl.lit("start").alias("edge"), "twice at one edge"),
+        (pl.lit("x" * 5000).alias("subject"), "more than 4096 bytes"),
+    ],
+)
+def test_samples_that_cannot_be_are_refused(sweep: SweepFolder, changed: pl.Expr, why: str) -> None:
+    replaced(sweep, "samples.parquet", as_bytes(sweep.runs()[0].samples().with_columns(changed)))
+    with pytest.raises(DataFileError, match=why):
+        read_all(sweep)
+
+
+def test_a_small_table_that_claims_many_rows_is_not_taken_into_memory(sweep: SweepFolder) -> None:
+    first = sweep.runs()[0].latency().head(1)
+    many = pl.select(pl.repeat(column[0], 4_000_000, dtype=column.dtype).alias(column.name) for column in first)
+    replaced(sweep, "latency.parquet", as_bytes(many))
+    with pytest.raises(DataFileError, match="claims 4,000,000 rows"):
+        read_all(sweep)
+
+
+def test_no_change_of_a_table_ends_in_anything_but_a_refusal(
+    sweep: SweepFolder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """polars panics at some, which is no Exception, and prints where."""
+    whole = (sweep.runs()[0].folder / "samples.parquet").read_bytes()
+    path = sweep.path / "samples.parquet"
+    chance = random.Random(7)
+    refused = 0
+    for _ in range(150):
+        changed = bytearray(whole)
+        for _ in range(chance.randrange(1, 5)):
+            changed[chance.randrange(len(whole) - 4000, len(whole))] = chance.randrange(256)
+        path.write_bytes(bytes(changed))
+        try:
+            store._table(path, store.SAMPLE_COLUMNS, store.wrong_samples)
+        except DataFileError:
+            refused += 1
+    assert refused > 50
+    assert "panicked" not in capfd.readouterr().err

@@ -226,3 +226,69 @@ def test_lines_of_keys_are_found_through_comments_strings_and_inline_tables() ->
     assert ("f",) not in lines
     assert lines[("t", "u.v")] == 8
     assert lines[("t", "u.v", "j")] == 10
+
+
+@pytest.mark.parametrize("profile", ["quick", "full", "smoke"])
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("measure.durration = 2", 'unknown key "durration"'),
+        ('knobs.pol_size = "5%"', 'no setting "pol_size"'),
+        ('knobs.page_size = "5k"', "not a power of two"),
+    ],
+)
+def test_a_mistake_in_a_profile_that_is_not_asked_for_is_told(profile: str, line: str, what: str) -> None:
+    text = GOOD.partition("[quick]")[0] + f"[{profile}]\n{line}\n"
+    assert what in refusal(text)
+    assert f"({profile}.{line.partition(' ')[0]})" in refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("99999999999999999999MiB", "above the maximum"),
+        ("9" * 5000, "is not a size"),
+        ("9" * 5000 + "%", "is not a share"),
+        ("100000%", "1000 times the database"),
+        ("1024TiB", "above the maximum"),
+    ],
+)
+def test_a_pool_that_cannot_be_is_refused_in_few_words(value: str, what: str) -> None:
+    told = refusal(set_knobs=(("pool_size", value),))
+    assert what in told
+    assert len(told) < 400
+
+
+@pytest.mark.parametrize("number", ["1e400", "9" * 400, "-" + "9" * 400, "nan"])
+def test_a_number_of_a_toml_beyond_what_is_counted_is_refused(number: str) -> None:
+    for old, key in (("warehouses = 1", "warehouses"), ("max_transactions = 100", "max_transactions")):
+        assert key in refusal(GOOD.replace(old, f"{key} = {number}"))
+
+
+def test_more_points_than_anybody_runs_are_refused_before_they_are_made() -> None:
+    sizes = tuple(f"{mib}MiB" for mib in range(1, 200))
+    sweep = (("pool_size", sizes), ("wal_autocheckpoint", sizes))
+    assert "the sweep has 39,601 points" in refusal(sweep=sweep)
+
+
+def test_a_password_in_the_url_of_a_toml_is_refused_and_not_repeated() -> None:
+    url = "mysql://me:s3cret@host/bufferlab"
+    for text in (
+        GOOD.replace('io_mode = "direct"', f'server = "{url}"').replace('"sqlite"', '"mysql"'),
+        GOOD.replace('io_mode = "direct"', f'server = "{url}"'),
+        GOOD.replace('io_mode = "direct"', f'server = ["{url}"]').replace('"sqlite"', '"mysql"'),
+        GOOD.replace("[sweep]", f'[sweep]\nserver = ["{url}"]').replace('"sqlite"', '"mysql"'),
+        GOOD.replace('name = "tpcc"', f'name = "{url}"'),
+    ):
+        assert "s3cret" not in refusal(text)
+    assert "BUFFERLAB_PASSWORD" in refusal(
+        GOOD.replace('io_mode = "direct"', f'server = "{url}"').replace('"sqlite"', '"mysql"')
+    )
+
+
+def test_a_file_too_large_to_be_an_experiment_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "large.toml"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(SpecError, match="has at most"):
+        spec.load(path)

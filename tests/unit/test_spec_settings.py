@@ -52,8 +52,10 @@ max_duration = "5s"
 """
 )
 
-SCRIPT = HOT.replace('name = "hot_rows"\nrows = 20000', 'name = "script"\nscript = "mine.sql"').replace(
-    'hot_rows = ["50%", 300]', "rate = [10, 20]"
+SCRIPT = (
+    HOT.partition("[quick]")[0]
+    .replace('name = "hot_rows"\nrows = 20000', 'name = "script"\nscript = "mine.sql"')
+    .replace('hot_rows = ["50%", 300]', "rate = [10, 20]")
 )
 SELECT = "-- transaction: read\n\\set id random(1, 10)\nSELECT 1 WHERE 1 = :id;\n"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bufferlab.cli.output import print_json, say
+from bufferlab.cli.output import draw, print_json, put, say
 from bufferlab.results.store import SweepFolder
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: b
     if as_json:
         _print(built, folder, as_json)
     else:
-        print("\n".join(map(str, written)))
+        put("\n".join(map(str, written)))
 
 
 def _print(built: Report, folder: SweepFolder, as_json: bool) -> None:
@@ -47,9 +46,6 @@ def _print(built: Report, folder: SweepFolder, as_json: bool) -> None:
 
         print_json(document(built, folder))
         return
-    from rich.console import Console
-
     from bufferlab.report.terminal import terminal_table
 
-    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    Console(width=width, highlight=False).print(terminal_table(built))
+    draw(terminal_table(built), _WIDTH_WITHOUT_TERMINAL)

@@ -5,6 +5,7 @@ Commands are imported when they are called: `bufferlab --help` loads none of the
 
 from __future__ import annotations
 
+import errno
 import importlib
 import logging
 import os
@@ -13,16 +14,18 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Any, cast
 
 import click
 
 from bufferlab import __version__
-from bufferlab.cli.output import print_json
+from bufferlab.cli.output import print_json, say
 from bufferlab.errors import (
     EXIT_INTERRUPTED_INT,
     BufferlabError,
+    EnvironmentLackingError,
     InternalError,
     Interrupted,
     Problem,
@@ -43,6 +46,8 @@ COMMANDS: dict[str, str] = {
 """One file each, of the same name; the first line of help stands here so that none is imported for it."""
 
 
+#: A disk that says so is no bug of ours, wherever it says it.
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _LOG_FORMAT = "%(relativeCreated)7.0f ms %(name)s: %(message)s"
 
 
@@ -106,13 +111,14 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _show(BufferlabError(error.format_message()), debug, as_json)
     except (KeyboardInterrupt, click.Abort):
-        print("interrupted", file=sys.stderr)
+        _tell("interrupted")
         return EXIT_INTERRUPTED_INT
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not complain of it when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()  # Whoever read it has seen enough.
         return 0
     except Exception as error:  # A bug; the user gets a sentence and a file, not a page.
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return _show(_refused(error), debug, as_json)
         return _show(_bug(error), debug, as_json)
 
 
@@ -131,22 +137,47 @@ def _usage(error: click.UsageError) -> BufferlabError:
 
 
 def _bug(error: Exception) -> InternalError:
-    with tempfile.NamedTemporaryFile("w", prefix="bufferlab-bug-", suffix=".log", delete=False) as file:
+    hint = "please report it; there is no room for its log"
+    with (
+        suppress(OSError),
+        tempfile.NamedTemporaryFile("w", prefix="bufferlab-bug-", suffix=".log", delete=False) as file,
+    ):
         file.write(f"bufferlab {__version__} {' '.join(sys.argv[1:])}\n")
         traceback.print_exception(error, file=file)
+        hint = f"please report it with {file.name}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return InternalError(
         f"a bug in bufferlab: {type(error).__name__}: {error}",
         f"{frame.filename}:{frame.lineno}",
-        f"please report it with {file.name}",
+        hint,
     )
+
+
+def _refused(error: OSError) -> EnvironmentLackingError:
+    """The error of a disk that refuses. What has no name may be standard output, which is then given up."""
+    if error.filename is None:
+        _give_up_output()
+    where = str(error.filename) if error.filename else None
+    return EnvironmentLackingError(
+        f"an output cannot be written: {error.strerror}", where, "free some space there, or choose another place"
+    )
+
+
+def _give_up_output() -> None:
+    """Python must not complain of standard output when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _tell(text: str) -> None:
+    """Words on standard error; where nobody can be told, the exit code says it."""
+    with suppress(OSError):
+        say(text)
 
 
 def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
     if debug and not isinstance(error, Interrupted):
         traceback.print_exception(error.__cause__ or error, file=sys.stderr)
-    text = error.what if isinstance(error, Interrupted) else error.render()
-    print(text, file=sys.stderr)
+    _tell(error.what if isinstance(error, Interrupted) else error.render())
     if as_json:
         problems: tuple[Problem, ...] = error.problems
         print_json({"status": "error", "exit_code": error.exit_code, "errors": [p.as_dict() for p in problems]})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import print_json, say
+from bufferlab.cli.output import draw, print_json, say
 from bufferlab.errors import EnvironmentLackingError
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -50,10 +49,7 @@ def command(files: tuple[Path, ...], html: Path | None, markdown: Path | None, a
     if as_json:
         print_json(document(audit))
         return 0
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    Console(width=width, highlight=False).print(terminal(audit))
+    draw(terminal(audit), _WIDTH_WITHOUT_TERMINAL)
     return 0
 
 

@@ -7,6 +7,7 @@ import sys
 from bufferlab.cli.output import say
 from bufferlab.errors import RunFailed
 from bufferlab.results.store import SweepFolder
+from bufferlab.texts import printable
 
 BLKPARSE = "blkparse"
 
@@ -26,7 +27,7 @@ def print_traces(folder: SweepFolder) -> None:
         say(f"run {record.run_id}: {record.run['point']['label']}, block {record.run['block'] + 1}")
         if told["pids_are_the_hosts"]:
             say("processes have the host's numbers: the run was in a PID namespace (a container)")
-        sys.stdout.writelines(f"{line}\n" for line in render(trace, told["partitions"], told["names"]))
+        sys.stdout.writelines(f"{printable(line)}\n" for line in render(trace, told["partitions"], told["names"]))
         sys.stdout.flush()
         printed += 1
     if not printed:

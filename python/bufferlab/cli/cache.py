@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bufferlab.cli.options import common, data_dir
-from bufferlab.cli.output import columns, print_json, say
+from bufferlab.cli.output import columns, print_json, put, say
 from bufferlab.errors import EnvironmentLackingError, Problem
 from bufferlab.execute import cache, storage
 from bufferlab.execute.cache import Entry
@@ -37,7 +37,7 @@ def list_(data_dir: Path | None, as_json: bool, debug: bool) -> int:
     if as_json:
         print_json({"entries": [_as_dict(entry) for entry in entries], "size_bytes": total_bytes})
     else:
-        print(_text(entries))
+        put(_text(entries))
         say(f"folders: {len(entries)}, {format_bytes(total_bytes)}")
     return 0
 
@@ -62,7 +62,7 @@ def prune(unused_days: int | None, dry_run: bool, data_dir: Path | None, as_json
     gone = [entry for entry in entries if entry not in stayed]
     size_bytes = sum(entry.size_bytes for entry in gone)
     if not as_json:
-        print(_text(gone))
+        put(_text(gone))
         say(f"{'would be removed' if dry_run else 'removed'}: {len(gone)}, {format_bytes(size_bytes)}")
     if stayed:
         first, *more = [Problem(f"the folder was not removed: {why}", str(entry.path)) for entry, why in stayed.items()]

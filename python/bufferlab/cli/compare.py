@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import print_json, say
+from bufferlab.cli.output import draw, print_json, say
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.results.store import SweepFolder
 
@@ -81,12 +80,9 @@ def command(
 
         print_json(document(compared))
         return 0
-    from rich.console import Console
-
     from bufferlab.report.compare_page import terminal
 
-    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    Console(width=width, highlight=False).print(terminal(compared))
+    draw(terminal(compared), _WIDTH_WITHOUT_TERMINAL)
     return 0
 
 

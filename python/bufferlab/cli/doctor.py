@@ -20,7 +20,7 @@ import click
 
 from bufferlab import __version__
 from bufferlab.cli.options import common, data_dir
-from bufferlab.cli.output import columns, print_json
+from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import native
@@ -74,9 +74,7 @@ def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
             }
         )
     else:
-        print(runnable(_text(findings)))
-        print()
-        print(runnable(_conclusion(lacking)))
+        put(runnable(f"{_text(findings)}\n\n{_conclusion(lacking)}"))
     return 3 if lacking else 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import columns, print_json, say
+from bufferlab.cli.output import columns, print_json, put, say
 from bufferlab.engines.servers import families
 from bufferlab.engines.servers.builds import Listed
 from bufferlab.errors import SpecError, runnable
@@ -27,7 +27,7 @@ def command(context: click.Context, as_json: bool, debug: bool) -> int:
     if as_json:
         print_json({"servers": [_as_dict(line) for line in lines]})
     else:
-        print(columns(("server", "version", "where, or why not"), [_row(line) for line in lines]))
+        put(columns(("server", "version", "where, or why not"), [_row(line) for line in lines]))
     return 0
 
 
@@ -50,7 +50,7 @@ def fetch(names: tuple[str, ...], as_json: bool, debug: bool) -> int:
         print_json({"servers": [_as_dict(Listed(build.name, str(build.binary), build)) for build in builds]})
     else:
         for build in builds:
-            print(f"{build.name}: {build.flavour} {build.version} in {build.binary}")
+            put(f"{build.name}: {build.flavour} {build.version} in {build.binary}")
     return 0
 
 

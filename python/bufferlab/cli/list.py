@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import columns, print_json
+from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import runnable
@@ -33,10 +33,10 @@ def command(kind: str | None, everything: bool, as_json: bool, debug: bool) -> i
     if as_json:
         print_json({name: _DATA[name](everything) for name in ([kind] if kind else KINDS)})
     elif kind:
-        print(_TEXT[kind](everything))
+        put(_TEXT[kind](everything))
     else:
-        print("\n\n".join(_TEXT[name](everything) for name in KINDS if name != "metrics"))
-        print(runnable(f"\n{len(metrics.everything())} metrics: bufferlab list metrics"))
+        put("\n\n".join(_TEXT[name](everything) for name in KINDS if name != "metrics"))
+        put(runnable(f"\n{len(metrics.everything())} metrics: bufferlab list metrics"))
     return 0
 
 

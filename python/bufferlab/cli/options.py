@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from bufferlab.errors import SpecError
+from bufferlab.texts import PASSWORD_HINT, has_password
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -41,12 +41,9 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
 
 def refuse_password(text: str) -> None:
     """SpecError, which does not repeat it, when a URL holds a password: others would see it, results would keep it."""
-    if re.search(r"://[^/?\s]*:[^/?\s]*@", text):
-        raise SpecError(
-            "a URL with a password is seen in process lists and kept in results; it is not used",
-            "--server",
-            "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?password_file=/path (an option file)",
-        )
+    if has_password(text):
+        what = "a URL with a password is seen in process lists and kept in results; it is not used"
+        raise SpecError(what, "--server", PASSWORD_HINT)
 
 
 class SettingValue(click.ParamType[tuple[str, str]]):

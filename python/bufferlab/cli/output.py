@@ -7,7 +7,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from bufferlab.texts import printable, printable_json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 from bufferlab.errors import runnable
 
@@ -18,12 +23,28 @@ _NARROWEST = 24
 
 def print_json(document: Mapping[str, Any]) -> None:
     """One object on standard output, with its format version."""
-    print(json.dumps({"format_version": FORMAT_VERSION, **document}, ensure_ascii=False, allow_nan=False), flush=True)
+    text = json.dumps({"format_version": FORMAT_VERSION, **document}, ensure_ascii=False, allow_nan=False)
+    print(printable_json(text), flush=True)
+
+
+def put(text: str) -> None:
+    """Text on standard output."""
+    print(printable(text), flush=True)
+
+
+def draw(renderable: RenderableType, width_without_terminal: int) -> None:
+    """What rich can draw, on standard output; only rich's own control sequences reach the terminal."""
+    from rich.console import Console
+    from rich.segment import Segment, Segments
+
+    console = Console(width=None if sys.stdout.isatty() else width_without_terminal, highlight=False)
+    drawn = [Segment(printable(part.text), part.style, part.control) for part in console.render(renderable)]
+    console.print(Segments(drawn), end="", soft_wrap=True)
 
 
 def say(text: str) -> None:
     """Words for the user, not part of the data."""
-    print(runnable(text), file=sys.stderr, flush=True)
+    print(printable(runnable(text)), file=sys.stderr, flush=True)
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bufferlab.cli.output import columns, print_json
+from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.execute.sweep import prepare_estimate
 from bufferlab.knob import KnobKind
@@ -18,7 +18,7 @@ def show_plan(experiment: Experiment, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": True, "plan": plan.as_dict(), "estimate": cost.as_dict()})
     else:
-        print(_text(plan, cost))
+        put(_text(plan, cost))
 
 
 def _text(plan: Plan, cost: Estimate) -> str:

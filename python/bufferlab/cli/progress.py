@@ -11,6 +11,7 @@ from typing import Protocol
 from bufferlab.cli.output import say
 from bufferlab.errors import Problem, runnable
 from bufferlab.execute.progress import Status
+from bufferlab.texts import printable
 from bufferlab.units import format_duration
 
 _PLAIN_INTERVAL_SECONDS = 5.0
@@ -92,13 +93,13 @@ class _LiveProgress:
         self._bar.update(
             self._task,
             completed=status.done,
-            description=f"{run}{status.stage}",
+            description=printable(f"{run}{status.stage}"),
             left=f"about {format_duration(status.seconds_left)} left",
         )
 
     def say(self, text: str) -> None:
         # rich moves the bar out of the way of what is printed through its console.
-        self._bar.console.print(runnable(text), highlight=False, markup=False)
+        self._bar.console.print(printable(runnable(text)), highlight=False, markup=False)
 
     def warn(self, problem: Problem) -> None:
         self.say(problem.render().replace("error:", "warning:", 1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bufferlab.cli.output import say
+from bufferlab.cli.output import put, say
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.results.store import SweepFolder
 
@@ -67,7 +67,7 @@ def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
         except NothingToPrintError as error:
             say(f"left out: run {record.run_id}: {error}")
             continue
-        print(render(output), flush=True)
+        put(render(output))
         printed += 1
     if not printed:
         raise RunFailed("no run can be printed as tpcc-mysql does", str(folder.path), "see the reasons above")

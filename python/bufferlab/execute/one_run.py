@@ -5,20 +5,17 @@ The copy is deleted afterwards in every case. Which runs there are, and in which
 
 from __future__ import annotations
 
-import errno
-import os
 import secrets
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, RunFailed
+from bufferlab.errors import BufferlabError, Interrupted, RunFailed
 from bufferlab.execute.block_trace import BlockTraceAsked, keep
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import Dataset, database_name
@@ -113,7 +110,9 @@ def execute_run(
             for said in restore_host():  # What a worker that was killed could not put back itself.
                 gathered.log += f"{said}\n"
         gathered.run["ended_at"] = _now()
-        return _publish(setting.folder, gathered)
+        return setting.folder.publish_run(
+            gathered.run, gathered.samples, gathered.latency, gathered.log, gathered.beside, gathered.tables
+        )
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -179,27 +178,6 @@ def _keep_texts(home: Path, gathered: _Gathered) -> None:
         gathered.beside["engine_status.txt"] = engine_status(gathered.status_texts)
     if gathered.run["status"] != "ok":
         gathered.log += log_ends(home)
-
-
-def _publish(folder: SweepFolder, gathered: _Gathered) -> RunRecord:
-    try:
-        return folder.publish_run(
-            gathered.run, gathered.samples, gathered.latency, gathered.log, gathered.beside, gathered.tables
-        )
-    except Exception as error:
-        # The Parquet writer has error classes of its own and keeps the system's number in the text.
-        system = (
-            os.strerror(errno.ENOSPC) if f"os error {errno.ENOSPC}" in str(error) else getattr(error, "strerror", None)
-        )
-        if system is None:
-            raise
-        with suppress(OSError):
-            folder.clean_temporaries()
-        raise EnvironmentLackingError(
-            f"the results of a run cannot be written: {system}",
-            str(folder.path),
-            f"earlier runs are kept; free some space, then: bufferlab run --resume {folder.path}",
-        ) from error
 
 
 def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) -> dict[str, Any]:

@@ -77,9 +77,10 @@ def supersede(folder: SweepFolder, new: RunRecord) -> None:
     for record in folder.runs():
         if _cell(record) == _cell(new) and record.run_id != new.run_id and not record.ok:
             aside = folder.path / SUPERSEDED
-            aside.mkdir(exist_ok=True)
-            with own_folder(aside) as opened:
-                record.folder.rename(opened / record.folder.name)
+            with folder.changing("a run's place"):
+                aside.mkdir(exist_ok=True)
+                with own_folder(aside) as opened:
+                    record.folder.rename(opened / record.folder.name)
 
 
 def supersede_all(folder: SweepFolder) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -169,7 +168,7 @@ class Analysis:
     @cached_property
     def is_smoke(self) -> bool:
         """Whether the sizes are those that only show that everything runs."""
-        return tomllib.loads(self.sweep.experiment_toml).get("profile") == "smoke"
+        return bool(self.sweep.asked.get("profile") == "smoke")
 
     @cached_property
     def shortest_window_s(self) -> float | None:
@@ -352,7 +351,8 @@ def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> WorkloadDecl
     """The declaration of the sweep's workload, if this version knows it."""
     name = next((record.run["workload"].get("name") for point in points for record in point.records), None)
     if name is None:
-        name = tomllib.loads(sweep.experiment_toml).get("workload", {}).get("name")
+        table = sweep.asked.get("workload")
+        name = table.get("name") if isinstance(table, dict) else None
     return workloads.declaration(name) if name in workloads.names() else None
 
 

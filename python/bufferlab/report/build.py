@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 
 from bufferlab.report import words
@@ -170,10 +169,7 @@ def _all_steps(analysis: Analysis) -> Table | None:
 
 
 def _question(sweep: SweepFolder) -> str:
-    try:
-        question = tomllib.loads(sweep.experiment_toml).get("question")
-    except tomllib.TOMLDecodeError:
-        question = None
+    question = sweep.asked.get("question")
     return question if isinstance(question, str) else f"What does the sweep {sweep.experiment} show?"
 
 

@@ -5,16 +5,21 @@ The same words and tables as the page; long tables fold. Nothing in a cell can b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab.report.figures import draw
 from bufferlab.report.model import Figure, Report, Table
+from bufferlab.texts import printable
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
+_MARKS = re.compile(r"[\\*_`\[\]#!|~$]")
+#: A list or a rule at the start of a line.
+_BEGINS_A_BLOCK = re.compile(r"^([0-9]*)([-+.)])(?=[-\s]|$)")
 _BANNER_MARKS = {"danger": "CAUTION", "warning": "WARNING"}
 
 
@@ -87,9 +92,13 @@ def _row(cells: Iterator[str] | tuple[str, ...], *, escape: bool = True) -> str:
 
 
 def text(words: str) -> str:
-    """Words as Markdown shows them: no markup, no line breaks, no new cells."""
-    for mark, instead in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|"), ("\n", " "), ("\r", " ")):
+    """Words as Markdown shows them: no markup, no line breaks, no new cells.
+
+    >>> print(text("1. a|b\\\\c *d* <e>"))
+    1\\. a\\|b\\\\c \\*d\\* &lt;e&gt;
+    """
+    words = " ".join(printable(words).split())
+    words = _MARKS.sub(r"\\\g<0>", words)
+    for mark, instead in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         words = words.replace(mark, instead)
-    for mark in ("*", "_", "`", "[", "]", "#", "!"):
-        words = words.replace(mark, f"\\{mark}")
-    return words
+    return _BEGINS_A_BLOCK.sub(r"\1\\\2", words)

@@ -7,9 +7,10 @@ a change needs a new FORMAT_VERSION and a reader for the old one.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from bufferlab.results.keys import canonical_json
 
@@ -67,6 +68,44 @@ SUMMARY_COLUMNS: dict[str, str] = {
 }
 
 
+def _moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without its zone")
+    return text
+
+
+def _small(number: int) -> int:
+    """Summaries keep places in 32 bits."""
+    if number >= 1 << 31:
+        raise ValueError("a place beyond any sweep")
+    return number
+
+
+def _named(workload: dict[str, Any]) -> dict[str, Any]:
+    """A workload says its name; what it drew is a table of numbers and words, and so is the rest."""
+    drawn = workload.get("drawn")
+    if not isinstance(workload.get("name"), str):
+        raise ValueError("the workload has no name")
+    if not isinstance(drawn, dict | None):
+        raise ValueError("what was drawn is no table")
+    words = ("plan", "plan_text")
+    if any(isinstance(value, str) != (name in words) for name, value in (drawn or {}).items()):
+        raise ValueError("what was drawn is not counted")
+    return _flat({name: value for name, value in workload.items() if name != "drawn"}) and workload
+
+
+def _flat(table: dict[str, Any]) -> dict[str, Any]:
+    if any(isinstance(value, dict | list) for value in table.values()):
+        raise ValueError("a setting is a number or a word")
+    return table
+
+
+#: What must hold of a value beyond its type. None of it is part of the format: `schema_hash` does not see it.
+Moment = Annotated[str, AfterValidator(_moment)]
+Place = Annotated[int, Field(ge=0), AfterValidator(_small)]
+Settings = Annotated[dict[str, Any], AfterValidator(_flat)]
+
+
 class _Strict(BaseModel):
     """Unknown fields are refused: a misspelt field must not be lost silently."""
 
@@ -76,7 +115,7 @@ class _Strict(BaseModel):
 class Point(_Strict):
     """One setting of every knob, by its place in the sweep and the knobs that are swept."""
 
-    index: int = Field(ge=0)
+    index: Place
     label: str
     swept: dict[str, str]
 
@@ -241,9 +280,9 @@ class Run(_Strict):
     clock: Literal["wall", "virtual"] = "wall"
     engine: str
     engine_version: str | None = None
-    workload: dict[str, Any]
+    workload: Annotated[dict[str, Any], AfterValidator(_named)]
     knobs_asked: dict[str, str]
-    knobs_actual: dict[str, Any] = {}
+    knobs_actual: Settings = {}
     point: Point
     repetition: int = Field(ge=0)
     block: int = Field(ge=0)
@@ -263,9 +302,73 @@ class Run(_Strict):
     """None when none was asked for."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     reason: str | None = None
-    started_at: str
-    ended_at: str
+    started_at: Moment
+    ended_at: Moment
     files: dict[str, StoredFile] = {}
+
+
+class _Open(BaseModel):
+    """What reports need of a document; it may say more."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+
+class StoredPoint(_Open):
+    """A point of plan.json."""
+
+    index: Place
+    label: str
+    swept: dict[str, str]
+    point_key: str = ""
+    native_knobs: Settings = {}
+    workload: Settings = {}
+    load: Settings = {}
+
+
+class StoredPlan(_Open):
+    """plan.json."""
+
+    experiment: str
+    engine: str = ""
+    points: list[StoredPoint] = []
+    versions: dict[str, str] = {}
+
+
+class StoredScatter(_Strict):
+    """A relative standard deviation of a noise floor."""
+
+    value: float = Field(ge=0)
+    ci_low: float | None
+    ci_high: float | None
+    df: float = Field(gt=0)
+    n: int = Field(ge=1)
+
+
+class StoredNoise(_Open):
+    """The noise of one figure."""
+
+    metric: str
+    within: StoredScatter | None
+    across: StoredScatter | None
+
+
+class StoredFloor(_Open):
+    """A noise floor of the host."""
+
+    measured_at: Moment
+    sweep: str
+    settings: dict[str, str]
+    versions: dict[str, str | None]
+    blocks: int = Field(ge=1)
+    transactions: int = Field(ge=0)
+    figures: list[StoredNoise]
+
+
+class StoredHost(_Open):
+    """host.json."""
+
+    host_id: str = ""
+    noise: dict[str, StoredFloor] = {}
 
 
 def schema_hash() -> str:

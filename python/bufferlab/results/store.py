@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from bufferlab import marked
 from bufferlab.errors import DataFileError, InternalError
 from bufferlab.marked import TEMPORARY
-from bufferlab.results import metrics
 from bufferlab.results.keys import canonical_json
+from bufferlab.results.reading import (
+    COPY_HINT,
+    RESUME_HINT,
+    Told,
+    read_json,
+    read_parquet,
+    read_toml,
+    validated,
+    wrong_latencies,
+    wrong_samples,
+    wrong_trace,
+)
 from bufferlab.results.schema import (
     BLOCK_TRACE_COLUMNS,
     FORMAT_VERSION,
@@ -33,14 +42,18 @@ from bufferlab.results.schema import (
     SAMPLE_COLUMNS,
     SUMMARY_COLUMNS,
     Run,
+    StoredHost,
+    StoredPlan,
 )
+from bufferlab.results.writing import copy, into, sync_folder, write_bytes, write_parquet
 
 if TYPE_CHECKING:
     import polars as pl
 
 FORMAT = "bufferlab-sweep"
+_VERSION = {"format_version": str(FORMAT_VERSION)}
+"""What every Parquet file says of itself."""
 BLOCK_TRACE_FILE = "block-trace.parquet"
-_RESUME_HINT = "delete that run's folder and repeat the run command with --resume, or use another copy of the folder"
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
 
@@ -105,17 +118,17 @@ class RunRecord:
 
     def samples(self) -> pl.DataFrame:
         """samples.parquet: one row per sample and metric."""
-        return _read_parquet(self.folder / "samples.parquet", SAMPLE_COLUMNS)
+        return _table(self.folder / "samples.parquet", SAMPLE_COLUMNS, wrong_samples)
 
     def latency(self) -> pl.DataFrame:
         """latency.parquet: the histogram buckets of every transaction type."""
-        return _read_parquet(self.folder / "latency.parquet", LATENCY_COLUMNS)
+        return _table(self.folder / "latency.parquet", LATENCY_COLUMNS, wrong_latencies)
 
     def block_trace(self) -> pl.DataFrame | None:
         """block-trace.parquet: one row per event of the block layer; None when there is no good trace."""
         if (self.run.get("block_trace") or {}).get("status") != "ok":
             return None
-        return _read_parquet(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS)
+        return _table(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS, wrong_trace)
 
     def log(self) -> str:
         """The worker's log, as text."""
@@ -125,11 +138,15 @@ class RunRecord:
 class SweepFolder:
     """The results of one command: how it was asked for, where it ran, and one folder per run."""
 
-    def __init__(self, path: Path, plan: dict[str, Any], host: dict[str, Any], experiment_toml: str) -> None:
+    def __init__(
+        self, path: Path, plan: dict[str, Any], host: dict[str, Any], experiment_toml: str, asked: dict[str, Any]
+    ) -> None:
         self.path = path
         self.plan = plan
         self.host = host
         self.experiment_toml = experiment_toml
+        self.asked = asked
+        """The tables of experiment.toml."""
 
     @property
     def experiment(self) -> str:
@@ -153,15 +170,16 @@ class SweepFolder:
         parent = Path(parent)
         name = f"{plan['experiment']}-{(now or datetime.now(UTC)):%Y%m%d-%H%M%S}"
         stamp = {"format": FORMAT, "format_version": FORMAT_VERSION}
-        parent.mkdir(parents=True, exist_ok=True)
-        with marked.folder(parent.resolve(), f"{TEMPORARY}{secrets.token_hex(6)}", 0o777) as temporary:
-            (temporary / "runs").mkdir()
-            _write(temporary / "experiment.toml", experiment_toml_text.encode())
-            _write(temporary / "plan.json", _pretty({**plan, **stamp}))
-            _write(temporary / "host.json", _pretty({**host, **stamp}))
-            _sync_folder(temporary)
-            path = _rename_to_free_name(temporary, parent, name)
-            _sync_folder(parent)
+        with into(parent, "the sweep folder", "nothing was measured", "begin the sweep again"):
+            parent.mkdir(parents=True, exist_ok=True)
+            with marked.folder(parent.resolve(), f"{TEMPORARY}{secrets.token_hex(6)}", 0o777) as temporary:
+                (temporary / "runs").mkdir()
+                write_bytes(temporary / "experiment.toml", experiment_toml_text.encode())
+                write_bytes(temporary / "plan.json", _pretty({**plan, **stamp}))
+                write_bytes(temporary / "host.json", _pretty({**host, **stamp}))
+                sync_folder(temporary)
+                path = _rename_to_free_name(temporary, parent, name)
+                sync_folder(parent)
         return cls.open(path)
 
     @classmethod
@@ -173,12 +191,8 @@ class SweepFolder:
         path = Path(path)
         if not path.is_dir():
             raise DataFileError("there is no such sweep folder", str(path), _WRONG_FOLDER_HINT)
-        plan = _read_stamped(path / "plan.json")
-        host = _read_stamped(path / "host.json")
-        if not isinstance(plan.get("experiment"), str):
-            raise DataFileError(
-                "plan.json does not say which experiment it is", str(path / "plan.json"), _WRONG_FOLDER_HINT
-            )
+        plan = _read_stamped(path / "plan.json", StoredPlan)
+        host = _read_stamped(path / "host.json", StoredHost)
         toml = path / "experiment.toml"
         if not toml.is_file():
             raise DataFileError("the sweep folder lacks experiment.toml", str(toml), _WRONG_FOLDER_HINT)
@@ -186,7 +200,8 @@ class SweepFolder:
             raise DataFileError("the sweep folder lacks its runs/ folder", str(path / "runs"), _WRONG_FOLDER_HINT)
         with own_folder(path / "runs"):
             pass
-        sweep = cls(path, plan, host, toml.read_text(encoding="utf-8"))
+        text, asked = read_toml(toml, COPY_HINT)
+        sweep = cls(path, plan, host, text, asked)
         sweep.runs()
         return sweep
 
@@ -203,30 +218,48 @@ class SweepFolder:
 
         `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`), `beside` further text
         files by name (a server's configuration), `tables` Parquet files made elsewhere (a block trace). A run that
-        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug.
+        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug;
+        EnvironmentLackingError when the disk does not take it, and then no part of it stays.
         """
-        _check_samples(samples)
+        with self.changing("the results of a run"):
+            return self._publish(run, samples, latency, {"worker.log": log, **beside}, tables)
+
+    def changing(self, what: str) -> AbstractContextManager[None]:
+        """The context in which runs come into the folder: a disk that refuses them ends the sweep, resumable."""
+        return into(self.path, what, "earlier runs are kept", f"bufferlab run --resume {self.path}")
+
+    def _publish(
+        self,
+        run: Mapping[str, Any],
+        samples: Sequence[Mapping[str, Any]],
+        latency: Sequence[Mapping[str, Any]],
+        texts: Mapping[str, str],
+        tables: Mapping[str, Path],
+    ) -> RunRecord:
         run_id = str(run["run_id"])
         final = self.path / "runs" / run_id
         with marked.folder(final.parent, f"{TEMPORARY}{run_id}", 0o777) as temporary:
-            _write_parquet(temporary / "samples.parquet", samples, SAMPLE_COLUMNS)
-            _write_parquet(temporary / "latency.parquet", latency, LATENCY_COLUMNS)
-            for name, text in {"worker.log": log, **beside}.items():
-                _write(temporary / name, text.encode())
+            sampled, timed = _frame(samples, SAMPLE_COLUMNS), _frame(latency, LATENCY_COLUMNS)
+            if why := wrong_samples(sampled) or wrong_latencies(timed):
+                raise InternalError(f"rows of a run do not follow the stored format: {why}", str(temporary))
+            write_parquet(temporary / "samples.parquet", sampled, _VERSION)
+            write_parquet(temporary / "latency.parquet", timed, _VERSION)
+            for name, text in texts.items():
+                write_bytes(temporary / name, text.encode(errors="backslashreplace"))
             for name, path in tables.items():
-                _copy(path, temporary / name)
+                copy(path, temporary / name)
             stored = (path for path in sorted(temporary.iterdir()) if path.name != marked.MARK)
             files = {path.name: _fingerprint(path) for path in stored}
             try:
                 document = Run.model_validate({**run, "format_version": FORMAT_VERSION, "files": files})
             except ValidationError as error:
                 raise InternalError(f"a run does not follow the stored format: {error}", str(temporary)) from error
-            _write(temporary / "run.json", _sealed(document.model_dump(mode="json")))
-            _sync_folder(temporary)
+            write_bytes(temporary / "run.json", _sealed(document.model_dump(mode="json")))
+            sync_folder(temporary)
             if final.exists():
                 raise InternalError(f"the run {run_id} is already published", str(final))
             temporary.rename(final)
-            _sync_folder(final.parent)
+            sync_folder(final.parent)
         return RunRecord(final, document.model_dump(mode="json"))
 
     def runs(self) -> list[RunRecord]:
@@ -241,19 +274,21 @@ class SweepFolder:
 
     def write_summary(self, rows: Sequence[Mapping[str, Any]]) -> Path:
         """Replace summary.parquet, which is derived and can be deleted at any time."""
-        return self._replace("summary.parquet", lambda path: _write_parquet(path, rows, SUMMARY_COLUMNS))
+        frame = _frame(rows, SUMMARY_COLUMNS)
+        return self._replace("summary.parquet", lambda path: write_parquet(path, frame, _VERSION))
 
     def write_derived(self, name: str, content: str) -> Path:
         """Replace one derived text file (report.html, report.md, figures/*.svg), whole or not at all."""
-        return self._replace(name, lambda path: _write(path, content.encode()))
+        return self._replace(name, lambda path: write_bytes(path, content.encode(errors="backslashreplace")))
 
     def summary(self) -> pl.DataFrame:
         """summary.parquet as last written by a report."""
-        return _read_parquet(self.path / "summary.parquet", SUMMARY_COLUMNS)
+        return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
 
-    def _replace(self, name: str, write: Any) -> Path:
+    def _replace(self, name: str, write: Callable[[Path], None]) -> Path:
         target = self.path / name
-        with ExitStack() as stack:
+        command = f"bufferlab report {self.path}, or bufferlab run --resume {self.path} where runs are missing"
+        with into(self.path, "the report", "the runs are kept", command), ExitStack() as stack:
             folder = self.path
             if target.parent != self.path:
                 with suppress(FileExistsError):  # Of a link that leads nowhere too.
@@ -264,7 +299,8 @@ class SweepFolder:
                 write(temporary)
                 temporary.rename(folder / target.name)
             finally:
-                temporary.unlink(missing_ok=True)
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
         return target
 
 
@@ -280,22 +316,9 @@ def own_folder(path: Path) -> Iterator[Path]:
         yield Path(f"/proc/self/fd/{descriptor}")
 
 
-def _check_samples(samples: Sequence[Mapping[str, Any]]) -> None:
-    """Counters are exact integers, gauges are floats, and a missing number has a reason."""
-    for row in samples:
-        metric = metrics.RAW.get(row["metric"])
-        if metric is None:
-            raise InternalError(f"a probe emitted {row['metric']!r}, which the registry lacks", row["probe"])
-        wanted, other = ("count", "value") if metric.kind == "counter" else ("value", "count")
-        if row.get(other) is not None:
-            raise InternalError(f"{metric.name} is a {metric.kind} but came in the column {other!r}", row["probe"])
-        if row.get(wanted) is None and not row.get("reason"):
-            raise InternalError(f"{metric.name} has neither a number nor a reason", row["probe"])
-
-
 def _open_run(folder: Path) -> RunRecord:
     path = folder / "run.json"
-    document = _read_json(path)
+    document = read_json(path)
     seal = document.pop("seal", None)
     version = document.get("format_version")
     if version != FORMAT_VERSION:
@@ -304,36 +327,32 @@ def _open_run(folder: Path) -> RunRecord:
             str(path),
             "use the bufferlab version that wrote it (host and versions are in run.json)",
         )
-    try:
-        run = Run.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise DataFileError(f"run.json is damaged at {place}: {first['msg']}", str(path), _RESUME_HINT) from error
+    run = validated(Run, document, path)
     if seal != _seal(document):
-        raise DataFileError("run.json was changed after it was written", str(path), _RESUME_HINT)
+        raise DataFileError("run.json was changed after it was written", str(path), RESUME_HINT)
     if run.run_id != folder.name:
-        raise DataFileError(f"this is the run {run.run_id}, in another run's folder", str(folder), _RESUME_HINT)
+        raise DataFileError(f"this is the run {run.run_id}, in another run's folder", str(folder), RESUME_HINT)
     for name, stored in run.files.items():
         _check_stored(folder / name, stored.bytes, stored.sha256)
-    return RunRecord(folder, run.model_dump(mode="json"))
+    told = run.model_dump(mode="json")
+    return RunRecord(folder, {**told, **{name: Told(told[name], path) for name in ("workload", "knobs_actual")}})
 
 
 def _check_stored(path: Path, size: int, sha256: str) -> None:
     if not path.is_file():
-        raise DataFileError("a file of this run is missing", str(path), _RESUME_HINT)
+        raise DataFileError("a file of this run is missing", str(path), RESUME_HINT)
     found = _fingerprint(path)
     if found["bytes"] != size:
-        raise DataFileError(f"the file holds {found['bytes']} bytes, {size} were written", str(path), _RESUME_HINT)
+        raise DataFileError(f"the file holds {found['bytes']} bytes, {size} were written", str(path), RESUME_HINT)
     if found["sha256"] != sha256:
-        raise DataFileError("the file is damaged: its contents are not what was written", str(path), _RESUME_HINT)
+        raise DataFileError("the file is damaged: its contents are not what was written", str(path), RESUME_HINT)
 
 
-def _read_stamped(path: Path) -> dict[str, Any]:
+def _read_stamped(path: Path, model: type[BaseModel]) -> dict[str, Any]:
     """A JSON file of the sweep folder that must say whose it is and in which version."""
     if not path.is_file():
         raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)
-    document = _read_json(path)
+    document = read_json(path, COPY_HINT)
     if document.get("format") != FORMAT:
         raise DataFileError(f"{path.name} was not written by bufferlab", str(path), _WRONG_FOLDER_HINT)
     if document.get("format_version") != FORMAT_VERSION:
@@ -342,18 +361,7 @@ def _read_stamped(path: Path) -> dict[str, Any]:
             str(path),
             "use the bufferlab version that wrote it",
         )
-    return document
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataFileError(f"{path.name} is missing", str(path), _RESUME_HINT) from error
-    except (UnicodeDecodeError, json.JSONDecodeError, NotADirectoryError) as error:
-        raise DataFileError(f"{path.name} is truncated or damaged: {error}", str(path), _RESUME_HINT) from error
-    if not isinstance(document, dict):
-        raise DataFileError(f"{path.name} does not hold a JSON object", str(path), _RESUME_HINT)
+    validated(model, document, path, COPY_HINT)
     return document
 
 
@@ -374,28 +382,6 @@ def _fingerprint(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         return {"bytes": file.tell(), "sha256": digest.hexdigest()}
-
-
-def _copy(source: Path, target: Path) -> None:
-    with source.open("rb") as old, target.open("wb") as new:
-        shutil.copyfileobj(old, new, 1 << 20)
-        new.flush()
-        os.fsync(new.fileno())
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:
@@ -419,17 +405,12 @@ def _polars_schema(columns: Mapping[str, str]) -> dict[str, Any]:
     return {name: types[kind] for name, kind in columns.items()}
 
 
-def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pl.DataFrame:
     import polars as pl
 
-    frame = pl.DataFrame(
-        {name: [row.get(name) for row in rows] for name in columns},
-        schema=_polars_schema(columns),
-        strict=True,
+    return pl.DataFrame(
+        {name: [row.get(name) for row in rows] for name in columns}, schema=_polars_schema(columns), strict=True
     )
-    frame.write_parquet(path, metadata={"format_version": str(FORMAT_VERSION)}, compression="zstd")
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
@@ -442,27 +423,16 @@ def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
         if dict(part.schema) != columns:
             raise InternalError("a block trace does not have the columns of the stored format", str(path))
         written.append(path.with_name(f"{path.name}.{number}"))
-        part.write_parquet(written[-1], compression="zstd")
-    whole = pl.scan_parquet(written, glob=False) if written else pl.LazyFrame(schema=columns)
-    whole.sink_parquet(path, metadata={"format_version": str(FORMAT_VERSION)}, compression="zstd", maintain_order=True)
+        write_parquet(written[-1], part, {})
+    write_parquet(path, pl.scan_parquet(written, glob=False) if written else pl.LazyFrame(schema=columns), _VERSION)
     for part_path in written:
         part_path.unlink()
 
 
-def _read_parquet(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:
-    import polars as pl
-
-    try:
-        version = pl.read_parquet_metadata(path).get("format_version")
-        frame = pl.read_parquet(path, glob=False)
-    except FileNotFoundError as error:
-        raise DataFileError(f"{path.name} is missing", str(path), _RESUME_HINT) from error
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataFileError(f"{path.name} is truncated or damaged: {error}", str(path), _RESUME_HINT) from error
-    if version != str(FORMAT_VERSION) or dict(frame.schema) != _polars_schema(columns):
-        raise DataFileError(
-            f"{path.name} does not have the columns of format version {FORMAT_VERSION}",
-            str(path),
-            _RESUME_HINT,
-        )
+def _table(
+    path: Path, columns: Mapping[str, str], wrong: Callable[[pl.DataFrame], str | None] | None = None
+) -> pl.DataFrame:
+    frame = read_parquet(path, _polars_schema(columns), FORMAT_VERSION)
+    if wrong is not None and (why := wrong(frame)) is not None:
+        raise DataFileError(f"{path.name} does not follow the stored format: {why}", str(path), RESUME_HINT)
     return frame

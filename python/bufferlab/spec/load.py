@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,13 +16,14 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import KnobKind
 from bufferlab.spec.catalog import find_experiment
-from bufferlab.spec.lines import key_lines
+from bufferlab.spec.lines import KeyPath, key_lines
 from bufferlab.spec.merge import ENGINES, NOT_PARAMETERS, Merged, merge
 from bufferlab.spec.model import Experiment, Phase
 from bufferlab.spec.overrides import PROFILES, Overrides
 from bufferlab.spec.phases import gather_phases
 from bufferlab.spec.scripts import check_script, read_script
 from bufferlab.spec.settings import Judged, judge_connections, judge_settings, on_its_data
+from bufferlab.texts import parse_toml
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import WorkloadDeclaration
 
@@ -31,6 +31,8 @@ SCRIPT_SUFFIX = ".sql"
 SCRIPT_EXPERIMENT = "script"
 """The built-in experiment that runs a script given in place of an experiment."""
 
+_MOST_BYTES = 4 << 20
+"""Of a TOML as run, which has its scripts in it."""
 _NO_OVERRIDES = Overrides()
 
 
@@ -44,16 +46,30 @@ def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Expe
         path_or_name = SCRIPT_EXPERIMENT
     path = find_experiment(str(path_or_name))
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"cannot read the experiment: {error}", str(path), "give a readable UTF-8 TOML file") from error
+    if len(data) > _MOST_BYTES:
+        raise SpecError(f"an experiment has at most {_MOST_BYTES:,} bytes", str(path), "give another TOML file")
     return loads(text, _shown(path), overrides, path.parent)
 
 
 def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Path = Path()) -> Experiment:
     """The same from a text; `file` is what errors name, and scripts are looked for in `folder`."""
-    tables = _parse(text, file)
-    merged = merge(tables, file, key_lines(text), overrides, folder)
+    tables, lines = _parse(text, file), key_lines(text)
+    experiment, problems = _experiment(tables, merge(tables, file, lines, overrides, folder), overrides)
+    problems += _of_other_profiles(tables, file, lines, overrides, folder, problems)
+    if problems or experiment is None:
+        raise SpecError.of(problems)
+    return experiment
+
+
+def _experiment(
+    tables: dict[str, Any], merged: Merged, overrides: Overrides
+) -> tuple[Experiment | None, list[Problem]]:
+    """The experiment of merged tables, and everything that is wrong with it."""
     problems = [*merged.problems, *_missing_profile(merged, tables), *_given_twice(overrides)]
     _name_program(merged)
     engine_name = _known(merged, ("engine",), engines.names(hidden=True), "engine", problems)
@@ -71,10 +87,29 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Pa
     merged.document.setdefault("profile", overrides.profile or "default")
     if overrides.profile:
         merged.document["profile"] = overrides.profile
-    experiment = _validate(merged, problems)
-    if problems or experiment is None:
-        raise SpecError.of(problems)
-    return experiment
+    return _validate(merged, problems), problems
+
+
+def _of_other_profiles(
+    tables: dict[str, Any],
+    file: str,
+    lines: dict[KeyPath, int],
+    overrides: Overrides,
+    folder: Path,
+    known: list[Problem],
+) -> list[Problem]:
+    """What is wrong in profiles that were not asked for: a mistake there should not wait for the day they are.
+
+    They are read as the file has them, on its own engine: flags are meant for what is asked for.
+    """
+    found: list[Problem] = []
+    for profile in PROFILES:
+        if profile == overrides.profile or profile not in tables:
+            continue
+        asked = Overrides(profile=profile)
+        _, problems = _experiment(tables, merge(tables, file, lines, asked, folder), asked)
+        found += [one for one in problems if f"({profile}." in (one.where or "") and one not in known]
+    return found
 
 
 def _name_program(merged: Merged) -> None:
@@ -178,8 +213,8 @@ def _given_twice(overrides: Overrides) -> list[Problem]:
 
 def _parse(text: str, file: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except ValueError as error:
         line = re.search(r"at line (\d+)", str(error))
         where = f"{file}:{line[1]}" if line else file
         message = re.sub(r"\s*\(at .*\)$", "", str(error))

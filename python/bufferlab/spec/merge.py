@@ -17,6 +17,7 @@ from bufferlab.engines import registry
 from bufferlab.errors import Problem
 from bufferlab.spec.lines import KeyPath, line_of
 from bufferlab.spec.overrides import PROFILES, Overrides
+from bufferlab.units import brief
 
 NOT_PARAMETERS = ("name", "connections")
 """Keys of [workload] that are no settings of a point."""
@@ -151,12 +152,12 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
     )
     for path, value, flag in simple:
         if value is not None:
-            _set(merged, path, value, f"{flag} {value}")
+            _set(merged, path, value, f"{flag} {brief(value)}")
     # A flag does not say whose a setting is; settings.py finds its owner.
     for name, value in overrides.set_knobs:
-        _set(merged, ("knobs", name), value, f"--set {name}={value}")
+        _set(merged, ("knobs", name), value, f"--set {name}={brief(value)}")
     for name, values in overrides.sweep:
-        _set(merged, ("sweep", name), list(values), f"--sweep {name}={','.join(values)}")
+        _set(merged, ("sweep", name), list(values), f"--sweep {name}={','.join(map(brief, values))}")
 
 
 def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:

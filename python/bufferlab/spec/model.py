@@ -6,6 +6,7 @@ Frozen: what was validated is what runs. Does not read files and knows no lines:
 from __future__ import annotations
 
 import hashlib
+from math import prod
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -13,6 +14,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from bufferlab.units import UnitError, parse_bytes, parse_duration
 
 FORMAT_VERSION = 1
+_MOST_POINTS = 10_000
+_MOST = 2**53 - 1
+"""Of transactions: more than any disk does in a lifetime, and what JSON's readers keep."""
 MAX_SEED = 2**53 - 1
 """Seeds pass through JSON, whose readers keep 53 bits."""
 
@@ -72,7 +76,7 @@ class Workload(Table):
 
     name: str
     parameters: dict[str, str] = {}
-    connections: int = Field(default=1, ge=1)
+    connections: int = Field(default=1, ge=1, le=_MOST)
     script: Script | None = None
 
 
@@ -88,9 +92,9 @@ class Reference(Table):
 class WarmUp(Table):
     """When warming up ends: the gate decides, between two bounds."""
 
-    min_transactions: int = Field(default=0, ge=0)
+    min_transactions: int = Field(default=0, ge=0, le=_MOST)
     """The gate stays shut for as many: where the pool it watches is not all that must be warm (a page cache)."""
-    max_transactions: int = Field(ge=0)
+    max_transactions: int = Field(ge=0, le=_MOST)
     """Zero: none at all, the window begins with the pool as it was opened."""
     max_duration: Seconds
     on_cap: Literal["fail", "report"] = "fail"
@@ -106,7 +110,7 @@ class WarmUp(Table):
 class Measure(Table):
     """How long to measure: a fixed number of transactions (with a time cap), or a duration."""
 
-    transactions: int | None = Field(default=None, ge=1)
+    transactions: int | None = Field(default=None, ge=1, le=_MOST)
     duration: Seconds | None = None
     max_duration: Seconds | None = None
     sample_interval: Seconds = 1.0
@@ -132,7 +136,7 @@ class Phase(Table):
 
     name: str
     script: Script
-    transactions: int = Field(ge=1)
+    transactions: int = Field(ge=1, le=_MOST)
     max_duration: Seconds
 
 
@@ -171,6 +175,13 @@ class Experiment(Table):
     limits: Limits = Limits()
     profile: Literal["default", "quick", "full", "smoke"] = "default"
     """Which of the TOML's own sizes this is."""
+
+    @model_validator(mode="after")
+    def _can_be_planned(self) -> Experiment:
+        points = prod(len(values) for values in self.sweep.values())
+        if points > _MOST_POINTS:
+            raise ValueError(f"the sweep has {points:,} points; sweep fewer values: at most {_MOST_POINTS:,} points")
+        return self
 
     def same_work(self, other: Experiment) -> list[str]:
         """The top-level keys in which two experiments differ; empty when they ask for the same."""

@@ -17,6 +17,7 @@ from bufferlab.errors import Problem
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.spec.merge import NOT_PARAMETERS, Merged
+from bufferlab.texts import PASSWORD_HINT, has_password
 from bufferlab.units import UnitError, format_bytes, parse_bytes, parse_size
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import WorkloadDeclaration
@@ -204,6 +205,10 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
     name = path[1]
     knob = known.knob(name)
     if knob is None or knob.kind is KnobKind.FILE:
+        return None
+    if has_password(str(value)):
+        what = f"{name}: a URL with a password is kept in results; it is not used"
+        judged.problems.append(Problem(what, merged.where(path), PASSWORD_HINT))
         return None
     try:
         return knob.parse(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
 from bufferlab.knob import Knob, KnobKind
-from bufferlab.units import KIB, MIB
+from bufferlab.units import KIB, MIB, TIB
 
 DECLARATION = EngineDeclaration(
     name="sqlite",
@@ -34,6 +34,8 @@ DECLARATION = EngineDeclaration(
             default="20%",
             # min_frames of the smallest page: the paths of all cursors of one statement must fit.
             minimum=32 * KIB,
+            # SQLite counts frames in 31 bits; of 512 B they are this.
+            maximum=TIB // 2,
             meaning="bytes of page frames in the buffer pool; a share is of the loaded database",
         ),
         Knob(

@@ -1,0 +1,245 @@
+"""Reads the files of a sweep folder with suspicion: they may be damaged, foreign or made to harm.
+
+Every file is bounded before it is taken into memory; whatever is wrong with it is a DataFileError that names it.
+What the documents must say is schema.py's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from bufferlab.errors import DataFileError, EnvironmentLackingError
+from bufferlab.results import metrics
+from bufferlab.texts import parse_toml
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RESUME_HINT = "delete that run's folder and repeat the run command with --resume, or use another copy of the folder"
+COPY_HINT = "it must be as `bufferlab run` wrote it; use another copy of the folder"
+
+_MOST_TEXT_BYTES = 32 << 20
+_DEEPEST = 32
+"""Levels of a JSON document; ours have eight."""
+_LARGEST = 1 << 64
+"""Larger integers are nobody's counters, and many of them fill the memory."""
+_ROWS_OF_ANY_FILE = 2_000_000
+_ROWS_PER_BYTE = 4
+"""Of a longer table. Samples at each second of an idle server have two; a table made to fill the memory has fifty."""
+_LONGEST_WORD_BYTES = 4096
+_GREATEST = 2.0**63
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class Told(dict[str, Any]):
+    """A table whose keys a workload or an engine decides: asking for one that it lacks is a DataFileError."""
+
+    def __init__(self, told: Mapping[str, Any], path: Path) -> None:
+        super().__init__(told)
+        self._path = path
+
+    def __missing__(self, key: str) -> Any:
+        raise DataFileError(f"{self._path.name} does not say {key}", str(self._path), RESUME_HINT)
+
+
+def read_text(path: Path, hint: str = RESUME_HINT) -> str:
+    """A text file of at most 32 MiB."""
+    with _reading(path, hint):
+        if not path.is_file():
+            raise DataFileError(f"{path.name} is missing", str(path), hint)
+        with path.open("rb") as file:
+            data = file.read(_MOST_TEXT_BYTES + 1)
+        if len(data) > _MOST_TEXT_BYTES:
+            raise DataFileError(f"{path.name} has more than {_MOST_TEXT_BYTES >> 20} MiB", str(path), hint)
+        return data.decode("utf-8")
+
+
+def read_toml(path: Path, hint: str = RESUME_HINT) -> tuple[str, dict[str, Any]]:
+    """A TOML file: its text and its tables."""
+    text = read_text(path, hint)
+    with _reading(path, hint):
+        return text, parse_toml(text)
+
+
+def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
+    """A JSON object: not deep, its numbers those of a machine, its texts such as can be written again."""
+    text = read_text(path, hint)
+    with _reading(path, hint):
+        document = json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
+        _require_plain(document)
+    if not isinstance(document, dict):
+        raise DataFileError(f"{path.name} does not hold a JSON object", str(path), hint)
+    return document
+
+
+def validated(model: type[_Model], document: Mapping[str, Any], path: Path, hint: str = RESUME_HINT) -> _Model:
+    """The document as its model has it."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise DataFileError(f"{path.name} is damaged at {place}: {first['msg']}", str(path), hint) from error
+
+
+def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str = RESUME_HINT) -> pl.DataFrame:
+    """A table with these columns; no longer than the file's size can account for."""
+    import polars as pl
+
+    with _reading(path, hint), _without_panics(path, hint):
+        told = pl.read_parquet_metadata(path).get("format_version")
+        table = pl.scan_parquet(path, glob=False)
+        if told != str(version) or dict(table.collect_schema()) != columns:
+            raise DataFileError(f"{path.name} does not have the columns of format version {version}", str(path), hint)
+        most = _ROWS_OF_ANY_FILE + _ROWS_PER_BYTE * path.stat().st_size
+        rows = table.select(pl.len()).collect().item()
+        if rows > most:
+            what = f"{path.name} claims {rows:,} rows, more than {most:,} for its size"
+            raise DataFileError(what, str(path), hint)
+        frame = table.collect()
+        words = [name for name, kind in columns.items() if kind == pl.String]
+        longest = frame.select(pl.col(name).str.len_bytes().max() for name in words).row(0) if words else ()
+        if any(length is not None and length > _LONGEST_WORD_BYTES for length in longest):
+            raise DataFileError(f"{path.name} has texts of more than {_LONGEST_WORD_BYTES} bytes", str(path), hint)
+    return frame
+
+
+def wrong_samples(samples: pl.DataFrame) -> str | None:
+    """Why rows cannot be samples: counters are exact integers, gauges floats, a missing number has a reason."""
+    import polars as pl
+
+    kinds = {name: metric.kind for name, metric in metrics.RAW.items()}
+    kind = pl.col("metric").replace_strict(kinds, default=None, return_dtype=pl.String)
+    counter, has_count, has_value = kind == "counter", pl.col("count").is_not_null(), pl.col("value").is_not_null()
+    number, other = (
+        pl.when(counter).then(has_count).otherwise(has_value),
+        (pl.when(counter).then(has_value).otherwise(has_count)),
+    )
+    unknown = "comes from a probe, and the registry lacks it"
+    for wrong, why in (
+        (pl.any_horizontal(pl.col("t_s", "phase", "metric", "subject", "probe").is_null()), "lacks a time or a name"),
+        (kind.is_null(), unknown),
+        (counter & other, "is a counter but came in the column 'value'"),
+        (other, "is a gauge but came in the column 'count'"),
+        (~number & pl.col("reason").fill_null("").eq(""), "has neither a number nor a reason"),
+        (_beyond("t_s") | _beyond("value"), "has a number that nothing can count"),
+        (~pl.col("edge").fill_null("start").is_in(["start", "end"]), "stands at an edge that no window has"),
+        (
+            pl.col("edge").is_not_null() & pl.struct("phase", "edge", "metric", "subject").is_duplicated(),
+            "was sampled twice at one edge",
+        ),
+    ):
+        found = samples.filter(wrong)
+        if found.height:
+            return f"{found['metric'][0]!r} {why}"
+    return None
+
+
+def wrong_latencies(latencies: pl.DataFrame) -> str | None:
+    """Why rows cannot be the buckets of histograms."""
+    import polars as pl
+
+    low, high = pl.col("low_us"), pl.col("high_us")
+    wrong = pl.any_horizontal(pl.all().is_null()) | _beyond("low_us") | _beyond("high_us") | (low < 0) | (high < low)
+    return (
+        "a bucket has no limits, or less than nothing in it" if _any(latencies, wrong | (pl.col("count") < 0)) else None
+    )
+
+
+def wrong_trace(trace: pl.DataFrame) -> str | None:
+    """Why rows cannot be the events of a block trace."""
+    import polars as pl
+
+    needed = pl.col("t_ns", "cpu", "action", "device", "pid")
+    size = pl.col("sector", "sectors")
+    wrong = (
+        pl.any_horizontal(needed.is_null())
+        | ~pl.col("device").str.contains(r"^[0-9]{1,4}:[0-9]{1,7}$")
+        | pl.any_horizontal((size < 0).fill_null(False) | (size > 1 << 62).fill_null(False))
+        | (pl.col("sectors").fill_null(0) > 0) & pl.col("sector").is_null()
+    )
+    return "an event has no time, action, device or place" if _any(trace, wrong) else None
+
+
+def _any(frame: pl.DataFrame, wrong: pl.Expr) -> bool:
+    return bool(frame.select(wrong.fill_null(True).any()).item())
+
+
+def _beyond(name: str) -> pl.Expr:
+    import polars as pl
+
+    column = pl.col(name)
+    return (column.is_nan() | (column.abs() > _GREATEST)).fill_null(False)
+
+
+@contextmanager
+def _reading(path: Path, hint: str) -> Iterator[None]:
+    import polars as pl
+
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DataFileError(f"{path.name} is missing", str(path), hint) from error
+    except OSError as error:
+        what = f"{path.name} cannot be read: {error.strerror or error}"
+        raise EnvironmentLackingError(what, str(path), "make it readable, or use another copy of the folder") from error
+    except (ValueError, RecursionError, OverflowError, pl.exceptions.PolarsError) as error:
+        raise DataFileError(f"{path.name} is truncated or damaged: {error}", str(path), hint) from error
+
+
+@contextmanager
+def _without_panics(path: Path, hint: str) -> Iterator[None]:
+    """polars panics at some damaged files: what Rust prints then is nobody's, and the exception is no Exception."""
+    import polars as pl
+
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    except pl.exceptions.PanicException as error:
+        raise DataFileError(f"{path.name} is truncated or damaged", str(path), hint) from error
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _integer(text: str) -> int:
+    number = int(text) if len(text) < 22 else _LARGEST
+    if abs(number) >= _LARGEST:
+        raise ValueError("it holds an integer of more than 64 bits")
+    return number
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is not a number")
+    return number
+
+
+def _require_plain(document: Any) -> None:
+    """Without recursion: what is too deep for it is what is looked for."""
+    level, depth = [document], 0
+    while level:
+        if depth > _DEEPEST:
+            raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                value.encode()  # Half of a surrogate pair cannot be written again.
+            elif isinstance(value, dict):
+                below += [*value, *value.values()]
+            elif isinstance(value, list):
+                below += value
+        level, depth = below, depth + 1

@@ -1,0 +1,107 @@
+"""Texts from elsewhere: nothing of them steers a terminal, becomes markup, or keeps a password."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from bufferlab import texts
+from bufferlab.errors import BufferlabError, Problem
+from bufferlab.report import markdown
+from bufferlab.texts import parse_toml, printable, printable_json, without_password
+
+ANY_TEXT = st.text(st.characters(), max_size=40)
+MARKUP = st.text(st.sampled_from("\\*_`[]()!#|<>&~$-+=.1) \n\tab:/"), max_size=20)
+
+
+@pytest.mark.parametrize("module", [texts, markdown])
+def test_the_examples_in_the_documentation_are_true(module: object) -> None:
+    outcome = doctest.testmod(module)  # type: ignore[arg-type]
+    assert outcome.attempted
+    assert outcome.failed == 0
+
+
+@given(ANY_TEXT)
+def test_nothing_printable_steers_a_terminal_or_fails_to_be_written(text: str) -> None:
+    shown = printable(text)
+    shown.encode()
+    assert not [one for one in shown if unicodedata.category(one) == "Cc" and one not in "\n\t"]
+    assert printable(shown) == shown
+
+
+@given(ANY_TEXT)
+def test_printable_json_means_the_same(text: str) -> None:
+    shown = printable_json(json.dumps(text, ensure_ascii=False))
+    assert json.loads(shown) == text
+    assert printable(shown) == shown
+
+
+@given(ANY_TEXT | MARKUP)
+@example(r"\[click\](http://x)")
+@example(r"\*b\*")
+@example("1) a")
+def test_markdown_shows_any_text_as_that_text_alone(text: str) -> None:
+    """In a paragraph, and in the cell of a table, where it is one cell."""
+    shown = " ".join(printable(text).split())
+    reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    tokens = reader.parse(markdown.text(text))
+    assert [token.type for token in tokens] == (["paragraph_open", "inline", "paragraph_close"] if shown else [])
+    assert "".join(one.content for token in tokens for one in token.children or []) == shown
+    assert {one.type for token in tokens for one in token.children or []} <= {"text", "text_special"}
+    cells = [token for token in reader.parse(f"| a |\n| --- |\n| {markdown.text(text)} |\n") if token.type == "inline"]
+    assert len(cells) == 2
+    assert "".join(one.content for one in cells[1].children or []) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql://me:s3cret@host/db",
+        "a list ['postgres://me:s3cret@h:5432/x']",
+        "mysql://me:s3c/r@et@host",
+        "x://:s3cret@",
+    ],
+)
+def test_a_password_of_a_url_is_in_no_message(text: str) -> None:
+    problem = Problem(text, text, text)
+    for shown in (
+        problem.render(),
+        json.dumps(problem.as_dict()),
+        str(BufferlabError(text, text)),
+        without_password(text),
+    ):
+        assert "s3c" not in shown
+        assert "…" in shown or "\\u2026" in shown
+
+
+def test_a_problem_is_shown_without_control_characters() -> None:
+    assert "\x1b" not in Problem("\x1b]0;title\x07", "\x9b31m", "\r").render()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 5000 + "]" * 5000,
+        "a = " + "{a=" * 5000 + "1" + "}" * 5000,
+        "a = " + "[" * 30 + "]" * 30,
+        ".".join(["a"] * 20_000) + " = 1",
+        "[" + ".".join(["a"] * 3000) + "]",
+        " . ".join(["a", '"a"'] * 1500) + " = 1",
+        "a = { " + ".".join(["b"] * 3000) + " = 1 }",
+        ".".join("abcdefghijklmnopqrst") + " = 1",
+    ],
+)
+def test_a_deep_toml_is_refused_in_bounded_time_and_memory(text: str) -> None:
+    with pytest.raises(ValueError, match="nested more than 16 levels deep"):
+        parse_toml(text)
+
+
+def test_a_number_of_thousands_of_digits_is_no_toml() -> None:
+    with pytest.raises(ValueError, match="digits"):
+        parse_toml("a = " + "9" * 5000)
