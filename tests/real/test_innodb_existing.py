@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb import control, packages
+from bufferlab.engines.innodb.existing import schema
 from bufferlab.engines.innodb.existing.server import ExistingInnodb
 from bufferlab.engines.innodb.existing.settings import GlobalVariables
 from bufferlab.engines.innodb.server import InnodbServer
 from bufferlab.engines.servers.existing import changes, journal
+from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.errors import Problem
 from support import innodb
 from support.core import ROOT
@@ -32,6 +34,7 @@ from support.fake import wait_until
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
 
 MIB = 1 << 20
+IO = "innodb_io_capacity"
 SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")
 
 
@@ -315,6 +318,51 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert existing.settings() == before
     assert list((existing.root / "out").rglob("*.json"))
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in packages.PACKAGES])
+def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with innodb.folder() as path:
+        place = innodb.Place(innodb.build(name), path).initialise()
+        identity = place.with_accounts()
+        monkeypatch.setenv("BUFFERLAB_PASSWORD", identity.password)
+        monkeypatch.setenv("BUFFERLAB_CACHE", str(path / "cache"))
+        settings, flavour = GlobalVariables(), place.build.flavour
+        started = []
+        for _ in range(2):
+            with place.server((identity.user, identity.password), connections=20) as server:
+                url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
+                lab, other = (ExistingInnodb(flavour).parse(url.replace("/lab?", f"/{of}?")) for of in ("lab", "other"))
+                with closing(server.connect()) as connection:
+                    started.append(settings.since(connection))
+                    clock = control.rows(connection, "SELECT UNIX_TIMESTAMP()")[0][0]
+                    uptime = int(control.status(connection, "Uptime")["uptime"])
+                    assert abs(int(started[-1]) - (clock - uptime)) <= 2
+                    if len(started) == 1:
+                        # A lock each: none releases another.
+                        with (
+                            ExistingInnodb(flavour).locked(lab),
+                            changes.reserved(settings, [lab]),
+                            changes.turn(settings, lab) as turn,
+                        ):
+                            for lock in ("lab", changes.CHANGING, changes.SWEEP):
+                                assert settings.is_held(connection, lock)
+                            with pytest.raises(EngineFailure), changes.turn(settings, other, 0.1):
+                                pytest.fail("two at a time")
+                            schema.claim(connection, lab)
+                            schema.mark(connection, "lab", Mark("d", "clean", ("t",)))
+                            # As one that is killed: it is never left.
+                            turn.changed(connection, {IO: "150"}, lambda what: None).__enter__()
+                        assert changes.left(settings, other)[0].startswith(f"{IO} is 150, as an earlier run")
+                    else:
+                        # Its own configuration stands, though it might be what the run had set.
+                        control.rows(connection, f"SET GLOBAL {IO} = 150")
+                        with changes.turn(settings, other) as turn:
+                            assert turn.left == []
+                        assert control.variables(connection)[IO] == "150"
+                        assert schema.records(connection) == {}
+                        assert schema.marked(connection, "lab") == Mark("d", "clean", ("t",))
+        assert started[0] != started[1]
 
 
 def put_back_everywhere() -> list[tuple[str, list[str] | Problem]]:

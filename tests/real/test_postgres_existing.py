@@ -14,10 +14,15 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres.existing import database
 from bufferlab.engines.postgres.existing.server import ExistingPostgres
+from bufferlab.engines.postgres.existing.settings import ServerSettings
 from bufferlab.engines.postgres.server import PostgresServer
-from bufferlab.engines.servers.existing import journal
+from bufferlab.engines.servers.existing import changes, journal
+from bufferlab.engines.servers.existing.mark import Mark
+from bufferlab.errors import EnvironmentLackingError
 from bufferlab.results.store import SweepFolder
 from support import postgres
 from support.core import ROOT
@@ -274,6 +279,75 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert server.put_back_everywhere() == []
     # And the database's lock went with its connection.
     assert existing.run(READS).kind == "ok"
+
+
+def test_what_a_killed_run_left_is_put_back_from_the_databases_comment_where_it_is_still_ours(
+    existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings, before = ServerSettings(), existing.settings()
+    lab, other = (ExistingPostgres().parse(existing.url.replace("/lab?", f"/{name}?")) for name in ("lab", "other"))
+    database.claim(lab)
+    with closing(existing.server.connect("postgres")) as connection:
+        database.mark(connection, "lab", Mark("d", "clean", ()))
+        wanted = {name: str(value) for name, value in CHANGED.items()}
+        with changes.turn(settings, lab) as turn:
+            assert settings.is_held(connection, changes.CHANGING)
+            with pytest.raises(EngineFailure, match="another run"), changes.turn(settings, other, 0.1):
+                pytest.fail("two at a time")
+            # As one that is killed: it is never left.
+            turn.changed(connection, wanted, lambda what: None).__enter__()
+        wait_until(lambda: not settings.is_held(connection, changes.CHANGING), "the lock to end", 10)
+    existing.ask("ALTER DATABASE lab SET random_page_cost = 3.5")
+    left = "bgwriter_lru_maxpages is 7, as an earlier run of bufferlab left it; it was 55"
+    assert changes.left(settings, other) == [left]
+    monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "another"))
+    with pytest.raises(EngineFailure) as caught, changes.turn(settings, other):
+        pytest.fail("it took our value for the owner's")
+    assert left in caught.value.what
+    with changes.turn(settings, lab) as turn:
+        assert turn.left == ["bgwriter_lru_maxpages"]
+    wait_until(lambda: existing.settings()[0] == before[0], "the server to take its setting back", 10)
+    assert existing.settings()[1:] == ([(["random_page_cost=3.5"],)], before[2])
+    with changes.turn(settings, other) as turn:
+        assert turn.left == []
+
+
+def test_one_sweep_at_a_time_may_change_settings_whatever_its_database(existing: Server) -> None:
+    server, other = ExistingPostgres(), existing.url.replace("/lab?", "/other?")
+    with (
+        server.reserved([existing.url, other]),
+        pytest.raises(EnvironmentLackingError, match="another sweep"),
+        server.reserved([other]),
+    ):
+        pytest.fail("two at a time")
+    with server.reserved([other]):
+        pass
+
+
+def test_what_somebody_else_made_in_our_database_is_refused_and_nothing_is_dropped(existing: Server) -> None:
+    assert existing.load(HOT_ROWS).kind == "ok"
+    address = ExistingPostgres().parse(existing.url)
+    tables = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'v') AND relname <> 'pg_buffercache'"
+    tables += " AND relnamespace = 'public'::regnamespace"
+    for make, drop, said in (
+        ("CREATE TABLE users_own (id INT)", "DROP TABLE users_own", "did not make (users_own)"),
+        ("CREATE VIEW seen AS SELECT id FROM sbtest1", "DROP VIEW seen", "did not make (seen)"),
+        ("CREATE SCHEMA sbtest CREATE TABLE sbtest1 (id INT)", "DROP SCHEMA sbtest CASCADE", "did not make (sbtest1)"),
+        (
+            "CREATE FUNCTION rows() RETURNS BIGINT LANGUAGE SQL BEGIN ATOMIC SELECT count(*) FROM sbtest1; END",
+            "DROP FUNCTION rows", "function rows() depends on table sbtest1",
+        ),
+    ):  # fmt: skip
+        existing.ask(make, "lab")
+        there = existing.ask(tables, "lab")
+        with pytest.raises(EngineFailure) as caught:
+            database.claim(address)
+        assert caught.value.kind == "usage"
+        assert said in caught.value.what
+        assert existing.ask(tables, "lab") == there
+        existing.ask(drop, "lab")
+    database.claim(address)
+    assert existing.ask(tables, "lab") == []
 
 
 def test_what_the_server_alone_has_is_put_back_even_when_the_database_has_gone(existing: Server) -> None:

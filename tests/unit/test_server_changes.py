@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from bufferlab.cli import doctor
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb.existing.connection import FORM
-from bufferlab.engines.servers.existing import changes, journal
+from bufferlab.engines.servers.existing import changes, journal, mark
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
 
@@ -292,6 +294,17 @@ def test_a_torn_journal_without_a_record_on_the_server_stops_only_runs_that_woul
     change(other, OTHER)
 
 
+def test_the_doctor_names_a_journal_that_cannot_be_read(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed(server)
+    (path,) = journal.folder().iterdir()
+    path.write_text("{")
+    monkeypatch.setattr(doctor, "restore_host", list)
+    (finding,) = doctor._left_changed()
+    assert not finding.ok
+    assert str(path) in finding.detail
+    assert "delete this file" in str(finding.hint)
+
+
 def test_a_server_that_is_down_is_told_and_its_journal_kept(server: FakeServer) -> None:
     killed(server)
     server.is_up = False
@@ -317,3 +330,19 @@ def test_a_run_whose_lock_was_cut_says_so(server: FakeServer) -> None:
     with pytest.raises(EngineFailure, match="was cut"):
         change(server, then=server.locks.clear)
     assert server.variables == {DEPTH: "1024", POOL: "64"}
+
+
+def test_names_of_tables_are_found_in_the_statements_that_make_them() -> None:
+    outcome = doctest.testmod(mark)
+    assert outcome.attempted >= 3
+    assert outcome.failed == 0
+    made = mark.made_by(
+        """
+        SET x = 1; -- CREATE TABLE of_a_comment
+        create table if not exists "Mixed" (id INT) ; CREATE UNLOGGED TABLE b AS SELECT 'CREATE TABLE of_a_string';
+        INSERT INTO b VALUES ('; CREATE TABLE of_another (');
+        CREATE ALGORITHM = MERGE VIEW lab.v AS SELECT 1; CREATE MATERIALIZED VIEW m AS SELECT 1; CREATE SEQUENCE s;
+        CREATE FUNCTION f() RETURNS TABLE (a INT) AS 'SELECT 1'; CREATE LOCAL TEMP TABLE gone (id INT)
+        """
+    )
+    assert made == ('"Mixed"', "b", "lab.v", "m", "s")

@@ -30,7 +30,8 @@ def claim(connection: Any, address: Address) -> None:
     schema = address.schema
     try:
         with connection.cursor() as cursor:
-            if not control.rows(connection, "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", schema):
+            query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
+            if not control.rows(connection, query, (schema,)):
                 cursor.execute(f"CREATE DATABASE `{schema}`")
             mark, there = marked(connection, schema), _relations(connection, schema)
             ours = _names(connection, schema, mark.made if mark else ())
@@ -101,7 +102,7 @@ def _relations(connection: Any, schema: str) -> dict[str, str]:
     found = control.rows(
         connection,
         "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = %s ORDER BY 1",
-        schema,
+        (schema,),
     )
     return {str(name): _DROPS.get(str(kind), "TABLE") for name, kind in found}
 
