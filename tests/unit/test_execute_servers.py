@@ -129,7 +129,7 @@ def test_a_crash_fails_its_run_with_the_end_of_the_servers_log_and_the_sweep_goe
 
 
 def test_a_server_that_answers_no_sample_for_long_fails_its_run(bench: Bench) -> None:
-    assert bench.measure(experiment(bench, sweep='behave = ["ok", "unanswered"]', repetitions=1)).failed == 1
+    bench.measure(experiment(bench, sweep='behave = ["ok", "unanswered"]', repetitions=1), failing=1)
     (reason,) = (run["reason"] for run in bench.runs() if run["status"] == "failed")
     assert reason.startswith("nothing ran for 21.0 s of the measured window")
 
