@@ -477,6 +477,13 @@ def test_samples_that_cannot_be_are_refused(sweep: SweepFolder, changed: pl.Expr
         read_all(sweep)
 
 
+def test_columns_in_another_order_are_refused(sweep: SweepFolder) -> None:
+    latency = sweep.runs()[0].latency()
+    replaced(sweep, "latency.parquet", as_bytes(latency.select(sorted(latency.columns))))
+    with pytest.raises(DataFileError, match="does not have the columns"):
+        read_all(sweep)
+
+
 def test_a_small_table_that_claims_many_rows_is_not_taken_into_memory(sweep: SweepFolder) -> None:
     first = sweep.runs()[0].latency().head(1)
     many = pl.select(pl.repeat(column[0], 4_000_000, dtype=column.dtype).alias(column.name) for column in first)

@@ -98,7 +98,8 @@ def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str
     with _reading(path, hint), _without_panics(path, hint):
         told = pl.read_parquet_metadata(path).get("format_version")
         table = pl.scan_parquet(path, glob=False)
-        if told != str(version) or dict(table.collect_schema()) != columns:
+        # In this order: rows are taken apart by place.
+        if told != str(version) or list(table.collect_schema().items()) != list(columns.items()):
             raise DataFileError(f"{path.name} does not have the columns of format version {version}", str(path), hint)
         most = _ROWS_OF_ANY_FILE + _ROWS_PER_BYTE * path.stat().st_size
         rows = table.select(pl.len()).collect().item()
