@@ -124,6 +124,12 @@ def test_sizes_are_rounded_as_a_server_with_chunks_does() -> None:
     assert one.numbers["share_run"] == pytest.approx([0.128, 0.256, 0.32, 0.448, 0.5])
 
 
+def test_a_count_of_nothing_tells_no_whole() -> None:
+    (one,) = found(text_of(DEPTH, [("76694", "0")]), "shares-of-what")
+    assert "LRU scan of 1.092 times" in one.what
+    assert "single page of" not in one.what
+
+
 def test_shares_are_given_over_all_allocations() -> None:
     (one,) = found(text_of(DEPTH), "shares-of-what")
     sums = one.numbers["sums_percent"]

@@ -73,8 +73,9 @@ def _wholes(rows: list[_Row]) -> dict[str, float]:
     for _, both in rows:
         total = sum(count for count, _ in both.values())
         for path, (count, share) in both.items():
-            # The share's own rounding decides how well the whole is known: small ones say nothing.
-            if share >= 1 and total:
+            # The share's own rounding decides how well the whole is known: small ones say nothing, nor does a
+            # count of nothing.
+            if share >= 1 and min(count, total) > 0:
                 ratios.setdefault(path, []).append(100 * count / share / total)
     return {path: median(found) for path, found in ratios.items()}
 
