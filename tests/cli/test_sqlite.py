@@ -83,7 +83,7 @@ def test_a_real_sweep_is_consistent_and_started_from_one_copy(bench: Bench) -> N
         assert [row["condition"] for row in run["consistency"]["conditions"]] == list(range(13))
         assert all(row["passed"] for row in run["consistency"]["conditions"])
         assert {row["name"]: row["status"] for row in run["integrity"]} == dict.fromkeys(
-            ("same_start", "settings_applied", "window_complete"), "passed"
+            ("same_start", "settings_applied", "window_complete", "window_ran_through"), "passed"
         )
         assert run["database"]["bytes_loaded"] <= run["database"]["bytes_start"] <= run["database"]["bytes_end"]
     assert bench.leftovers() == []

@@ -67,14 +67,14 @@ def test_a_number_of_hot_rows_needs_no_knee_and_no_load_before_the_plan() -> Non
     [
         ((("rows", "20000"), ("pool_size", "64MiB")), "is a share of no knee: all 20,000 rows fit"),
         ((("hot_rows", "500000"),), "hot_rows = 500,000 is more than the table's 400,000 rows"),
-        ((("hot_rows", "60000%"),), "is more than the table's 400,000 rows"),
+        ((("rows", "25000"), ("hot_rows", "900%")), "is more than the table's 25,000 rows"),
     ],
 )
 def test_hot_rows_that_cannot_be_name_the_point(settings_: tuple[tuple[str, str], ...], what: str) -> None:
     wanted = experiment("hot-rows", set_knobs=settings_)
     with pytest.raises(SpecError, match=what) as refused:
         planned(wanted)
-    assert "point page_size 4KiB, layout scattered" in str(refused.value)
+    assert "point page_size 4KiB, layout " in str(refused.value)
     assert refused.value.hint
 
 

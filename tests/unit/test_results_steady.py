@@ -55,6 +55,7 @@ def test_a_run_without_samples_inside_its_window_is_not_judged() -> None:
 def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
     from bufferlab.results.check import MeasuredRun
     from bufferlab.results.integrity import check_sweep
+    from bufferlab.results.quantity import Figure
     from bufferlab.results.window import Window
 
     table = samples([1500] * 4 + [1200] * 4 + [1000] * 4)
@@ -69,7 +70,9 @@ def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
         "consistency": None,
         "data_key": None,
     }
-    measured = MeasuredRun(run, Window.of(table), {}, {}, 0, {}, drift(table))
+    measured = MeasuredRun(
+        run, Window.of(table), {"cpu_steal_share": Figure(None, "not counted")}, {}, 0, {}, drift(table)
+    )
     found = next(check for check in check_sweep([measured]) if check.name == "steady_window")
     assert found.status == "failed"
     assert "33.3 % less at the end (pool_size 10%" in found.detail

@@ -49,13 +49,14 @@ class Entry:
 
 @contextmanager
 def noted(cache: Path, *directories: Path) -> Iterator[None]:
-    """Note, while the context lasts, where a sweep works."""
+    """Note, while the context lasts, where a sweep works; leaving removes notes of killed sweeps that need none."""
     notes = cache.resolve() / _NOTES
     notes.mkdir(exist_ok=True)
     with marked.folder(notes, secrets.token_hex(6)) as note:
         text = json.dumps([str(directory.resolve()) for directory in directories])
         (note / _NOTE).write_text(text)
         yield
+    _forget()
 
 
 def kept() -> list[Entry]:
@@ -88,11 +89,16 @@ def unused(days: int) -> list[Entry]:
 def remove(entries: Iterable[Entry]) -> dict[Entry, str]:
     """Remove these folders, and the notes of killed sweeps that left no more; the folders that stay, and why."""
     stayed = {entry: why for entry in entries if (why := _remove(entry)) is not None}
+    _forget()
+    return stayed
+
+
+def _forget() -> None:
+    """Remove the notes of killed sweeps that have left nothing, or nothing any more."""
     for note in _notes():
         if not any(_left_by_sweeps(directory) for directory in _directories(note)):
             with suppress(OSError):
                 marked.remove(note)
-    return stayed
 
 
 def _left_by_sweeps(directory: Path) -> list[Entry]:
