@@ -23,8 +23,8 @@ from bufferlab.results.store import SweepFolder
 from support import core
 from support.block_traces import SECTOR, Traced, instances, loop_device, read_direct, require_tracing
 
-# Both look at what the whole host has of ours: instances of tracefs, changed read-ahead.
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("host")]
+# It looks at what the whole host has of ours: instances of tracefs.
+pytestmark = [pytest.mark.real, pytest.mark.alone]
 
 SIZE = 64 << 20
 

@@ -21,8 +21,8 @@ from bufferlab.engines.native import native
 from support import core, random_read
 from support.random_read import Read
 
-# Both look at what the whole host has of ours: instances of tracefs, changed read-ahead.
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("host")]
+# It looks at what the whole host has of ours: loop devices and read-ahead.
+pytestmark = [pytest.mark.real, pytest.mark.alone]
 
 SIZE_BYTES = 64 << 20
 IO_URING = json.loads(native().check_io_uring())["available"]
