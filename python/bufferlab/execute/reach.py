@@ -56,12 +56,18 @@ def require_reachable(directory: Path, owner: Owner | None, purpose: str, flag: 
     )
 
 
+def is_ours_alone(folder: Path) -> bool:
+    """Return whether it is a folder, no link, that belongs to this user and that no other may change."""
+    found = folder.lstat()
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & others
+
+
 def shared_root() -> Path:
     """Where data lives by default when root's own folders are closed to the server's user: ours, and no one else's."""
     root = Path(f"/var/tmp/bufferlab-{os.getuid()}")
     root.mkdir(mode=0o711, exist_ok=True)
-    found = root.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not is_ours_alone(root):
         raise EnvironmentLackingError(
             "the directory for data is not ours alone",
             str(root),

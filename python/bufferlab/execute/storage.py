@@ -10,14 +10,13 @@ import fcntl
 import os
 import secrets
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.execute.reach import Owner, barrier, open_way, shared_root
+from bufferlab.execute.reach import Owner, barrier, is_ours_alone, open_way, shared_root
 from bufferlab.units import format_bytes
 
 SCRATCH = ".bufferlab-work"
@@ -161,8 +160,7 @@ def clean_temporaries(out: Path) -> None:
 
 def _require_own(folder: Path) -> None:
     """Refuse a link, which would lead root into somebody else's folder, and a folder that another user may change."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not is_ours_alone(folder):
         raise EnvironmentLackingError(
             "this is not a folder of this user alone, and copies of databases would go there",
             str(folder),
