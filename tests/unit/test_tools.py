@@ -1,0 +1,131 @@
+"""tools/count-lines: which lines are code."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOLS = Path(__file__).parents[2] / "tools"
+
+
+@pytest.fixture
+def count_lines(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    return import_module("count_lines")
+
+
+PYTHON = '''"""A docstring
+of two lines."""
+
+# a comment
+LIMIT = 3  # a line of code with a comment
+"""A docstring of an attribute."""
+
+
+def f(a: int) -> str:
+    """Say it."""
+    text = """three
+
+    # lines, one of them blank: no comment is in a string
+    """
+    return text
+
+
+def g() -> None: "é"; f(1)
+'''
+
+
+def test_python_counts_tokens_without_comments_docstrings_and_blanks(count_lines: ModuleType) -> None:
+    # LIMIT, def f, text = (three lines with words), return, def g.
+    assert count_lines.python_lines(PYTHON) == 7
+
+
+RUST = r"""//! A module's docs.
+use std::fmt; // code
+
+/// Docs of an item.
+/* a block /* that nests */
+still a comment */
+fn quote() -> (char, &'static str) {
+    ('"', "// no comment, /* none */")
+}
+
+const RAW: &str = r#"
+#[cfg(test)] " mod x {
+
+"#;
+
+#[cfg(test)]
+use std::{
+    io,
+};
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn f() { assert_eq!("}", "}"); }
+}
+
+fn after<'a>(text: &'a str) -> &'a str { text }
+
+#[cfg(test)]
+#[path = "inner/checks.rs"]
+mod checks;
+#[cfg(test)]
+mod more;
+"""
+
+
+def test_rust_counts_tokens_outside_of_comments_and_of_items_for_tests(count_lines: ModuleType) -> None:
+    # use, fn quote (three), RAW (three, one blank), fn after.
+    assert count_lines.rust_lines(RUST) == 1 + 3 + 3 + 1
+
+
+def test_a_rust_module_for_tests_in_a_file_of_its_own_is_not_counted(count_lines: ModuleType) -> None:
+    files = {
+        "crates/a/src/parser.rs": RUST,
+        "crates/a/src/inner/checks.rs": "fn a() {}\n",
+        "crates/a/src/parser/more.rs": "fn b() {}\n",
+        "crates/a/src/parser/kept.rs": "fn c() {}\n",
+        "crates/a/tests/whole.rs": "fn d() {}\n",
+    }
+    assert count_lines.counted(files) == {("crates/a", "Rust"): 8 + 1}
+
+
+def test_comments_of_sql_toml_and_templates_are_not_counted(count_lines: ModuleType) -> None:
+    files = {
+        "python/bufferlab/workloads/x/a.sql": "-- why\nSELECT 1\n\n  -- more\nFROM t;\n",
+        "experiments/x/experiment.toml": "# why\n[knobs]\npool = 1  # inline\n",
+        "python/bufferlab/report/page.html.j2": "{# one\ntwo #}\n<p>{{ a }}</p>\n{% if b %}{# c #}\nb\n{% endif %}\n",
+        "python/bufferlab/data.json": '{\n\n"a": 1}\n',
+    }
+    assert count_lines.counted(files) == {
+        ("bufferlab/workloads", "SQL"): 2,
+        ("experiments", "TOML"): 2,
+        ("bufferlab/report", "templates"): 4,
+        ("bufferlab", "JSON"): 2,
+    }
+
+
+def test_only_sources_of_the_product_are_counted(count_lines: ModuleType) -> None:
+    names = ("tests/unit/test_x.py", "benches/b.py", "crates/a/benches/b.rs", "tools/t.py", "Cargo.lock", "docs/a.toml")
+    assert count_lines.counted(dict.fromkeys(names, "x = 1\n")) == {}
+
+
+def test_the_table_ends_with_sums(count_lines: ModuleType) -> None:
+    files = {
+        "python/bufferlab/a.py": "x = 1\n",
+        "python/bufferlab/spec/b.py": "y = 2\nz = 3\n",
+        "Cargo.toml": "a = 1\n",
+    }
+    rows = count_lines.table(count_lines.counted(files)).splitlines()
+    assert rows[0].split()[:3] == ["part", "Python", "Rust"]
+    assert [(row.split()[0], row.split()[-1]) for row in rows[1:]] == [
+        ("bufferlab", "1"),
+        ("bufferlab/spec", "2"),
+        ("root", "1"),
+        ("total", "4"),
+    ]
