@@ -1,4 +1,4 @@
-"""tools/count-lines: which lines are code."""
+"""The tools of maintainers: which lines are code, and when two trees measure the same."""
 
 from __future__ import annotations
 
@@ -129,3 +129,37 @@ def test_the_table_ends_with_sums(count_lines: ModuleType) -> None:
         ("root", "1"),
         ("total", "4"),
     ]
+
+
+@pytest.fixture
+def same_truth(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    return import_module("same_truth")
+
+
+def row(edge: str | None, metric: str, count: int) -> list[object]:
+    return [0, "measure", edge, metric, "", count]
+
+
+def test_gets_of_the_samples_themselves_and_times_are_no_difference(same_truth: ModuleType) -> None:
+    before = same_truth.counts([row(None, "page_gets", 7), row("end", "page_gets", 102), row("end", "db_read_ns", 5)])
+    after = same_truth.counts([row("end", "page_gets", 100), row("end", "db_read_ns", 6)])
+    assert before == after == {(0, "measure", "end", "page_gets", ""): 100}
+
+
+def test_a_count_that_differs_or_is_missing_is_told_with_its_row(same_truth: ModuleType) -> None:
+    before = same_truth.counts([row("end", "page_gets", 100), row("end", "pages_read", 1000)])
+    after = same_truth.counts([row("end", "pages_read", 1001)])
+    assert list(same_truth.differences(before, after)) == [
+        "run 1, measure end: page_gets: 100 before, no row after",
+        "run 1, measure end: pages_read: 1,000 before, 1,001 after",
+    ]
+
+
+def test_the_ratio_of_pairs_is_the_same_when_its_interval_contains_1(same_truth: ModuleType) -> None:
+    assert same_truth.ratio_line([1.0, 0.0], [1.0, 0.0]) == ("identical", True)
+    line, good = same_truth.ratio_line([10.0, 20.0, 30.0], [10.1, 19.8, 30.3])
+    assert good
+    assert line.startswith("1.0033 (0.9749 to ")
+    assert not same_truth.ratio_line([10.0, 20.0, 30.0], [11.0, 22.1, 33.0])[1]
+    assert not same_truth.ratio_line([10.0, 20.0], [0.0, 20.0])[1]

@@ -1,0 +1,192 @@
+"""Two trees run the same experiments, each by its own program, and their counts are compared. Called by same-truth.
+
+On SQLite equal seeds give equal counts, at every edge of every window: rows of samples are compared one by one. Times,
+the host's counters and those of the process are not. A sample within a window asks SQLite for its page count, which
+gets two pages, and how many samples there are depends on the clock: these gets are taken off.
+
+On servers counts vary. Five sweeps a side run in turn with the same seeds; Student's interval of the mean log ratio
+over the pairs must contain 1. One interval in twenty misses it by chance: repeat such a one with another --seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scipy import stats
+
+SQLITE = ("buffer-size", "hot-rows", "page-size")
+SERVERS = {"mysql-5.7": "mysql", "postgres-17": "postgres"}
+RATIOS = ("reads_per_transaction", "misses_per_transaction", "writes_per_transaction")
+PAIRS = 5
+
+Row = tuple[int, str, str, str, str]
+"""Run in order, phase, edge, metric, subject."""
+
+#: Runs in the tree's own interpreter, so that each format is read by the program that wrote it.
+READ = """
+import json, sys
+from bufferlab.results.store import SweepFolder
+
+for at, record in enumerate(SweepFolder.open(sys.argv[1]).runs()):
+    for row in record.samples().iter_rows(named=True):
+        if row["probe"] in ("engine", "workload") and row["count"] is not None:
+            told = [at, row["phase"], row["edge"], row["metric"], row["subject"], row["count"]]
+            print(json.dumps(told))
+"""
+
+#: Of each sample inside a window that asked SQLite for its page count.
+GETS_OF_A_SAMPLE = {"page_gets": 2, "pool_fetches": 2, "pool_hits": 2}
+
+
+def counts(rows: Sequence[Sequence[Any]]) -> dict[Row, int]:
+    """Return the counts at the edges, without times and without the pages that samples got."""
+    found: dict[Row, int] = {}
+    sampled: dict[tuple[int, str], int] = {}
+    for run, phase, edge, metric, subject, count in rows:
+        if edge is None:
+            sampled[run, metric] = sampled.get((run, metric), 0) + 1
+        elif not metric.endswith(("_ns", "_us")):
+            own = GETS_OF_A_SAMPLE.get(metric, 0) * sampled.get((run, metric), 0)
+            found[run, phase, edge, metric, subject] = count - own
+    return found
+
+
+def differences(before: Mapping[Row, int], after: Mapping[Row, int]) -> Iterator[str]:
+    """Yield a line for each row that is not the same on both sides."""
+    for row in sorted(before.keys() | after.keys()):
+        one, other = before.get(row), after.get(row)
+        if one != other:
+            run, phase, edge, metric, subject = row
+            name = f"{metric} {subject}".strip()
+            yield f"run {run + 1}, {phase} {edge}: {name}: {_told(one)} before, {_told(other)} after"
+
+
+def _told(count: int | None) -> str:
+    return "no row" if count is None else f"{count:,}"
+
+
+def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean ratio of pairs, after over before, with its 95 % interval on a log scale."""
+    logs = [math.log(b / a) for a, b in zip(before, after, strict=True)]
+    mean = sum(logs) / len(logs)
+    spread = math.sqrt(sum((each - mean) ** 2 for each in logs) / (len(logs) - 1) / len(logs))
+    half = float(stats.t.ppf(0.975, len(logs) - 1)) * spread
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+class Tree:
+    """A built checkout, and where its sweeps and databases go."""
+
+    def __init__(self, path: Path, work: Path) -> None:
+        self.path = path.resolve()
+        self.work = work
+        work.mkdir(parents=True, exist_ok=True)
+
+    def sweep(self, name: str, *words: str) -> Path:
+        """Run an experiment; return its sweep folder."""
+        out = self._python("-m", "bufferlab", "run", *words, "--out", str(self.work / name), "--json")
+        return Path(json.loads(out)["sweep"])
+
+    def samples(self, sweep: Path) -> list[list[Any]]:
+        """Return the rows that the engine and the workload counted."""
+        return [json.loads(line) for line in self._python("-c", READ, str(sweep)).splitlines()]
+
+    def values(self, sweep: Path) -> dict[tuple[str, str], float | None]:
+        """Return the reported values by point and metric."""
+        answer = json.loads(self._python("-m", "bufferlab", "report", str(sweep), "--json"))
+        return {
+            (point["label"], row["metric"]): row["value"]
+            for point in answer["points"]
+            for row in point["summaries"]
+            if row["metric"] in RATIOS
+        }
+
+    def _python(self, *words: str) -> str:
+        places = {"PYTHONPATH": str(self.path / "python"), "BUFFERLAB_CACHE": str(self.work / "cache")}
+        done = subprocess.run(
+            [self.path / ".venv/bin/python", *words],
+            env={**os.environ, **places},
+            cwd=self.work,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            sys.exit(f"error: {self.path}: {' '.join(words[:4])} ended with {done.returncode}")
+        return done.stdout
+
+
+def same_on_sqlite(before: Tree, after: Tree, seed: int) -> bool:
+    """Print the rows that differ; return whether none does."""
+    same = True
+    for experiment in SQLITE:
+        told = []
+        for tree in (before, after):
+            sweep = tree.sweep(experiment, experiment, "--smoke", "--seed", str(seed))
+            told.append(counts(tree.samples(sweep)))
+        found = list(differences(*told))
+        print(f"{experiment}: {len(told[0]):,} rows, {len(found):,} differ")
+        print("".join(f"  {line}\n" for line in found), end="", flush=True)
+        same = same and not found and bool(told[0])
+    return same
+
+
+def same_on_servers(before: Tree, after: Tree, seed: int, pairs: int, options: Sequence[str]) -> bool:
+    """Print the ratios; return whether every interval contains 1."""
+    same = True
+    for server, engine in SERVERS.items():
+        words = ("buffer-size", "--quick", "--engine", engine, "--server", server, "--sweep", "pool_size=20%", *options)
+        sides: list[list[dict[tuple[str, str], float | None]]] = [[], []]
+        for pair in range(pairs):
+            for tree, values in zip((before, after), sides, strict=True):
+                values.append(tree.values(tree.sweep(server, *words, "--seed", str(seed + pair))))
+        for key in sides[0][0]:
+            line, good = ratio_line(*([values.get(key) for values in side] for side in sides))
+            print(f"{server}, {', '.join(key)}: {line}", flush=True)
+            same = same and good
+    return same
+
+
+def ratio_line(before: Sequence[float | None], after: Sequence[float | None]) -> tuple[str, bool]:
+    """Return what is said of a metric's pairs, and whether it is the same on both sides."""
+    if before == after:
+        return "identical", True
+    if not all(before) or not all(after):
+        return f"no ratio: {before} before, {after} after", False
+    ratio, low, high = interval([each for each in before if each], [each for each in after if each])
+    good = low <= 1 <= high
+    return f"{ratio:.4f} ({low:.4f} to {high:.4f}, {len(before)} pairs){'' if good else ' is not 1'}", good
+
+
+def main() -> int:
+    """Compare two trees; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="tools/same-truth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("before", type=Path, help="a checkout with its own build")
+    parser.add_argument("after", type=Path, help="another one")
+    parser.add_argument("--servers", action="store_true", help="MySQL 5.7 and PostgreSQL 17 too")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="runs a side on servers (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the transactions (default: %(default)s)")
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp/bufferlab-same-truth"), help="default: %(default)s")
+    parser.add_argument("options", nargs="*", metavar="-- OPTION", help="of `bufferlab run`, for the servers' sweeps")
+    asked = parser.parse_args()
+    if asked.pairs < 2:
+        parser.error("an interval needs two pairs")
+    before, after = Tree(asked.before, asked.work / "before"), Tree(asked.after, asked.work / "after")
+    same = same_on_sqlite(before, after, asked.seed)
+    if asked.servers:
+        same = same_on_servers(before, after, asked.seed, asked.pairs, asked.options) and same
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
