@@ -90,9 +90,10 @@ class Tree:
         self.work = work
         work.mkdir(parents=True, exist_ok=True)
 
-    def sweep(self, name: str, *words: str) -> Path:
-        """Run an experiment; return its sweep folder."""
-        out = self._python("-m", "bufferlab", "run", *words, "--out", str(self.work / name), "--json")
+    def sweep(self, name: str, *words: str, cache: Path | None = None) -> Path:
+        """Run an experiment, with that cache of databases and servers, or the user's; return its sweep folder."""
+        places = {} if cache is None else {"BUFFERLAB_CACHE": str(cache)}
+        out = self._python("-m", "bufferlab", "run", *words, "--out", str(self.work / name), "--json", **places)
         return Path(json.loads(out)["sweep"])
 
     def samples(self, sweep: Path) -> list[list[Any]]:
@@ -109,11 +110,10 @@ class Tree:
             if row["metric"] in RATIOS
         }
 
-    def _python(self, *words: str) -> str:
-        places = {"PYTHONPATH": str(self.path / "python"), "BUFFERLAB_CACHE": str(self.work / "cache")}
+    def _python(self, *words: str, **places: str) -> str:
         done = subprocess.run(
             [self.path / ".venv/bin/python", *words],
-            env={**os.environ, **places},
+            env={**os.environ, "PYTHONPATH": str(self.path / "python"), **places},
             cwd=self.work,
             stdout=subprocess.PIPE,
             text=True,
@@ -130,7 +130,8 @@ def same_on_sqlite(before: Tree, after: Tree, seed: int) -> bool:
     for experiment in SQLITE:
         told = []
         for tree in (before, after):
-            sweep = tree.sweep(experiment, experiment, "--smoke", "--seed", str(seed))
+            # Each side loads its own database: that is compared too.
+            sweep = tree.sweep(experiment, experiment, "--smoke", "--seed", str(seed), cache=tree.work / "cache")
             told.append(counts(tree.samples(sweep)))
         found = list(differences(*told))
         print(f"{experiment}: {len(told[0]):,} rows, {len(found):,} differ")

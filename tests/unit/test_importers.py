@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import os
-import pkgutil
 import random
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from bufferlab import importers
 from bufferlab.errors import DataFileError
 from bufferlab.importers.iostat import busiest
 from bufferlab.importers.read import read_file
@@ -24,15 +20,6 @@ OLD_LINES = """\
   10, 119(3):2.157|2.560, 118(0):0.514|0.616, 12(0):0.286|0.291, 11(1):2.756|2.792, 12(0):5.600|5.682
   20, 120(0):2.100|2.500, 121(0):0.500|0.600, 12(0):0.280|0.290, 12(0):2.700|2.790, 12(0):5.500|5.600
 """
-
-
-def test_the_examples_in_the_documentation_are_true() -> None:
-    modules = [
-        importlib.import_module(f"bufferlab.importers.{one.name}") for one in pkgutil.iter_modules(importers.__path__)
-    ]
-    outcomes = [doctest.testmod(module) for module in modules]
-    assert sum(outcome.attempted for outcome in outcomes) >= 5
-    assert all(outcome.failed == 0 for outcome in outcomes)
 
 
 def test_todays_interval_line_is_read_to_the_last_digit() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import unicodedata
 
@@ -11,20 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bufferlab import texts
 from bufferlab.errors import BufferlabError, Problem
 from bufferlab.report import markdown
 from bufferlab.texts import parse_toml, printable, printable_json, without_password
 
 ANY_TEXT = st.text(st.characters(), max_size=40)
 MARKUP = st.text(st.sampled_from("\\*_`[]()!#|<>&~$-+=.1) \n\tab:/"), max_size=20)
-
-
-@pytest.mark.parametrize("module", [texts, markdown])
-def test_the_examples_in_the_documentation_are_true(module: object) -> None:
-    outcome = doctest.testmod(module)  # type: ignore[arg-type]
-    assert outcome.attempted
-    assert outcome.failed == 0
 
 
 @given(ANY_TEXT)

@@ -45,7 +45,7 @@ def pages_first_touched(io_size_bytes: int, alignment_bytes: int, file_bytes: in
     """Mean pages that `reads` uniformly random reads find missing in a cache that held nothing and keeps everything.
 
     >>> round(pages_first_touched(8192, 512, 1 << 30, 10_000) / 10_000, 3)
-    2.722
+    2.723
     """
     pages = file_bytes / PAGE_BYTES
     if pages <= 0:

@@ -1,0 +1,21 @@
+"""Every example in a docstring of the package runs, and says what is true."""
+
+from __future__ import annotations
+
+import doctest
+import pkgutil
+from importlib import import_module
+
+import bufferlab
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(bufferlab.__path__, "bufferlab.")
+    if module.name not in {"bufferlab.__main__", "bufferlab._native"}
+)
+
+
+def test_the_examples_in_docstrings_are_true() -> None:
+    outcomes = {name: doctest.testmod(import_module(name)) for name in MODULES}
+    assert sum(outcome.attempted for outcome in outcomes.values()) >= 50
+    assert [name for name, outcome in outcomes.items() if outcome.failed] == []
