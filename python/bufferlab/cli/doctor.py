@@ -137,15 +137,14 @@ def _engines(directory: Path) -> Iterable[Finding]:
             knobs = declaration.native(declaration.defaults(), 1 << 30)
             for check in _checks(behaviour, directory, knobs):
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed)
-            for check in getattr(behaviour, "abilities", lambda directory: [])(directory):
+            for check in behaviour.abilities(directory):
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed=False)
         yield from _put_back(subject, behaviour)
 
 
 def _put_back(subject: str, behaviour: Behaviour) -> Iterable[Finding]:
     """Settings that killed runs left changed on servers bufferlab did not start: put back now."""
-    put_back = getattr(behaviour, "put_back", None)
-    for url, done in put_back() if put_back else []:
+    for url, done in behaviour.put_back():
         if isinstance(done, Problem):
             detail = f"changed and not put back on {url}: {done.what}"
             yield Finding(subject, "settings", False, detail, done.hint or "try again", False)

@@ -6,10 +6,14 @@ between engines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from bufferlab.errors import Problem
 
 OnEvent = Callable[[str], None]
 """Takes one event, a JSON object as text."""
@@ -37,43 +41,97 @@ class HostCheck:
     hint: str | None = None
 
 
-class Behaviour(Protocol):
-    """Drives one engine. `load`, `run` and `cancel` are called inside the worker process."""
+class Behaviour(ABC):
+    """What drives one engine. `load`, `run`, `check` and `cancel` are called inside the worker process."""
 
+    # What every engine does in its own way.
+
+    @abstractmethod
     def find(self) -> Found:
-        """The engine as it is here, or EnvironmentLackingError."""
-        ...
+        """Return the engine as it is here; raise EnvironmentLackingError when it cannot be used."""
 
+    @abstractmethod
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Can a database in this directory be measured with these knobs?"""
-        ...
+        """Return what a run with these knobs needs of a directory, and whether it has it; the directory exists."""
 
+    @abstractmethod
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything that decides the bytes of the loaded database; its hash is `data_key`.
+        """Return everything that decides the bytes of the loaded database; its hash is `data_key`.
 
         `workload` is the load job's, with its version: of a script's text only the setup decides.
         """
-        ...
 
+    @abstractmethod
     def allocated_bytes(self, database: Path) -> int:
-        """Bytes of data and indexes the closed database has allocated."""
-        ...
+        """Return the bytes of data and indexes that the closed database has allocated."""
 
+    @abstractmethod
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """The trees of the closed database as run.json's `database.shape` has them; None where none can be told."""
-        ...
+        """Return the closed database's trees as run.json's `database.shape` has them; None if it cannot be told."""
 
+    @abstractmethod
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load a new database and close it."""
-        ...
+        """Load a new database; return the core's answer.
 
+        Before: nothing is at job["database"]. After: the database is there, closed, and needs no recovery. On an error
+        what is there is not used; `execute` removes it.
+        """
+
+    @abstractmethod
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """One run: open, warm up, measure, close."""
-        ...
+        """Do one run: open, warm up, measure, close; return the core's answer with the settings read back.
 
+        Before: job["database"] is a copy that nobody else uses, or data that are only read. After, also on an error:
+        no process of the run lives, and the host's settings are as they were.
+        """
+
+    @abstractmethod
     def cancel(self) -> None:
-        """Ask the running load or run to stop soon; called from another thread."""
-        ...
+        """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
+
+    # What only some engines have.
+
+    def server_version(self, knobs: NativeKnobs) -> str:
+        """Return the version of the build these knobs name; raise EnvironmentLackingError when it is not here."""
+        return self.find().version
+
+    def server_user(self) -> tuple[int, int] | None:
+        """Return the (uid, gid) that servers run as when we are root; None where the engine runs as we do.
+
+        Whoever gets one can read the data only in directories which that user may pass.
+        """
+        return None
+
+    def data_in_place(self, knobs: NativeKnobs) -> tuple[Path, int] | None:
+        """Return the user's own data that these knobs name, and their bytes; None where data are loaded.
+
+        Such data exist before, are never written, copied or removed, and `load` is not called.
+        """
+        return None
+
+    def abilities(self, directory: Path) -> list[HostCheck]:
+        """Return, for `bufferlab doctor`, what points may ask for beyond the defaults; nothing is left changed."""
+        return []
+
+    def restore_host(self) -> list[str]:
+        """Put back host settings that dead processes left changed; return a sentence for each that was."""
+        return []
+
+    def put_back(self, servers: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
+        """Put back settings that dead runs left changed on running servers, of these URLs or of all that are noted.
+
+        Return each URL with the variables that were put back, or with the reason why one was not: that one stays noted,
+        and the next call tries again. What somebody else has changed since is left as it is.
+        """
+        return []
+
+    def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
+        """Context manager for the right of one sweep to change the settings of running servers, as long as it lasts.
+
+        Yields what earlier runs had left changed and was put back: URLs, and names of variables. Entering raises
+        EnvironmentLackingError when another sweep has the right.
+        """
+        return nullcontext([])
 
 
 class ChecksItself(Protocol):

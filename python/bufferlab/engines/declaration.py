@@ -83,7 +83,7 @@ class EngineDeclaration:
     workloads: tuple[str, ...] = ()
     """The only workloads it can be driven by; empty: any that does not need another engine."""
     changes_host: bool = False
-    """Its runs may change settings of the host; its behaviour then has `restore_host`."""
+    """Its runs may change settings of the host; its behaviour then says how they are put back (`restore_host`)."""
     hidden: bool = False
     """For tests: `bufferlab list` shows it with --all only."""
     notes: tuple[str, ...] = field(default=())

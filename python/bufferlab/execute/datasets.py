@@ -134,8 +134,7 @@ class Datasets:
 
     def _outside(self, setting: DataSetting) -> Dataset | None:
         """Data of the user's own, which are used where they are and only read."""
-        in_place = getattr(self._behaviour, "data_in_place", None)
-        found: tuple[Path, int] | None = in_place(dict(setting.knobs)) if in_place else None
+        found = self._behaviour.data_in_place(dict(setting.knobs))
         if found is None:
             return None
         path, size_bytes = found

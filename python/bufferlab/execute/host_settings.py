@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
-
 from bufferlab.engines import registry as engines
 from bufferlab.errors import EnvironmentLackingError
-
-
-class ChangesHost(Protocol):
-    """What the behaviour of an engine offers whose runs change settings of the host."""
-
-    def restore_host(self) -> list[str]:
-        """Put back what is left changed by processes that are dead; a sentence for each setting."""
-        ...
 
 
 def restore_host() -> list[str]:
@@ -22,7 +12,7 @@ def restore_host() -> list[str]:
     for name in engines.names():
         if engines.declaration(name).changes_host:
             try:
-                said += cast(ChangesHost, engines.behaviour(name)).restore_host()
+                said += engines.behaviour(name).restore_host()
             except EnvironmentLackingError:
                 continue
     return said

@@ -22,9 +22,7 @@ def servers_owner(engine: str) -> Owner | None:
     """Whom the engine's server runs as when we are root; None when it runs as ourselves."""
     if os.geteuid() != 0 or not engines.declaration(engine).needs_unprivileged_user:
         return None
-    tell = getattr(engines.behaviour(engine), "server_user", None)
-    owner: Owner | None = tell() if tell else None
-    return owner
+    return engines.behaviour(engine).server_user()
 
 
 def barrier(directory: Path, owner: Owner) -> Path | None:

@@ -149,19 +149,18 @@ def _reserved_servers(experiment: Experiment, options: SweepOptions, progress: P
     Leaving puts back what a worker that had to be killed could not. Without leave to change settings it does nothing.
     """
     behaviour = engines.behaviour(experiment.engine)
-    reserved = getattr(behaviour, "reserved", None)
-    if reserved is None or not options.allow_online_changes:
+    if not options.allow_online_changes or not engines.declaration(experiment.engine).is_server:
         yield
         return
     points = make(experiment, estimated_facts(experiment)).points
     urls = sorted({str(point.native_knobs["server"]) for point in points})
-    with reserved(urls) as before:
+    with behaviour.reserved(urls) as before:
         for url, names in before:
             _say_put_back(progress, url, names)
         try:
             yield
         finally:
-            for url, done in behaviour.put_back(urls):  # type: ignore[attr-defined]
+            for url, done in behaviour.put_back(urls):
                 if isinstance(done, Problem):
                     what = f"settings of {url} were changed and not put back: {done.what}"
                     progress.warn(Problem(what, done.where, done.hint or "run: bufferlab doctor"))
@@ -176,14 +175,14 @@ def _say_put_back(progress: Progress, url: str, names: Sequence[str]) -> None:
 
 def _require_versions(experiment: Experiment, plan: Plan) -> None:
     """No point asks a server for a setting that its version does not have."""
-    server_version = getattr(engines.behaviour(experiment.engine), "server_version", None)
-    if server_version is None:
+    if not engines.declaration(experiment.engine).is_server:
         return
+    behaviour = engines.behaviour(experiment.engine)
     known: dict[object, str] = {}
 
     def version_of(knobs: Mapping[str, int | str]) -> str:
         if knobs["server"] not in known:
-            known[knobs["server"]] = server_version(knobs)
+            known[knobs["server"]] = behaviour.server_version(knobs)
         return known[knobs["server"]]
 
     problems = lacking(engines.declaration(experiment.engine), plan.points, version_of)
@@ -344,8 +343,7 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
     else:
         core = native().core_version()
         builds = {point.native_knobs["server"]: point.native_knobs for point in plan.points}
-        engine = {f"{experiment.engine} {name}": behaviour.server_version(knobs)  # type: ignore[attr-defined]
-                  for name, knobs in builds.items()}  # fmt: skip
+        engine = {f"{experiment.engine} {name}": behaviour.server_version(knobs) for name, knobs in builds.items()}
     return {"bufferlab": __version__, "core": core, "python": platform.python_version(), **engine}
 
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab import __version__
-from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.fake.script import Script
 from bufferlab.engines.fake.workloads import HEADER_BYTES, file_bytes, setup_text, shape_of
 
 
-class FakeBehaviour:
+class FakeBehaviour(Behaviour):
     """Keeps every promise of the contract, except those its knobs tell it to break."""
 
     def __init__(self) -> None:

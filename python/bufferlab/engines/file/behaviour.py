@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import block_trace, direct_io, host_settings, read_ahead
-from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import loop_device, places
 from bufferlab.engines.file.declaration import OWN, OWN_BYTES
 from bufferlab.engines.native import answer, native
@@ -38,7 +38,7 @@ class _Ready:
     notes: tuple[str, ...] = ()
 
 
-class FileBehaviour:
+class FileBehaviour(Behaviour):
     """A file or block device, and the kernel's ways to read it."""
 
     arms_block_trace = True

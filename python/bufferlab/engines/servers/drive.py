@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import host_settings, read_ahead
-from bufferlab.engines.behaviour import EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import sizes, user
@@ -39,7 +39,7 @@ _NOT_THE_CORES = ("database", "knobs", "program", "allow_online_changes")
 """Of a job."""
 
 
-class ServerBehaviour(ABC):
+class ServerBehaviour(Behaviour):
     """One engine; `load`, `run`, `check` and `cancel` are called inside the worker process."""
 
     flavour: Flavour

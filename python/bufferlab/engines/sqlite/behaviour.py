@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bufferlab.engines import direct_io, host_settings, read_ahead
-from bufferlab.engines.behaviour import Found, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.native import answer, native
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.errors import DataFileError
@@ -22,7 +22,7 @@ _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
 
 
-class SqliteBehaviour:
+class SqliteBehaviour(Behaviour):
     """The embedded engine: what `find` finds is inside this installation."""
 
     def find(self) -> Found:
