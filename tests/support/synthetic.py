@@ -89,6 +89,7 @@ class Sweep:
     experiment: str = "buffer-size"
     question: str = "How does the size of the buffer pool change what the database reads and writes?"
     engine: str = "sqlite"
+    source: str = "measured"
     io_mode: str = "direct"
     warehouses: int = 2
     database_bytes: int = 170 * MIB
@@ -262,6 +263,7 @@ def _publish(
             {"page_size_bytes": sweep.page_size_bytes, "load": sweep.load + block % sweep.data_keys}
         ),
         "engine": sweep.engine,
+        "source": sweep.source,
         "engine_version": sweep.kind.version,
         "workload": _workload(sweep),
         "knobs_asked": asked,

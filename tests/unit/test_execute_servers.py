@@ -13,6 +13,7 @@ from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import reach, storage
 from bufferlab.execute.sweep import SweepOptions
+from bufferlab.report.build import build as build_report
 from support.fake import Bench, Heard
 
 CONDITION = "settings_applied"
@@ -42,6 +43,11 @@ def test_a_sweep_on_a_directory_runs_and_leaves_nothing_behind(bench: Bench) -> 
     assert bench.leftovers() == []
     kept = {path.name for path in entry(bench).iterdir()}
     assert kept == {"database", "manifest.json", marked.MARK}, "no log of the load is kept"
+
+
+def test_the_report_of_a_scripted_server_says_that_nothing_was_measured(bench: Bench) -> None:
+    bench.measure(experiment(bench, repetitions=1))
+    assert build_report(bench.sweep()).banners[0].text.startswith("Not a result")
 
 
 def test_a_cached_directory_is_listed_file_by_file_and_may_not_be_written(bench: Bench) -> None:

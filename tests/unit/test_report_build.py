@@ -255,8 +255,8 @@ def test_only_a_smoke_size_may_end_its_warm_ups_at_their_cap_and_its_answer_says
     assert ("This is a smoke size" in found.answer) == (profile == "smoke")
 
 
-def test_the_scripted_engine_gets_a_loud_banner(tmp_path: Path) -> None:
-    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], engine="fake"))
+def test_numbers_that_nobody_measured_get_a_loud_banner_whatever_the_engine(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], source="predicted"))
     assert found.banners[0].kind == "danger"
     assert found.banners[0].text.startswith("Not a result")
 
