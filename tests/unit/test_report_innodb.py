@@ -198,6 +198,28 @@ def test_the_server_is_shown_from_inside(deep: Report) -> None:
     assert all(cell.startswith("30.0") or cell.startswith("29.99") for cell in column(levels, "Dirty"))
 
 
+def test_a_point_whose_runs_failed_is_a_row_with_its_reason_in_every_table_of_points(tmp_path: Path) -> None:
+    statuses = {(1, block): ("failed", "the server went away") for block in range(2)}
+    found = report(tmp_path, blocks=2, statuses=statuses)
+    for id in ("scan-depth-points", "victim-path-table", "pool-levels", "flush-rates", "server-work", "device"):
+        one = table(found, id)
+        (failed,) = [row for row in one.rows if row.mark == "failed"]
+        assert failed.cells[:3] == ("256", "0", "2 of 2 runs failed: the server went away"), id
+        assert len(one.rows) == 5, id
+
+
+def test_every_share_of_an_innodb_server_is_shown_per_cent(deep: Report) -> None:
+    shares = {
+        "pool-levels": ("of the pool", "Dirty"),
+        "victim-path-table": ("Free list", "LRU scan", "Single page", "Given back"),
+        "server-work": ("Doublewritten pages / pages written", "Read-ahead of all reads"),
+        "device": ("%rrqm", "%util"),
+    }
+    for id, titles in shares.items():
+        for title in titles:
+            assert all(cell.endswith(" %") for cell in column(table(deep, id), title)), (id, title)
+
+
 def test_a_pool_that_was_rounded_up_is_said_with_its_rule_and_marked(tmp_path: Path) -> None:
     kind = Innodb(asked_pool="210MiB", pool_bytes=256 * MIB)
     sweep = scan_depth(kind=kind, blocks=2, transactions=SHORT)

@@ -112,6 +112,8 @@ def _metrics(everything: bool) -> list[dict[str, Any]]:
             "unit": metric.unit,
             "kind": metric.kind,
             "better": metric.better,
+            "scale": metric.scale,
+            "needs_long_window": metric.needs_long_window,
             "probe": metric.probe,
             "meaning": metric.meaning,
             "source": metric.source,

@@ -11,13 +11,16 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from bufferlab.load_knobs import UNLIMITED
+from bufferlab.report import words
+from bufferlab.results import metrics
 from bufferlab.results.check import INNODB_ENGINES, POSTGRES
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.model import Fit, fit
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
 from bufferlab.units import UnitError, format_bytes, parse_size
@@ -29,14 +32,6 @@ _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 #: Writes and rates depend on checkpoints and on the host's weather: shorter windows cannot claim them.
 LONG_WINDOW_SECONDS = 60.0
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
-#: A ratio of shares near one, or of shares that may be zero, says nothing; these are compared by difference.
-_LINEAR = frozenset({"hit_ratio", "late_share", "dropped_share", "free_list_share", "effective_cache_share"})
-
-
-def needs_long_window(metric: str) -> bool:
-    """Whether a claim about this metric needs a window of a minute or more."""
-    _, name = phase_of(metric)
-    return name.endswith("_per_s") or name.startswith(("write", "wal_write", "device_write"))
 
 
 @dataclass(frozen=True)
@@ -129,9 +124,10 @@ class Analysis:
         compared = declared.compared if declared else (headline,)
         logs = {_SERVERS_LOGS.get(record.run["engine"]) for point in points for record in point.records} - {None}
         if logs:
-            compared = tuple(_of_servers(name, str(min(filter(None, logs)))) for name in compared)
-        if _divides_memory(points) and headline.startswith("reads_per_"):
-            headline = headline.replace("reads_per_", "device_pages_per_", 1)
+            compared = tuple(_of_servers(metrics.get(name), str(min(filter(None, logs)))) for name in compared)
+        told = metrics.get(headline)
+        if _divides_memory(points) and told.count == "reads" and told.work:
+            headline = metrics.per_work("device_pages", told.work)
             compared = (headline, *compared)
         return cls(sweep, points, axis, groups, headline, compared)
 
@@ -141,13 +137,18 @@ class Analysis:
         return [run for point in self.points for run in point.ok]
 
     @property
-    def unit_of_work(self) -> Literal["new_order", "transaction"]:
+    def unit_of_work(self) -> metrics.Work:
         """What this workload's counts are told per."""
-        return "new_order" if self.headline.endswith("_per_new_order") else "transaction"
+        return metrics.get(self.headline).work or "transaction"
 
-    def per_work(self, name: str) -> str:
+    @property
+    def work_noun(self) -> str:
+        """The unit of work as a reader sees it: "New-Order"."""
+        return metrics.WORK[self.unit_of_work]
+
+    def per_work(self, count: str) -> str:
         """A count per unit of work: "reads" -> "reads_per_new_order"."""
-        return f"{name}_per_{self.unit_of_work}"
+        return metrics.per_work(count, self.unit_of_work)
 
     @property
     def work_per_s(self) -> str:
@@ -180,9 +181,18 @@ class Analysis:
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
-            scale = "linear" if phase_of(metric)[1] in _LINEAR else "auto"
-            self._fits[metric] = fit(values, comparisons=comparisons, scale=scale) if values else None  # type: ignore[arg-type]
+            scale = metrics.get(metric).scale
+            self._fits[metric] = fit(values, comparisons=comparisons, scale=scale) if values else None
         return self._fits[metric]
+
+    def mean(self, metric: str, point: PointRuns) -> Estimate | None:
+        """The mean of a point's runs; None when none of them has the metric."""
+        found = self.fit(metric)
+        return found.mean(point.index) if found and point.index in found.points else None
+
+    def cell(self, metric: str, point: PointRuns) -> str:
+        """The mean of a point's runs as every table shows it."""
+        return words.cell(metric, self.mean(metric, point))
 
     def verdicts(self, metric: str, group: Group) -> SweepVerdict | None:
         """The verdicts along one group; none when fewer than two of its points have the metric."""
@@ -221,7 +231,7 @@ class Analysis:
         if any(run.is_file for run in self.runs):
             return None  # What is only read has no checkpoints that a long window would even out.
         window_s = self._shortest_s(metric)
-        if needs_long_window(metric) and window_s is not None and window_s < LONG_WINDOW_SECONDS:
+        if metrics.get(metric).needs_long_window and window_s is not None and window_s < LONG_WINDOW_SECONDS:
             shown = f"{window_s:.0f}" if window_s >= 1 else f"{window_s:.1g}"
             return f"window {shown} s, needs {LONG_WINDOW_SECONDS:.0f} s"
         return None
@@ -312,10 +322,11 @@ def spaced(value: str) -> str:
 _SERVERS_LOGS = {**dict.fromkeys(INNODB_ENGINES, "redo_bytes"), POSTGRES: "wal_log_bytes"}
 
 
-def _of_servers(metric: str, log: str) -> str:
+def _of_servers(metric: metrics.Metric, log: str) -> str:
     """What a server has in place of a figure of an engine inside the driver: its own log, its own process."""
-    metric = metric.replace("wal_write_bytes", log)
-    return "server_cpu_us_per_transaction" if metric == "cpu_us_per_transaction" else metric
+    if metric.count == "wal_write_bytes" and metric.work:
+        return metrics.per_work(log, metric.work)
+    return "server_cpu_us_per_transaction" if metric.name == "cpu_us_per_transaction" else metric.name
 
 
 def _divides_memory(points: tuple[PointRuns, ...]) -> bool:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from bufferlab.report import findings, words
 from bufferlab.report.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns, is_size
 from bufferlab.report.model import Banner
+from bufferlab.results import metrics
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads
@@ -126,7 +127,7 @@ def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
     fit = analysis.fit(metric)
     assert fit is not None
     mean = fit.mean(point.index)
-    shown = words.interval(mean, words.unit_of(metric))
+    shown = words.cell(metric, mean)
     tail = "95 % interval" if mean.has_interval else "no interval"
     title, place = words.title_of(metric), _place(analysis, point)
     if words.is_unknown(mean):
@@ -136,7 +137,7 @@ def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
 
 def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: SweepVerdict) -> str:
     title, span, shape = words.title_of(metric), found.span, found.shape
-    unit = words.POINTS if metric == "hit_ratio" else words.unit_of(metric)
+    unit = words.unit_of_change(metric)
     blocked = analysis.claim_blocked(metric)
     if blocked:
         return f"{title}: not resolved ({blocked})."
@@ -166,10 +167,9 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
 
 
 def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) -> str:
-    fit, unit = analysis.fit(metric), words.unit_of(metric)
+    fit, noun = analysis.fit(metric), metrics.get(metric).top_unit
     assert fit is not None
-    start, end = (words.number(fit.mean(point.index).value, unit) for point in (first, last))
-    noun = unit.split("/")[0]
+    start, end = (words.cell(metric, fit.mean(point.index).value) for point in (first, last))
     return f"from {start} to {end}" + (f" {noun}" if noun in ("pages", "gets", "requests") else "")
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bufferlab.errors import Problem, SpecError
-from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.compare_guard import objections, warnings
 from bufferlab.report.compare_sides import MatchedPoint, Sides
-from bufferlab.results.metrics import qualified
+from bufferlab.results.metrics import get, qualified
 from bufferlab.stats.compare import Compared, Match, Method, compare, method_for, single_level
 from bufferlab.stats.model import Cell
 
@@ -98,7 +97,7 @@ def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
             [_match(match, metric) for match in present[metric]],
             method=method,
             level=level,
-            scale="linear" if is_share(metric) else "auto",
+            scale=get(metric).scale,
             context=_context(sides, metric),
         )
         by_place = {found.name: found for found in judged.compared}
@@ -106,11 +105,6 @@ def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
             FigureCompared(match, metric, by_place.get(match.place), level, blocked[metric]) for match in sides.matched
         ]
     return SidesCompared(sides, method, metrics[0], tuple(figures), tuple(warnings(sides)), tuple(against))
-
-
-def is_share(metric: str) -> bool:
-    """Shares are compared by difference: a ratio of two shares near one says nothing."""
-    return words.unit_of(metric) == "1"
 
 
 def _metrics(sides: Sides) -> list[str]:

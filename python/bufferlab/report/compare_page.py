@@ -15,7 +15,7 @@ from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.report.compare_words import answer, limits, table, unmatched
 from bufferlab.report.detail_tables import check_table
 from bufferlab.report.model import Banner, Column, Dot, Figure, PointsPlot, Report, Row, Section, Series, Table
-from bufferlab.report.plots import points_data
+from bufferlab.report.plots import dot, points_data
 from bufferlab.results.integrity import Check
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def _figure(compared: SidesCompared) -> Figure | None:
     if not all(one.dots for one in series):
         return None
     y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
-    title, unit = words.title_of(metric), words.unit_of(metric).split("/")[0]
-    plot = PointsPlot("Setting", f"{title} ({unit})", series, x_is_log=False, y_is_log=y_is_log)
+    title = words.title_of(metric)
+    plot = PointsPlot("Setting", words.axis_title(metric), series, x_is_log=False, y_is_log=y_is_log)
     caption = (
         "Open dots: the runs. Filled: mean with its 95 % interval for another run like them. Whether two means differ "
         "is said by the interval of their change, in the table; overlap here does not say it."
@@ -109,13 +109,10 @@ def _figure(compared: SidesCompared) -> Figure | None:
 
 
 def _dots(analysis: Analysis, metric: str, points: list[tuple[MatchedPoint, PointRuns]]) -> Iterator[Dot]:
-    fit = analysis.fit(metric)
     for match, point in points:
-        if fit is None or point.index not in fit.points:
-            continue
-        mean, runs = fit.mean(point.index), tuple(value for _, _, value in point.values(metric))
-        tick = "\n".join(spaced(value) for value in match.settings.values())
-        yield Dot(float(match.place), tick, runs, mean.value, mean.ci_low, mean.ci_high)
+        if analysis.mean(metric, point) is not None:
+            tick = "\n".join(spaced(value) for value in match.settings.values())
+            yield dot(analysis, metric, point, float(match.place), tick)
 
 
 def _question(compared: SidesCompared) -> str:

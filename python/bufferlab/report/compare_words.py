@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.report import words
-from bufferlab.report.compare import FigureCompared, SidesCompared, is_share
+from bufferlab.report.compare import FigureCompared, SidesCompared
 from bufferlab.report.model import Column, Row, Table
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.verdict import Verdict
@@ -116,11 +116,11 @@ def unmatched(compared: SidesCompared) -> list[str]:
 
 
 def _single(compared: SidesCompared, figure: FigureCompared) -> str:
-    title, unit, sides = _title(figure.metric), _unit(figure.metric), compared.sides
+    title, unit, sides = _title(figure.metric), words.unit_of_change(figure.metric), compared.sides
     if figure.found is None or figure.outcome == "not_claimed":
         return f"No claim: {title} of {sides.name_a} and {sides.name_b} cannot be compared ({figure.reason})."
     verdict, basis = figure.found.verdict, _basis(compared, [figure])
-    values = f"{_number(figure.found.value_a, figure.metric)} to {_number(figure.found.value_b, figure.metric)}"
+    values = f"{words.cell(figure.metric, figure.found.value_a)} to {words.cell(figure.metric, figure.found.value_b)}"
     if figure.outcome == "same":
         return f"The same: {title} are identical in every run ({basis})."
     if figure.outcome == "different":
@@ -143,7 +143,7 @@ def _several(compared: SidesCompared, figures: Sequence[FigureCompared]) -> str:
     for figure in different:
         assert figure.found is not None
         verdict = figure.found.verdict
-        change = f"{words.change(verdict, _unit(figure.metric))} {_FOUND[verdict.direction]}"
+        change = f"{words.change(verdict, words.unit_of_change(figure.metric))} {_FOUND[verdict.direction]}"
         steps.append(f"{change} at {figure.match.label}")
     where = f"all {count}" if len(different) == count else f"{len(different)} of {count}"
     said = f"Different at {where} settings: with {sides.name_b}, {title} are {words.listing(steps)}"
@@ -180,7 +180,7 @@ def _largest(figures: Sequence[FigureCompared]) -> str:
     worst = max(verdicts, key=lambda verdict: verdict.detectable or 0.0)
     if not _could(worst, figures[0].metric):
         return words.nothing_known(worst.estimate.n)
-    return words.could_find(worst, _unit(figures[0].metric)).removeprefix("; ")
+    return words.could_find(worst, words.unit_of_change(figures[0].metric)).removeprefix("; ")
 
 
 def _basis(compared: SidesCompared, figures: Sequence[FigureCompared]) -> str:
@@ -205,25 +205,21 @@ def _cells(figure: FigureCompared) -> tuple[str, ...]:
     n = str(found.n_a) if found.n_a == found.n_b else f"{found.n_a}, {found.n_b}"
     change = could = words.NOTHING
     if figure.outcome == "different":
-        change = f"{words.change(found.verdict, _unit(metric))} {_FOUND[found.verdict.direction]}"
+        change = f"{words.change(found.verdict, words.unit_of_change(metric))} {_FOUND[found.verdict.direction]}"
     elif figure.outcome == "not_distinguishable":
-        change = words.signed_change(found.verdict, _unit(metric))
+        change = words.signed_change(found.verdict, words.unit_of_change(metric))
     if figure.outcome in ("different", "not_distinguishable"):
         could = _could(found.verdict, metric) or could
-    return (_number(found.value_a, metric), _number(found.value_b, metric), n, verdict, change, could)
+    return (words.cell(metric, found.value_a), words.cell(metric, found.value_b), n, verdict, change, could)
 
 
 def _could(verdict: Verdict, metric: str) -> str:
     """ "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
-    return words.could_find(verdict, _unit(metric)).removeprefix("; ").removesuffix(" would have been found")
-
-
-def _number(value: float, metric: str) -> str:
-    return words.share(value, 2) if is_share(metric) else words.number(value, words.unit_of(metric))
-
-
-def _unit(metric: str) -> str:
-    return words.POINTS if is_share(metric) else words.unit_of(metric)
+    return (
+        words.could_find(verdict, words.unit_of_change(metric))
+        .removeprefix("; ")
+        .removesuffix(" would have been found")
+    )
 
 
 def title_of(metric: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis
+from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.model import Column, Row, Table
+from bufferlab.report.points_tables import point_table
 from bufferlab.results import metrics
 from bufferlab.results.derive import cpu_shares
 from bufferlab.results.integrity import Check
@@ -77,21 +79,19 @@ def _latency_cells(figures: LatencyFigures) -> tuple[str, ...]:
 
 def device_table(analysis: Analysis) -> Table:
     """iostat -x of the measured windows, means over the runs of a point."""
-    rows = []
-    for point in analysis.points:
-        if not point.ok:
-            continue
-        cells = [analysis.name_of(point), str(len(point.ok))]
-        for metric in _DEVICE:
-            values = [value for _, _, value in point.values(metric)]
-            mean = sum(values) / len(values) if values else None
-            cells.append(words.share(mean, 1) if metric.endswith("_ratio") else words.number(mean))
-        rows.append(Row(tuple(cells)))
+    heads = {words.title_of(metric): partial(_plain_mean, metric) for metric in _DEVICE}
     reasons = {run.figures["device_reads_per_s"].reason for run in analysis.runs} - {None}
     caption = "The whole disk that holds the data, columns as iostat -x has them (kB are 1024 bytes, awaits in ms)."
     caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
-    columns = (Column("Point", numeric=False), Column("n"), *(Column(words.title_of(name)) for name in _DEVICE))
-    return Table("device", "Device", columns, tuple(rows), caption, folded=True)
+    return point_table(analysis, "device", "Device", heads, caption, folded=True)
+
+
+def _plain_mean(metric: str, point: PointRuns) -> str:
+    return _mean_cell(metric, [value for _, _, value in point.values(metric)])
+
+
+def _mean_cell(metric: str, values: Sequence[float]) -> str:
+    return words.cell(metric, sum(values) / len(values) if values else None)
 
 
 def cpu_table(analysis: Analysis) -> Table:
@@ -105,10 +105,8 @@ def cpu_table(analysis: Analysis) -> Table:
                     if figure.value is not None:
                         totals.setdefault(core, {}).setdefault(column, []).append(figure.value)
         for core, shares in sorted(totals.items()):
-            means = (
-                sum(values) / len(values) if (values := shares.get(name)) else None for name in metrics.CPU_COLUMNS
-            )
-            rows.append(Row((analysis.name_of(point), core, *(words.share(mean) for mean in means))))
+            cells = (_mean_cell(f"cpu_{name}_share", shares.get(name, [])) for name in metrics.CPU_COLUMNS)
+            rows.append(Row((analysis.name_of(point), core, *cells)))
     heads = (
         Column("Point", numeric=False),
         Column("CPU", numeric=False),

@@ -89,7 +89,9 @@ def _span(analysis: Analysis, group: Group, metric: str) -> str | None:
     if span.direction == "rises" and span.contrast == "ratio" and (span.estimate.ci_low or 0) >= _MANY_TIMES:
         times = words.outward_range(span.estimate.ci_low or 0, span.estimate.ci_high or 0)
         return f"{title} rise to {times} times as many"
-    return f"{title} {words.verdict(span, words.unit_of(metric)).replace('rises', 'rise').replace('falls', 'fall')}"
+    return (
+        f"{title} {words.verdict(span, words.unit_of_change(metric)).replace('rises', 'rise').replace('falls', 'fall')}"
+    )
 
 
 def _moves(group: Group, metric: str) -> bool:

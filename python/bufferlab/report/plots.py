@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns, is_size
 from bufferlab.report.model import Column, Dot, Figure, PointsPlot, Row, Series, Table
+from bufferlab.results import metrics
 from bufferlab.results.metrics import phase_of
 
 #: A logarithmic axis reads better when the largest value is this many times the smallest.
 _LOG_FROM = 12.0
 _LOG_X_FROM = 4.0
-#: Shares of the victim path and of the pool, shown as per cent.
-_SHARES_OF_FRAMES = frozenset({"free_list_share", "lru_scan_share", "single_page_share", "effective_cache_share"})
-#: Shares near one would be a flat line.
-_NOT_FROM_ZERO = frozenset({"hit_ratio"})
 
 
 def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: bool = False) -> Figure | None:
@@ -29,7 +26,7 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
         Series(
             group.label,
             tuple(
-                _dot(analysis, metric, point, axis.place(point, place))
+                dot(analysis, metric, point, axis.place(point, place), analysis.tick(point))
                 for place, point in enumerate(point for point in group.points if point.index in fit.points)
             ),
         )
@@ -40,11 +37,11 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
     y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
     plot = PointsPlot(
         x_label=axis.label,
-        y_label=_y_label(metric),
+        y_label=words.axis_title(metric),
         series=series,
         x_is_log=axis.is_log,
         y_is_log=y_is_log,
-        y_from_zero=metric not in _NOT_FROM_ZERO,
+        y_from_zero=metrics.get(metric).from_zero,
         value_labels=value_labels,
         x_in_bytes=axis.in_bytes,
     )
@@ -81,19 +78,14 @@ class Axis:
         return value if self.is_numeric and value is not None else float(place)
 
 
-def _is_per_cent(metric: str) -> bool:
-    return metric == "hit_ratio" or metric in _SHARES_OF_FRAMES
-
-
-def _dot(analysis: Analysis, metric: str, point: PointRuns, x: float) -> Dot:
-    fit = analysis.fit(metric)
-    assert fit is not None
-    mean = fit.mean(point.index)
-    runs = tuple(value for _, _, value in point.values(metric))
-    factor = 100.0 if _is_per_cent(metric) else 1.0
+def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) -> Dot:
+    """Return a point's runs and their mean as they are drawn: shares in per cent."""
+    mean = analysis.mean(metric, point)
+    assert mean is not None
+    factor = 100.0 if metrics.get(metric).is_share else 1.0
     low, high = (None if bound is None else factor * bound for bound in (mean.ci_low, mean.ci_high))
-    scaled = tuple(factor * value for value in runs)
-    return Dot(x, analysis.tick(point), scaled, factor * mean.value, low, high)
+    runs = tuple(factor * value for _, _, value in point.values(metric))
+    return Dot(x, tick, runs, factor * mean.value, low, high)
 
 
 #: What an axis is called where the setting's name alone would leave a reader guessing.
@@ -122,12 +114,6 @@ def _titled(metric: str) -> str:
     phase, _ = phase_of(metric)
     title = words.title_of(metric)
     return f"{phase.replace('_', ' ').capitalize()}: {title[0].lower()}{title[1:]}" if phase else title
-
-
-def _y_label(metric: str) -> str:
-    unit = "%" if _is_per_cent(metric) else words.unit_of(metric).split("/")[0].replace("us", "µs")
-    title = words.title_of(metric)
-    return title if unit in ("New-Order", "transaction", "1", "rows", "arrivals") else f"{title} ({unit})"
 
 
 def _caption(analysis: Analysis, metric: str, plot: PointsPlot) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns, actual_of, rest_label
 from bufferlab.report.model import Column, Row, Table
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.derive import FORMULAS
+from bufferlab.results.metrics import per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part
 from bufferlab.units import format_bytes, format_count
 
@@ -19,6 +19,10 @@ _BRIEF = (
     "New-Orders per second", "Transactions per second",
 )  # fmt: skip
 _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
+_UNITS_IN_HEADS = {"us": "µs", "pages": "pages", "gets": "gets"}
+
+#: Titles of columns, and what each shows of a point: a metric by its name, or the text that a function makes.
+Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
@@ -61,8 +65,7 @@ def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
     blocked = analysis.claim_blocked(metric)
     if blocked and found.direction != "identical":
         return f"not resolved ({blocked})"
-    unit = words.POINTS if metric == "hit_ratio" else words.unit_of(metric)
-    return words.verdict(found, unit)
+    return words.verdict(found, words.unit_of_change(metric))
 
 
 def main_table(analysis: Analysis) -> Table:
@@ -85,9 +88,8 @@ def main_table(analysis: Analysis) -> Table:
         caption += f" Bytes written are those of {files} together."
     if blocked := analysis.claim_blocked(analysis.work_per_s):
         caption += f" Differences of throughput are not resolved ({blocked})."
-    noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
-    id = analysis.per_work("x")[2:].replace("_", "-")
-    return replace(point_table(analysis, id, f"Per {noun}", metrics, caption), brief=_BRIEF)
+    id = f"per-{analysis.unit_of_work.replace('_', '-')}"
+    return point_table(analysis, id, f"Per {analysis.work_noun}", headed(metrics), caption, brief=_BRIEF)
 
 
 def _leaves_out_redo(run: MeasuredRun) -> bool:
@@ -99,17 +101,10 @@ def per_transaction(analysis: Analysis) -> Table | None:
     """The same counts over transactions of any type, where the main table is told per one type."""
     metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction")
     if analysis.unit_of_work == "transaction":
-        return point_table(
-            analysis, "cpu-per-transaction", "CPU per transaction", metrics, "Rolled back ones included."
-        )
-    counts = tuple(f"{name}_per_transaction" for name in _IO)
-    return point_table(
-        analysis,
-        "per-transaction",
-        "Per transaction of any type",
-        (*counts, *metrics),
-        "Rolled back ones included.",
-    )
+        title = "CPU per transaction"
+        return point_table(analysis, "cpu-per-transaction", title, headed(metrics), "Rolled back ones included.")
+    heads = headed((*(per_work(name, "transaction") for name in _IO), *metrics))
+    return point_table(analysis, "per-transaction", "Per transaction of any type", heads, "Rolled back ones included.")
 
 
 def per_second(analysis: Analysis) -> Table:
@@ -121,60 +116,64 @@ def per_second(analysis: Analysis) -> Table:
         "transactions_per_s",
         "transactions_rolled_back_per_s",
     )
-    return point_table(analysis, "per-second", "Per second of the measured window", metrics, "Rates of this host.")
+    title = "Per second of the measured window"
+    return point_table(analysis, "per-second", title, headed(metrics), "Rates of this host.")
 
 
-def point_table(analysis: Analysis, id: str, title: str, metrics: Sequence[str], caption: str) -> Table:
-    """One row per point, one column per metric, each a mean with its interval; failed points with their reason."""
+def point_table(
+    analysis: Analysis,
+    id: str,
+    title: str,
+    heads: Heads,
+    caption: str,
+    *,
+    known_only: bool = False,
+    name: Callable[[PointRuns], str] | None = None,
+    brief: tuple[str, ...] = (),
+    folded: bool = False,
+) -> Table:
+    """Return a table with one row per point: means with their intervals, or the reason why runs failed.
+
+    `known_only` leaves out columns of metrics that no run has, and all rows where no column is left. `name` says how
+    a point is called here.
+    """
+    if known_only and analysis.runs:
+        heads = {head: of for head, of in heads.items() if not isinstance(of, str) or analysis.fit(of) is not None}
+    name = name or analysis.name_of
+
+    def row(point: PointRuns) -> Row:
+        cells = (analysis.cell(of, point) if isinstance(of, str) else of(point) for of in heads.values())
+        return Row((name(point), str(len(point.ok)), *cells))
+
+    columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
+    rows = point_rows(analysis.points, len(columns), row, name) if heads else ()
+    return Table(id, title, columns, rows, caption, folded, brief)
+
+
+def point_rows(
+    points: Sequence[PointRuns], width: int, row: Callable[[PointRuns], Row], name: Callable[[PointRuns], str]
+) -> tuple[Row, ...]:
+    """Return a row for every point that ran, and one with the reason for every point with failed runs."""
     rows = []
-    for point in analysis.points:
-        rows += [_point_row(analysis, point, metrics)] if point.ok else []
-        rows += [_failure_row(analysis, point, len(metrics))] if point.status != "ok" else []
-    columns = (
-        Column("Point", numeric=False),
-        Column("n"),
-        *(Column(_headed(metric)) for metric in metrics),
-    )
-    return Table(id, title, columns, tuple(rows), caption)
+    for point in points:
+        rows += [row(point)] if point.ok else []
+        rows += [_failure_row(point, width, name(point))] if point.status != "ok" else []
+    return tuple(rows)
 
 
-def _point_row(analysis: Analysis, point: PointRuns, metrics: Sequence[str]) -> Row:
-    cells = [analysis.name_of(point), str(len(point.ok))]
+def headed(metrics: Sequence[str]) -> dict[str, str]:
+    """Return heads for metrics: their titles without the unit of work, with the unit of what is counted."""
+    heads = {}
     for metric in metrics:
-        fit = analysis.fit(metric)
-        if fit is None or point.index not in fit.points:
-            cells.append(words.NOTHING)
-        elif metric == "hit_ratio":
-            cells.append(_percent_interval(analysis, point))
-        else:
-            cells.append(words.interval(fit.mean(point.index), words.unit_of(metric)))
-    return Row(tuple(cells))
+        unit = _UNITS_IN_HEADS.get(words.unit_of(metric).partition("/")[0])
+        heads[f"{words.heading(metric)} ({unit})" if unit else words.heading(metric)] = metric
+    return heads
 
 
-def _failure_row(analysis: Analysis, point: PointRuns, width: int) -> Row:
+def _failure_row(point: PointRuns, width: int, name: str) -> Row:
     count = f"{len(point.failures)} of {len(point.records)} runs " if point.records else ""
     text = f"{count}{point.status}: {point.reason or 'no reason recorded'}"
-    return Row((analysis.name_of(point), str(len(point.ok)), text, *("",) * (width - 1)), "failed")
-
-
-def _percent_interval(analysis: Analysis, point: PointRuns) -> str:
-    fit = analysis.fit("hit_ratio")
-    assert fit is not None
-    mean = fit.mean(point.index)
-    if mean.ci_low is None or mean.ci_high is None:
-        return words.share(mean.value, 2)
-    return f"{words.share(mean.value, 2)} ({100 * mean.ci_low:.2f}–{min(100.0, 100 * mean.ci_high):.2f})"
-
-
-def _headed(metric: str) -> str:
-    title = words.title_of(metric)
-    for tail in (" per New-Order", " per transaction", " per second", " per row"):
-        title = title if title.startswith(("Rows", "Transactions")) else title.removesuffix(tail)
-    unit = words.unit_of(metric).split("/")[0]
-    shown = {"us": " (µs)", "pages": " (pages)", "gets": " (gets)"}.get(unit, "")
-    if metric in ("new_orders_per_s", "transactions_per_s"):
-        return words.title_of(metric)
-    return title + shown
+    return Row((name, str(len(point.ok)), text, *("",) * (width - 3)), "failed")
 
 
 def sizes(analysis: Analysis) -> Table | None:
@@ -239,7 +238,7 @@ def _parts_row(label: str, used: int, names: tuple[str, ...], per_part: dict[tup
         for place in range(3):
             values = per_part.get((name, place), [])
             mean = sum(values) / len(values) if values else None
-            cells.append(words.share(mean, 2) if name == "hit_ratio" else words.number(mean))
+            cells.append(words.cell(name, mean))
     return Row(tuple(cells))
 
 

@@ -52,8 +52,8 @@ def _rich(table: Table, only: tuple[str, ...] | None = None) -> RichTable | Text
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=table.title, title_justify="left", title_style="")
     for place in shown:
         column = table.columns[place]
-        # A number is never cut: words give way.
-        widest = max((len(part) for row in table.rows for part in row.cells[place].split()), default=1)
+        # A number is never cut, nor parted from its per cent: words give way.
+        widest = max((len(part) for row in table.rows for part in _unbroken(row.cells[place])), default=1)
         title = Text(column.title)
         if column.numeric:
             drawn.add_column(title, justify="right", min_width=widest)
@@ -63,6 +63,11 @@ def _rich(table: Table, only: tuple[str, ...] | None = None) -> RichTable | Text
         style = "red" if row.mark == "failed" else None
         drawn.add_row(*(Text(row.cells[place]) for place in shown), style=style)
     return drawn
+
+
+def _unbroken(cell: str) -> list[str]:
+    """Return the parts of a cell between which a line may end: a lone "%" on the next line would be read as nothing."""
+    return [cell] if cell.endswith(" %") else cell.split()
 
 
 def _checks(report: Report) -> Text:

@@ -84,6 +84,20 @@ def with_bounds(estimate: Estimate, unit: str = "") -> str:
     return f"{estimate.value:,.{decimals}f} ({low:,.{decimals}f}–{high:,.{decimals}f})"
 
 
+def cell(metric: str, found: Estimate | float | None) -> str:
+    """Return a metric's value as every table shows it: a share in per cent, bytes with their unit, else a number.
+
+    An estimate brings its interval, if it has one.
+    """
+    if found is None:
+        return NOTHING
+    estimate = found if isinstance(found, Estimate) else Estimate(found, None, None, 0)
+    if not math.isfinite(estimate.value):
+        return NOTHING
+    declared = metrics.get(metric)
+    return share_interval(estimate) if declared.is_share else interval(estimate, declared.unit)
+
+
 def share(value: float | None, decimals: int = 1) -> str:
     """A ratio as per cent.
 
@@ -98,12 +112,18 @@ def share_interval(estimate: Estimate) -> str:
 
     >>> share_interval(Estimate(0.412, 0.401, 0.423, n=5)), share_interval(Estimate(0.0205, None, None, n=1))
     ('41.2 (40.1–42.3) %', '2.05 %')
+    >>> share_interval(Estimate(0.76, None, None, n=1)), share_interval(Estimate(0.998712, None, None, n=1))
+    ('76 %', '99.871 %')
     >>> share_interval(Estimate(0.02, -0.10, 0.14, n=4))
     '2.0 (0.0–14.0) %'
     """
-    low = None if estimate.ci_low is None else 100 * max(0.0, estimate.ci_low)
-    high = None if estimate.ci_high is None else 100 * max(estimate.value, min(1.0, estimate.ci_high))
-    return f"{with_bounds(Estimate(100 * estimate.value, low, high, estimate.n))} %"
+    percent = 100 * estimate.value
+    if estimate.ci_low is None or estimate.ci_high is None:
+        # Three digits of the share, and of what it lacks of the whole: 99.9 % hides whether 1 or 2 in a thousand miss.
+        text = f"{percent:.{max(_decimals(percent), min(4, _decimals(100 - percent)))}f}"
+        return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+    low, high = 100 * max(0.0, estimate.ci_low), 100 * max(estimate.value, min(1.0, estimate.ci_high))
+    return f"{with_bounds(Estimate(percent, low, high, estimate.n))} %"
 
 
 def verdict(found: Verdict, unit: str) -> str:
@@ -205,9 +225,36 @@ def unit_of(metric: str) -> str:
     return metrics.get(metric).unit
 
 
+def unit_of_change(metric: str) -> str:
+    """Return the unit in which a difference of the metric is told: of shares percentage points, of ratios none."""
+    declared = metrics.get(metric)
+    return POINTS if declared.is_share else declared.unit if declared.unit != "1" else ""
+
+
 def title_of(metric: str) -> str:
     """The words for a metric."""
     return metrics.get(metric).label
+
+
+def heading(metric: str) -> str:
+    """Return a metric's title without the unit it is told per, where a table's title says that.
+
+    >>> heading("reads_per_new_order"), heading("transactions_per_s")
+    ('Reads', 'Transactions per second')
+    """
+    declared = metrics.get(metric)
+    if declared.top_unit in (*metrics.WORK.values(), "rows"):
+        return declared.label
+    return declared.label.removesuffix(f" per {'second' if declared.per == 's' else declared.per}")
+
+
+def axis_title(metric: str) -> str:
+    """Return a metric's title with the unit of the numbers at an axis; shares stand there in per cent."""
+    declared = metrics.get(metric)
+    if declared.is_share:
+        return f"{declared.label} (%)"
+    unit = declared.top_unit.replace("us", "µs")
+    return declared.label if unit in (*metrics.WORK.values(), "1", "rows", "arrivals") else f"{declared.label} ({unit})"
 
 
 def listing(items: list[str]) -> str:

@@ -6,34 +6,67 @@ Device columns follow the kernel's Documentation/admin-guide/iostats.rst, CPU co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from bufferlab.results import metrics_innodb as innodb
 from bufferlab.results import metrics_postgres as postgres
 from bufferlab.results import metrics_random_read as random_read
 
-Kind = Literal["counter", "gauge", "ratio", "latency"]
+Kind = Literal["counter", "gauge", "ratio", "share", "latency"]
 Better = Literal["lower", "higher", "neither"]
+Scale = Literal["log", "linear"]
+Work = Literal["new_order", "transaction"]
+
+#: The units of work that counts are told per, and their names in titles and units.
+WORK: dict[Work, str] = {"new_order": "New-Order", "transaction": "transaction"}
+#: What the last cell of a row of a derived figure may say of it.
+_LONG_WINDOW, _LOG_SCALE, _NOT_FROM_ZERO = "long window", "log scale", "not from zero"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One declared metric: what it is called, what it counts and in which unit."""
+    """One declared metric: its name, what it counts, its unit, and how a reader must be shown it."""
 
     name: str
     unit: str
     kind: Kind
+    """A share is a part of a whole, 0 to 1; any other number without a unit is a ratio."""
     better: Better
     meaning: str
     source: str
     probe: str
     title: str = ""
+    scale: Scale = "log"
+    """How values are compared: by ratio where all are above zero, or always by difference."""
+    needs_long_window: bool = False
+    """Whether checkpoints and the host's weather move it, so that a short window can claim nothing about it."""
+    from_zero: bool = True
+    """Whether an axis starts at zero: shares near one would be a flat line."""
+    count: str = ""
+    """The count that is told per unit of work ("reads" of reads_per_new_order); "" for any other metric."""
+    work: Work | None = None
+    """The unit of work that the count is told per."""
 
     @property
     def label(self) -> str:
         """The words a reader sees: the title, or the name with its underscores opened up."""
         return self.title or self.name.replace("_", " ")
+
+    @property
+    def is_share(self) -> bool:
+        """Whether a reader is shown per cent, and differences in percentage points."""
+        return self.kind == "share"
+
+    @property
+    def top_unit(self) -> str:
+        """The unit of the metric's numerator: "pages" of pages/New-Order."""
+        return self.unit.partition("/")[0]
+
+    @property
+    def per(self) -> str:
+        """The unit of the metric's denominator: "New-Order" of pages/New-Order; "" where there is none."""
+        return self.unit.partition("/")[2]
 
 
 def _cells(table: str) -> list[list[str]]:
@@ -50,11 +83,50 @@ def _raw(probe: str, source: str, kind: Kind, table: str) -> list[Metric]:
 
 
 def _derived(table: str) -> list[Metric]:
-    """Rows of: name | unit | kind | which way is better | title | meaning."""
-    return [
-        Metric(name, unit, cast(Kind, kind), cast(Better, better), meaning, "the edge samples", "derived", title)
-        for name, unit, kind, better, title, meaning in _cells(table)
-    ]
+    """Rows of: name | unit | kind | which way is better | title | meaning [| "long window", "log scale", ...]."""
+    return [_figure(*row) for row in _cells(table)]
+
+
+def _per_work(table: str) -> list[Metric]:
+    """Counts over each unit of work, those rolled back included.
+
+    Rows of: count | unit | which way is better | title | meaning [| "long window"].
+    """
+    found = []
+    for work, one in WORK.items():
+        for count, unit, better, title, meaning, *said in _cells(table):
+            row = (per_work(count, work), f"{unit}/{one}", "ratio", better, f"{title} per {one}", meaning, *said)
+            found.append(replace(_figure(*row), count=count, work=work))
+    return found
+
+
+def per_work(count: str, work: Work) -> str:
+    """Return the name of a count told per unit of work.
+
+    >>> per_work("reads", "new_order")
+    'reads_per_new_order'
+    """
+    return f"{count}_per_{work}"
+
+
+def _figure(name: str, unit: str, kind: str, better: str, title: str, meaning: str, *said: str) -> Metric:
+    """Return one derived figure; AssertionError if its row says of it something that nothing here understands."""
+    if unknown := set(said) - {_LONG_WINDOW, _LOG_SCALE, _NOT_FROM_ZERO}:
+        raise AssertionError(f"{name}: {unknown} is not understood")
+    return Metric(
+        name,
+        unit,
+        cast(Kind, kind),
+        cast(Better, better),
+        meaning,
+        "the edge samples",
+        "derived",
+        title,
+        # A ratio of two shares near one, or of shares that may be zero, says nothing.
+        scale="linear" if kind == "share" and _LOG_SCALE not in said else "log",
+        needs_long_window=unit.endswith("/s") or _LONG_WINDOW in said,
+        from_zero=_NOT_FROM_ZERO not in said,
+    )
 
 
 _ENGINE_COUNTERS = """
@@ -219,46 +291,35 @@ _IO = """
 reads           | pages    | lower   | Reads             | whole pages read from the database file
 misses          | gets     | lower   | Misses            | page gets that found no page in the pool
 page_gets       | gets     | neither | Page gets         | logical page requests
-writes          | pages    | lower   | Writes            | whole pages written to the database file
+writes          | pages    | lower   | Writes            | whole pages written to the database file | long window
 read_bytes      | bytes    | lower   | Bytes read        | bytes read from the database file
-write_bytes     | bytes    | lower   | Bytes written     | bytes written to the database file
+write_bytes     | bytes    | lower   | Bytes written     | bytes written to the database file | long window
 wal_read_bytes  | bytes    | lower   | Log bytes read    | bytes read from the write-ahead log
-wal_write_bytes | bytes    | lower   | Log bytes written | bytes written to the write-ahead log
+wal_write_bytes | bytes    | lower   | Log bytes written | bytes written to the write-ahead log | long window
 pages_created   | pages    | neither | Pages created     | pages added to the database
 device_reads    | requests | lower   | Device reads      | read requests the device completed
-device_writes   | requests | lower   | Device writes     | write requests the device completed
+device_writes   | requests | lower   | Device writes     | write requests the device completed | long window
 """
-
-
-def _io_per(suffix: str, one: str) -> list[Metric]:
-    """The same figures over New-Orders and over transactions; both count the ones rolled back."""
-    return _derived(
-        "\n".join(
-            f"{name}_per_{suffix} | {unit}/{one} | ratio | {better} | {title} per {one} | {meaning}"
-            for name, unit, better, title, meaning in _cells(_IO)
-        )
-    )
-
 
 _PER_ROW = """
 rows_per_s              | rows/s    | ratio | higher  | Rows per second           | rows that queries returned
 rows_per_transaction    | rows/transaction | ratio | neither | Rows per transaction | rows that queries returned
 reads_per_row           | pages/row | ratio | lower   | Reads per row             | whole pages of the database file
 read_bytes_per_row      | bytes/row | ratio | lower   | Bytes read per row        | from the database file
-write_bytes_per_row     | bytes/row | ratio | lower   | Bytes written per row     | to the database file
-wal_write_bytes_per_row | bytes/row | ratio | lower   | Log bytes written per row | to the write-ahead log
+write_bytes_per_row     | bytes/row | ratio | lower   | Bytes written per row     | to the database file | long window
+wal_write_bytes_per_row | bytes/row | ratio | lower   | Log bytes written per row | to the write-ahead log | long window
 pages_created_per_row   | pages/row | ratio | neither | Pages created per row     | pages added to the database
 cpu_us_per_row          | us/row    | ratio | lower   | Worker CPU per row        | user and system time
 """
 
 _ARRIVALS = """
 arrivals_per_s | arrivals/s | ratio | neither | Arrivals per second | transactions that arrived, in open loop
-late_share     | 1          | ratio | lower   | Late arrivals       | share begun a millisecond or more after their time
-dropped_share  | 1          | ratio | lower   | Dropped arrivals    | share given up because they had waited too long
+late_share     | 1          | share | lower   | Late arrivals       | share begun a millisecond or more after their time
+dropped_share  | 1          | share | lower   | Dropped arrivals    | share given up because they had waited too long
 """
 
 
-def _device_direction(word: str, better: Better) -> list[Metric]:
+def _device_direction(word: str, said: str = "") -> list[Metric]:
     """The iostat -x columns of one direction (read, write or discard)."""
     letter = word[0]
     return _derived(
@@ -266,15 +327,15 @@ def _device_direction(word: str, better: Better) -> list[Metric]:
         device_{word}s_per_s | requests/s | ratio | neither | {letter}/s | {word} requests a second
         device_{word}_kib_per_s | KiB/s | ratio | neither | {letter}kB/s | KiB a second
         device_{word}s_merged_per_s | requests/s | ratio | neither | {letter}rqm/s | merged requests a second
-        device_{word}s_merged_ratio | 1 | ratio | neither | %{letter}rqm | share of requests merged
-        device_{word}_await_ms | ms/request | latency | {better} | {letter}_await | mean time, queue included
-        device_{word}_size_kib | KiB/request | ratio | neither | {letter}areq-sz | mean size of a request
+        device_{word}s_merged_ratio | 1 | share | neither | %{letter}rqm | share of requests merged{said}
+        device_{word}_await_ms | ms/request | latency | lower | {letter}_await | mean time, queue included{said}
+        device_{word}_size_kib | KiB/request | ratio | neither | {letter}areq-sz | mean size of a request{said}
         """
     )
 
 
 _RATES = """
-hit_ratio                      | 1             | ratio | higher  | Hit ratio                        | 1 - demand_misses / page_gets
+hit_ratio                      | 1             | share | higher  | Hit ratio                        | 1 - demand_misses / page_gets | not from zero
 new_orders_per_s               | New-Order/s   | ratio | higher  | New-Orders per second            | completed, rolled back included
 new_orders_committed_per_s     | New-Order/s   | ratio | higher  | New-Orders committed per second  | committed
 new_orders_rolled_back_per_s   | New-Order/s   | ratio | neither | New-Orders rolled back per second | rolled back
@@ -287,7 +348,7 @@ writes_per_s                   | pages/s       | ratio | neither | Writes per se
 read_bytes_per_s               | bytes/s       | ratio | neither | Bytes read per second            | of the database file
 write_bytes_per_s              | bytes/s       | ratio | neither | Bytes written per second         | of the database file
 read_us                        | us/read       | latency | lower | Mean database read               | mean time of one read
-write_us                       | us/write      | latency | lower | Mean database write              | mean time of one write
+write_us                       | us/write      | latency | lower | Mean database write              | mean time of one write | long window
 cpu_us_per_transaction         | us/transaction | ratio | lower  | Worker CPU per transaction       | user and system time
 driver_cpu_us_per_transaction  | us/transaction | ratio | lower  | Driver CPU per transaction       | of the driver thread
 measured_seconds               | s             | gauge | neither | Measured window                  | between the two edge samples
@@ -299,28 +360,29 @@ _DEVICE_REST = """
 device_flushes_per_s  | requests/s | ratio   | neither | f/s     | flush requests a second
 device_flush_await_ms | ms/request | latency | lower   | f_await | mean time of a flush
 device_queue_length   | 1          | ratio   | lower   | aqu-sz  | mean requests in flight
-device_busy_ratio     | 1          | ratio   | lower   | %util   | share of the window with requests in flight
+device_busy_ratio     | 1          | share   | lower   | %util   | share of the window with requests in flight
 """
 
 _CPU_SHARES = "\n".join(
-    f"cpu_{name}_share | 1 | ratio | neither | %{name} | share of all cores' time in mpstat's %{name}"
+    f"cpu_{name}_share | 1 | share | neither | %{name} | share of all cores' time in mpstat's %{name}"
     for name in CPU_COLUMNS
 )
 
 _DERIVED_LIST = [
-    *_io_per("new_order", "New-Order"),
-    *_io_per("transaction", "transaction"),
+    *_per_work(_IO),
     *_derived(_RATES),
     *_derived(_PER_ROW),
     *_derived(_ARRIVALS),
-    *_device_direction("read", "lower"),
-    *_device_direction("write", "lower"),
-    *_device_direction("discard", "lower"),
+    *_device_direction("read"),
+    *_device_direction("write", f"| {_LONG_WINDOW}"),
+    *_device_direction("discard"),
     *_derived(_DEVICE_REST),
     *_derived(_CPU_SHARES),
-    *_derived(innodb.derived()),
-    *_derived(random_read.derived()),
-    *_derived(postgres.derived()),
+    *_per_work(innodb.PER_WORK),
+    *_derived(innodb.DERIVED),
+    *_derived(random_read.DERIVED),
+    *_per_work(postgres.PER_WORK),
+    *_derived(postgres.DERIVED),
 ]
 
 #: What probes and engines emit, by name.

@@ -103,7 +103,8 @@ def stored_rows(table: str) -> str:
     return "\n".join(f"{METRIC_PREFIX}{name.strip().lower()} |{rest}" for name, rest in rows)
 
 
-_PER_WORK = """
+#: Rows as `_per_work` in `metrics` takes them: count | unit | which way is better | title | meaning.
+PER_WORK = """
 frame_requests      | frames | neither | Free-frame requests | searches for a free frame (S)
 free_list_hits      | frames | neither | Frames from the free list | S - L + F
 lru_scan_hits       | frames | lower   | Frames by LRU scan  | L - W
@@ -115,24 +116,24 @@ row_lock_waits      | waits  | lower   | Row-lock waits      | times a row lock 
 """
 
 #: Rows as `_derived` in `metrics` takes them: name | unit | kind | which way is better | title | meaning.
-_REST = """
-free_list_share      | 1 | ratio | higher | Free-list share | share of free-frame searches that the free list served: (S - L + F) / S
-lru_scan_share       | 1 | ratio | lower  | LRU-scan share  | share served by scanning the LRU tail: (L - W) / S
-single_page_share    | 1 | ratio | lower  | Single-page share | share served by a single-page flush: (W - F) / S
-frames_given_back_share | 1 | ratio | lower | Frames given back | share of searches whose frame held no page in the end: (S - pages read - pages created) / S
+DERIVED = """
+free_list_share      | 1 | share | higher | Free-list share | share of free-frame searches that the free list served: (S - L + F) / S
+lru_scan_share       | 1 | share | lower  | LRU-scan share  | share served by scanning the LRU tail: (L - W) / S | log scale
+single_page_share    | 1 | share | lower  | Single-page share | share served by a single-page flush: (W - F) / S | log scale
+frames_given_back_share | 1 | share | lower | Frames given back | share of searches whose frame held no page in the end: (S - pages read - pages created) / S
 effective_cache_pages | pages | gauge | higher | Effective cache | mean over the window of the frames that hold a page
 effective_cache_bytes | bytes | gauge | higher | Effective cache in bytes | the same in bytes, which pools of other page sizes can be compared by
 effective_cache_start_pages | pages | gauge | neither | Effective cache at the start | at the window's first edge
 effective_cache_end_pages | pages | gauge | neither | Effective cache at the end | at the window's last edge
 pool_less_free_and_misc_pages | pages | gauge | neither | Pool less free and other frames | mean over the window of total - free - misc
-effective_cache_share | 1 | ratio | higher | Effective share of the pool | effective cache over the pool's frames
+effective_cache_share | 1 | share | higher | Effective share of the pool | effective cache over the pool's frames
 free_list_pages      | pages | gauge | neither | Free list | mean length over the window
 free_list_min_pages  | pages | gauge | neither | Shortest free list | smallest sample of the window
 misc_pages           | pages | gauge | lower | Other frames | mean over the window of frames that hold no page
 dirty_pages          | pages | gauge | neither | Dirty pages | mean over the window
-dirty_share          | 1 | ratio | neither | Dirty share | dirty pages over pages in the pool, means over the window
-read_ahead_share     | 1 | ratio | neither | Read-ahead share | share of pages read that read-ahead asked for
-read_ahead_evicted_share | 1 | ratio | lower | Wasted read-ahead | share of pages read ahead that were evicted unused
+dirty_share          | 1 | share | neither | Dirty share | dirty pages over pages in the pool, means over the window
+read_ahead_share     | 1 | share | neither | Read-ahead share | share of pages read that read-ahead asked for
+read_ahead_evicted_share | 1 | share | lower | Wasted read-ahead | share of pages read ahead that were evicted unused
 lru_batch_writes_per_s | pages/s | ratio | lower | LRU-batch writes per second | dirty pages written by LRU batches; where their counter is dead, written - flush list - single page
 lru_batch_evictions_per_s | pages/s | ratio | neither | LRU-batch evictions per second | clean pages evicted by LRU batches
 lru_batches_per_s    | batches/s | ratio | neither | LRU batches per second | that looked at a page
@@ -143,24 +144,10 @@ sync_writes_per_s    | pages/s | ratio | lower | Sync flushing per second | of t
 neighbour_writes_per_s | pages/s | ratio | lower | Neighbours per second | written beside another page, in either kind of batch
 single_page_flushes_per_s | frames/s | ratio | lower | Single-page flushes per second | W - F; some evict a clean page and write nothing
 frame_requests_per_s | frames/s | ratio | neither | Free-frame requests per second | searches for a free frame
-doublewrite_share | 1 | ratio | lower | Doublewritten share | pages written to the doublewrite buffer over data pages written
+doublewrite_share | 1 | share | lower | Doublewritten share | pages written to the doublewrite buffer over data pages written
 doublewrite_pages_per_s | pages/s | ratio | lower | Doublewrite pages per second | pages written to the doublewrite buffer
 redo_bytes_per_s     | bytes/s | ratio | lower | Redo bytes per second | bytes written to the redo log
 log_age_bytes        | bytes | gauge | neither | Log age | mean over the window of redo since the last checkpoint
 server_cpu_us_per_transaction | us/transaction | ratio | lower | Server CPU per transaction | user and system time of the server
 log_waits_per_s      | waits/s | ratio | lower | Log-buffer waits per second | the log buffer was too small
 """  # noqa: E501
-
-
-def per_work(suffix: str, one: str) -> str:
-    """The figures told per unit of work, over one unit of it."""
-    rows = ([cell.strip() for cell in line.split("|")] for line in _PER_WORK.strip().splitlines())
-    return "\n".join(
-        f"{name}_per_{suffix} | {unit}/{one} | ratio | {better} | {title} per {one} | {meaning}"
-        for name, unit, better, title, meaning in rows
-    )
-
-
-def derived() -> str:
-    """Every derived figure of InnoDB."""
-    return "\n".join((per_work("new_order", "New-Order"), per_work("transaction", "transaction"), _REST.strip()))

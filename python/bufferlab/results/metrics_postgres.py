@@ -67,7 +67,8 @@ def counters() -> str:
     return "\n".join((*_COUNTERS.strip().splitlines(), *of_io))
 
 
-_PER_WORK = """
+#: Rows as `_per_work` in `metrics` takes them: count | unit | which way is better | title | meaning.
+PER_WORK = """
 shared_buffer_hits | gets   | higher  | Shared-buffer hits | page gets that found their page in shared buffers
 page_cache_pages   | pages  | neither | Pages from the page cache | pages the server read less those the device did
 device_pages       | pages  | lower   | Pages from the device | bytes read from storage for the server, in pages of 8 KiB; the kernel's read-ahead is among them
@@ -80,25 +81,11 @@ backend_writes     | pages  | lower   | Pages written by connections | dirty pag
 """  # noqa: E501
 
 #: Rows as `_derived` in `metrics` takes them: name | unit | kind | which way is better | title | meaning.
-_REST = """
-page_cache_share  | 1 | ratio | neither | Page-cache share of reads | of the pages that were not in shared buffers, those that the page cache had
+DERIVED = """
+page_cache_share  | 1 | share | neither | Page-cache share of reads | of the pages that were not in shared buffers, those that the page cache had
 checkpoint_writes_per_s | pages/s | ratio | lower | Checkpoint writes per second | pages written by checkpoints
 cleaner_writes_per_s | pages/s | ratio | lower | Background writer's writes per second | pages written ahead of the clock hand
 backend_writes_per_s | pages/s | ratio | lower | Connections' writes per second | pages written by connections' own processes
 wal_log_bytes_per_s | bytes/s | ratio | lower | Log bytes per second | bytes of the write-ahead log
 checkpoints_in_window | checkpoints | counter | neither | Checkpoints | begun in the window, by time or on request
 """  # noqa: E501
-
-
-def per_work(suffix: str, one: str) -> str:
-    """The figures told per unit of work, over one unit of it."""
-    rows = ([cell.strip() for cell in line.split("|")] for line in _PER_WORK.strip().splitlines())
-    return "\n".join(
-        f"{name}_per_{suffix} | {unit}/{one} | ratio | {better} | {title} per {one} | {meaning}"
-        for name, unit, better, title, meaning in rows
-    )
-
-
-def derived() -> str:
-    """Every derived figure of PostgreSQL."""
-    return "\n".join((per_work("new_order", "New-Order"), per_work("transaction", "transaction"), _REST.strip()))

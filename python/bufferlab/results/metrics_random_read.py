@@ -21,7 +21,8 @@ GAUGES = """
 resident_pages | pages | neither | 4 KiB pages of the file in the page cache
 """
 
-_DERIVED = """
+#: Rows as `_derived` in `metrics` takes them: name | unit | kind | which way is better | title | meaning.
+DERIVED = """
 iops                         | reads/s       | ratio | higher  | Reads per second (IOPS)     | logical reads
 read_mb_per_s                | MB/s          | ratio | higher  | MB read per second          | logical bytes, in millions
 requests_per_read            | requests/read | ratio | lower   | Device requests per read    | read requests the device completed
@@ -36,8 +37,3 @@ reads_cv                     | 1             | ratio | lower   | Dispersion of r
 reads_dispersion_index       | 1             | ratio | lower   | Dispersion index of reads   | variance over mean of the reads of a sample interval
 requests_cv                  | 1             | ratio | lower   | Dispersion of requests      | coefficient of variation of device requests per second between neighbouring samples
 """  # noqa: E501
-
-
-def derived() -> str:
-    """Rows of: name | unit | kind | which way is better | title | meaning."""
-    return _DERIVED

@@ -78,7 +78,7 @@ def compare(
     *,
     method: Method,
     level: float,
-    scale: Literal["auto", "linear"] = "auto",
+    scale: Scale = "log",
     context: Sequence[Cell] = (),
 ) -> Comparison:
     """Compare the two sides at every match; `level` is that of a single comparison (see `single_level`).
@@ -92,7 +92,7 @@ def compare(
     same = {match.name for match in matches if _identical(match, method)}
     rest = [match for match in matches if match.name not in same]
     values = [value for match in rest for _, value in (*match.a, *match.b)]
-    chosen: Scale = "log" if scale == "auto" and all(value > 0 for value in values) else "linear"
+    chosen: Scale = "log" if scale == "log" and all(value > 0 for value in values) else "linear"
     fitted = _fit(rest, level, chosen, context) if method == "paired" and rest else None
     found = []
     for match in matches:
@@ -130,10 +130,10 @@ def _fit(matches: Sequence[Match], level: float, scale: Scale, context: Sequence
     ]
     pairs = [(("a", match.name), ("b", match.name)) for match in matches]
     # The fit spreads its level over its comparisons; here each is to have the level asked for.
-    together, how = level ** len(pairs), "linear" if scale == "linear" else "auto"
+    together = level ** len(pairs)
     blocks = {key for _, key, _ in cells}
     around = [cell for cell in context if cell[1] in blocks and (scale == "linear" or cell[2] > 0)]
-    return fit([*cells, *around], comparisons=pairs, scale=how, level=together)  # type: ignore[arg-type]
+    return fit([*cells, *around], comparisons=pairs, scale=scale, level=together)
 
 
 def _same(match: Match, scale: Scale) -> Verdict:

@@ -254,7 +254,7 @@ def fit(
     values: Sequence[Cell],
     *,
     comparisons: Sequence[tuple[Hashable, Hashable]] | None = None,
-    scale: Literal["auto", "linear"] = "auto",
+    scale: Scale = "log",
     pooling: Pooling = "partial",
     level: float = 0.95,
 ) -> Fit:
@@ -268,7 +268,7 @@ def fit(
         raise ValueError("a value is not a finite number: leave that run out instead")
     points = tuple(dict.fromkeys(point for point, _, _ in values))
     blocks = tuple(dict.fromkeys(block for _, block, _ in values))
-    chosen: Scale = "log" if scale == "auto" and all(value > 0 for _, _, value in values) else "linear"
+    chosen: Scale = "log" if scale == "log" and all(value > 0 for _, _, value in values) else "linear"
     y = _transform([value for _, _, value in values], chosen)
     at_point = _indicator([points.index(point) for point, _, _ in values], len(points))
     at_block = _indicator([blocks.index(block) for _, block, _ in values], len(blocks))

@@ -58,7 +58,7 @@ class Trend:
         return self.direction in ("falls", "rises")
 
 
-def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["auto", "linear"] = "auto") -> Trend:
+def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log", "linear"] = "log") -> Trend:
     """The trend of (place, block, value) rows; `level` is that of this one trend.
 
     As in `model`, values above zero are compared as ratios, others (or all, with `scale` linear) by difference.
@@ -67,7 +67,7 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["auto
         raise ValueError("a trend needs values")
     if not all(np.isfinite([value for _, _, value in values])) or not all(np.isfinite([x for x, _, _ in values])):
         raise ValueError("a place or value is not a finite number: leave that run out instead")
-    log = scale == "auto" and all(value > 0 for _, _, value in values)
+    log = scale == "log" and all(value > 0 for _, _, value in values)
     contrast: Literal["ratio", "difference"] = "ratio" if log else "difference"
     xs = np.array(sorted({float(x) for x, _, _ in values}))
     table, blocks = _table(values, xs, log=log)

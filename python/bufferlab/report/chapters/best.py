@@ -83,8 +83,8 @@ def _behind(found: BestSet, fit: Fit, metric: str) -> str:
         return "it is the best"
     if fit.contrast == "ratio":
         return f"{words.two_digits(worst - 1)} %"
-    factor, unit = (100.0, words.POINTS) if metric == "hit_ratio" else (1.0, words.unit_of(metric))
-    return f"{words.number(factor * worst)} {unit}"
+    factor = 100.0 if metrics.get(metric).is_share else 1.0
+    return f"{words.number(factor * worst)} {words.unit_of_change(metric)}".strip()
 
 
 def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
@@ -105,8 +105,8 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
         found = knee_of_curve(fit, sizes)
         rows += [_step_row(analysis, group, step) for step in found.steps]
         said.append(_sentence(analysis, group, found))
-    unit = words.unit_of(analysis.headline)
-    heads = ("From", "To", "MiB more", f"{words.title_of(analysis.headline)} saved per MiB ({unit.split('/')[0]})")
+    unit = metrics.get(analysis.headline).top_unit
+    heads = ("From", "To", "MiB more", f"{words.title_of(analysis.headline)} saved per MiB ({unit})")
     first = (Column("Points", numeric=False),) if len(analysis.groups) > 1 else ()
     columns = (*first, *map(Column, heads), Column("Resolved", numeric=False))
     caption = "95 % intervals that hold together for all steps. Not resolved: the step may have brought nothing."

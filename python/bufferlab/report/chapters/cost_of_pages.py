@@ -12,7 +12,7 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns, actual_of
 from bufferlab.report.model import Column, Figure, Row, Section, Table
 from bufferlab.report.plots import points_figure
-from bufferlab.report.points_tables import point_table
+from bufferlab.report.points_tables import headed, point_table
 from bufferlab.results.metrics import qualified
 from bufferlab.units import format_bytes, format_count
 
@@ -157,9 +157,9 @@ def _tree_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
 def _per_work(analysis: Analysis) -> Table:
     cache = [_CACHE] if analysis.fit(_CACHE) is not None else []
     metrics = [*(analysis.per_work(name) for name in _PER_WORK), *cache]
-    noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
+    title = f"Pages created and bytes moved per {analysis.work_noun}"
     caption = "Means over the runs of a point with 95 % intervals for another run like them."
-    return point_table(analysis, "page-costs", f"Pages created and bytes moved per {noun}", metrics, caption)
+    return point_table(analysis, "page-costs", title, headed(metrics), caption)
 
 
 def _of_phase(analysis: Analysis, phase: str) -> Iterator[Table | Figure | None]:
@@ -170,7 +170,7 @@ def _of_phase(analysis: Analysis, phase: str) -> Iterator[Table | Figure | None]
     caption = f"Phase {phase}: {_work_done(analysis, phase)}. Means with 95 % intervals."
     if blocked := analysis.claim_blocked(metrics[0]):
         caption += f" Differences of rates and of writes are not resolved ({blocked})."
-    yield point_table(analysis, f"phase-{phase}", title, metrics, caption)
+    yield point_table(analysis, f"phase-{phase}", title, headed(metrics), caption)
     slug = phase.replace("_", "-")
     yield points_figure(analysis, metrics[0], f"{slug}-rate")
     moved = max((metrics[2], metrics[4]), key=lambda metric: _largest(analysis.points, metric))

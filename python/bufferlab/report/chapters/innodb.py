@@ -8,6 +8,7 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns, spaced
 from bufferlab.report.chapters.time_series import course_figure
 from bufferlab.report.model import Column, Row, Section, Table
+from bufferlab.report.points_tables import point_table
 from bufferlab.results.check import INNODB_ENGINES
 from bufferlab.units import UnitError, format_bytes, parse_size
 
@@ -17,18 +18,18 @@ _COURSE = {
     "free_list_pages": "Free list\n(pages)",
     "dirty_share": "Dirty share\nof the cache",
 }
-_WRITERS = (
-    ("flush_list_writes_per_s", "Flush list"),
-    ("adaptive_writes_per_s", "of them adaptive"),
-    ("background_writes_per_s", "background"),
-    ("sync_writes_per_s", "sync"),
-    ("lru_batch_writes_per_s", "LRU batches"),
-    ("neighbour_writes_per_s", "Neighbours, of both"),
-    ("single_page_flushes_per_s", "Single-page flushes"),
-    ("lru_batch_evictions_per_s", "Evicted clean"),
-    ("lru_batches_per_s", "LRU batches per s"),
-)
-_SHARES = frozenset({"dirty_share", "read_ahead_share", "effective_cache_share", "read_ahead_evicted_share"})
+_WRITERS = {
+    "Flush list": "flush_list_writes_per_s",
+    "of them adaptive": "adaptive_writes_per_s",
+    "background": "background_writes_per_s",
+    "sync": "sync_writes_per_s",
+    "LRU batches": "lru_batch_writes_per_s",
+    "Neighbours, of both": "neighbour_writes_per_s",
+    "Single-page flushes": "single_page_flushes_per_s",
+    "Evicted clean": "lru_batch_evictions_per_s",
+    "LRU batches per s": "lru_batches_per_s",
+}
+_COUNTS = ("redo_bytes", "page_splits", "pages_created", "fsyncs", "row_lock_waits")
 #: Settings whose difference between points would be another experiment than the one asked for.
 _CONFOUNDS = {
     "innodb_buffer_pool_instances": "instances: lists, scan depth and locks are per instance",
@@ -143,21 +144,21 @@ def _frames(point: PointRuns) -> str:
 
 
 def _levels(analysis: Analysis) -> Table:
-    heads = (
-        ("effective_cache_pages", "Effective cache (pages)"),
-        ("effective_cache_bytes", "in bytes"),
-        ("effective_cache_share", "of the pool"),
-        ("free_list_pages", "Free list (pages)"),
-        ("free_list_min_pages", "least"),
-        ("misc_pages", "Other frames"),
-        ("dirty_share", "Dirty"),
-        ("log_age_bytes", "Log age"),
-    )
+    heads = {
+        "Effective cache (pages)": "effective_cache_pages",
+        "in bytes": "effective_cache_bytes",
+        "of the pool": "effective_cache_share",
+        "Free list (pages)": "free_list_pages",
+        "least": "free_list_min_pages",
+        "Other frames": "misc_pages",
+        "Dirty": "dirty_share",
+        "Log age": "log_age_bytes",
+    }
     caption = (
         "Means over the measured window, then over runs with 95 % intervals. Other frames hold row locks and the "
         "adaptive hash index. Log age: redo since the last checkpoint."
     )
-    return _of_points(analysis, "pool-levels", "What the pool held", heads, caption)
+    return point_table(analysis, "pool-levels", "What the pool held", heads, caption, known_only=True)
 
 
 def _writers(analysis: Analysis) -> Table:
@@ -168,45 +169,15 @@ def _writers(analysis: Analysis) -> Table:
     )
     if blocked := analysis.claim_blocked("writes_per_s"):
         caption += f" Differences are not resolved ({blocked})."
-    return _of_points(analysis, "flush-rates", "Who wrote pages", _WRITERS, caption)
+    return point_table(analysis, "flush-rates", "Who wrote pages", _WRITERS, caption, known_only=True)
 
 
 def _work(analysis: Analysis) -> Table:
-    heads = tuple(
-        (analysis.per_work(name), title)
-        for name, title in (
-            ("redo_bytes", "Redo bytes"),
-            ("page_splits", "Page splits"),
-            ("pages_created", "Pages created"),
-            ("fsyncs", "Fsyncs"),
-            ("row_lock_waits", "Row-lock waits"),
-        )
-    )
-    rest = (
-        ("doublewrite_share", "Doublewritten pages / pages written"),
-        ("read_ahead_share", "Read-ahead of all reads"),
-        ("server_cpu_us_per_transaction", "Server CPU per transaction (µs)"),
-    )
-    noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
-    caption = f"Counts per {noun}, means over runs with 95 % intervals for another run."
-    return _of_points(analysis, "server-work", "What else a transaction costs", (*heads, *rest), caption)
-
-
-def _of_points(analysis: Analysis, id: str, title: str, heads: tuple[tuple[str, str], ...], caption: str) -> Table:
-    """One row per point; columns of metrics that no run has are left out."""
-    present = [(metric, head) for metric, head in heads if analysis.fit(metric) is not None]
-    rows = []
-    for point in (point for point in analysis.points if point.ok and present):
-        cells = [analysis.name_of(point), str(len(point.ok))]
-        for metric, _ in present:
-            fit = analysis.fit(metric)
-            if fit is None or point.index not in fit.points:
-                cells.append(words.NOTHING)
-                continue
-            mean = fit.mean(point.index)
-            cells.append(
-                words.share_interval(mean) if metric in _SHARES else words.interval(mean, words.unit_of(metric))
-            )
-        rows.append(Row(tuple(cells)))
-    columns = (Column("Point", numeric=False), Column("n"), *(Column(head) for _, head in present))
-    return Table(id, title, columns, tuple(rows), caption)
+    heads = {
+        **{words.heading(metric): metric for metric in map(analysis.per_work, _COUNTS)},
+        "Doublewritten pages / pages written": "doublewrite_share",
+        "Read-ahead of all reads": "read_ahead_share",
+        "Server CPU per transaction (µs)": "server_cpu_us_per_transaction",
+    }
+    caption = f"Counts per {analysis.work_noun}, means over runs with 95 % intervals for another run."
+    return point_table(analysis, "server-work", "What else a transaction costs", heads, caption, known_only=True)

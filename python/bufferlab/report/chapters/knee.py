@@ -23,7 +23,7 @@ from bufferlab.models.hot_rows import (
 from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, Group, PointRuns, actual_of
 from bufferlab.report.model import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
-from bufferlab.report.plots import points_data
+from bufferlab.report.plots import dot, points_data
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.knee import hinge_zero
@@ -222,12 +222,8 @@ def _figure(analysis: Analysis, lines: Sequence[_Line], fitted: Fit | None) -> F
 
 
 def _dot(analysis: Analysis, point: PointRuns) -> Dot:
-    found = analysis.fit(_MISSES)
-    assert found is not None
-    mean = found.mean(point.index)
-    runs = tuple(value for _, _, value in point.values(_MISSES))
     hot_rows = int(point.ok[0].run["workload"]["hot_rows"])
-    return Dot(float(hot_rows), f"{hot_rows:,}", runs, mean.value, mean.ci_low, mean.ci_high)
+    return dot(analysis, _MISSES, point, float(hot_rows), f"{hot_rows:,}")
 
 
 def _curve(line: _Line, place: int, series: Series) -> Curve:

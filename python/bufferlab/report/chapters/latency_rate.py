@@ -14,6 +14,7 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, Group, PointRuns, actual_of
 from bufferlab.report.model import Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.report.plots import Axis, points_data
+from bufferlab.report.points_tables import point_rows
 from bufferlab.results.latency import LatencyFigures, latency_figures
 from bufferlab.stats.model import Fit, fit
 
@@ -198,25 +199,25 @@ def _marks(analysis: Analysis, axis: Axis, groups: Sequence[Group], found: Seque
 
 
 def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) -> Table:
-    rows = []
-    for one in found:
-        times = (words.interval(of.mean(one.point.index)) for of in fits)
-        rows.append(
-            Row(
-                (
-                    analysis.name_of(one.point),
-                    str(len(one.per_run)),
-                    words.number(actual_of(one.point.native, "rate")),
-                    _mean(analysis, one.point, "arrivals_per_s"),
-                    words.number(one.completed_per_s),
-                    _mean(analysis, one.point, "late_share"),
-                    _mean(analysis, one.point, "dropped_share"),
-                    *times,
-                    "yes" if one.keeps_up else "no",
-                ),
-                "" if one.keeps_up else "differs",
-            )
+    by_point = {one.point.index: one for one in found}
+
+    def row(point: PointRuns) -> Row:
+        one = by_point[point.index]
+        return Row(
+            (
+                analysis.name_of(point),
+                str(len(one.per_run)),
+                words.number(actual_of(point.native, "rate")),
+                _mean(analysis, point, "arrivals_per_s"),
+                words.number(one.completed_per_s),
+                _mean(analysis, point, "late_share"),
+                _mean(analysis, point, "dropped_share"),
+                *(words.interval(of.mean(point.index)) for of in fits),
+                "yes" if one.keeps_up else "no",
+            ),
+            "" if one.keeps_up else "differs",
         )
+
     heads = ("n", "Offered per s", "Arrived per s", "Completed per s", "Late", "Dropped")
     columns = (
         Column("Point", numeric=False),
@@ -230,12 +231,11 @@ def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) 
         f"Keeps up: completes at least {100 * _KEEPS_UP:.0f} % of the offered rate, within what chance explains."
     )
     brief = ("Point", "Completed per s", "Late", "Dropped", "median (ms)", "p99 (ms)", "Keeps up")
-    return Table("response-times", "Response times", columns, tuple(rows), caption, brief=brief)
+    shown = [point for point in analysis.points if point.index in by_point or not point.ok]
+    rows = point_rows(shown, len(columns), row, analysis.name_of)
+    return Table("response-times", "Response times", columns, rows, caption, brief=brief)
 
 
 def _mean(analysis: Analysis, point: PointRuns, metric: str) -> str:
-    found = analysis.fit(metric)
-    if found is None or point.index not in found.points:
-        return words.NOTHING
-    mean = found.mean(point.index)
-    return words.share(mean.value) if metric.endswith("_share") else words.number(mean.value)
+    mean = analysis.mean(metric, point)
+    return words.cell(metric, mean.value if mean else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bufferlab.report.analysis import Analysis
 from bufferlab.report.model import Column, Row, Section, Table
-from bufferlab.report.points_tables import point_table
+from bufferlab.report.points_tables import headed, point_table
 
 _COST = (
     "seconds_per_transaction",
@@ -32,10 +32,10 @@ def query_cost(analysis: Analysis) -> Section | None:
     plans = _plans(analysis)
     if plans is None:
         return None
-    cost = point_table(
-        analysis, "query-cost", "What one query costs", _COST, "Means over the runs of a point, with 95 % intervals."
-    )
-    device = point_table(analysis, "query-device", "The device while queries ran", _DEVICE, "Over the whole window.")
+    caption = "Means over the runs of a point, with 95 % intervals."
+    cost = point_table(analysis, "query-cost", "What one query costs", headed(_COST), caption)
+    title = "The device while queries ran"
+    device = point_table(analysis, "query-device", title, headed(_DEVICE), "Over the whole window.")
     intro = "The plan is forced; that the engine takes it is checked before the window, every answer in it."
     return Section("query-costs", "What a query costs by its plan", intro, (cost, device, plans))
 

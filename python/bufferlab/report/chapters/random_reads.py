@@ -8,11 +8,11 @@ from __future__ import annotations
 from bufferlab.models.random_read import pages_per_read
 from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns
-from bufferlab.report.model import Column, Row, Section, Table
+from bufferlab.report.model import Section, Table
+from bufferlab.report.points_tables import Heads, point_table
 
-_COSTS = (
-    "logical_bytes_per_read",
-    "pages_touched_per_read",
+_ASKED = ("logical_bytes_per_read", "pages_touched_per_read")
+_DONE = (
     "pages_first_touched_per_read",
     "requests_expected_per_read",
     "requests_per_read",
@@ -44,16 +44,8 @@ def random_reads(analysis: Analysis) -> Section | None:
 
 
 def _costs(analysis: Analysis) -> Table:
-    rows = []
-    for point in analysis.points:
-        if not point.ok:
-            continue
-        cells = [_cell(analysis, point, metric) for metric in _COSTS]
-        cells.insert(2, _modelled(point))
-        rows.append(Row((point_name(point), str(len(point.ok)), *cells)))
-    heads = [words.title_of(metric).removesuffix(" per read") for metric in _COSTS]
-    heads.insert(2, _MODEL)
-    columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
+    of_driver, of_kernel = ({words.heading(metric): metric for metric in costs} for costs in (_ASKED, _DONE))
+    heads: Heads = {**of_driver, _MODEL: _modelled, **of_kernel}
     caption = (
         "Per read, means with 95 % intervals for another run. Pages touched are counted from the offsets that were "
         "read, beside them what size and alignment alone lead one to expect of uniformly random offsets. Pages missed "
@@ -61,23 +53,18 @@ def _costs(analysis: Analysis) -> Table:
         "kernel joins pages, and no number of requests is expected here."
     )
     brief = ("Point", "Pages touched", _MODEL, "Expected requests", "Device requests", "Amplification")
-    return Table("read-costs", "Asked for, covered, expected, done", columns, tuple(rows), caption, brief=brief)
+    title = "Asked for, covered, expected, done"
+    return point_table(analysis, "read-costs", title, heads, caption, name=point_name, brief=brief)
 
 
 def _rates(analysis: Analysis) -> Table:
-    rows = tuple(
-        Row((point_name(point), str(len(point.ok)), *(_cell(analysis, point, metric) for metric in _RATES)))
-        for point in analysis.points
-        if point.ok
-    )
-    heads = (words.title_of(metric) for metric in _RATES)
-    columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
+    heads = {words.title_of(metric): metric for metric in _RATES}
     caption = (
         "Scatter is that between neighbouring samples of a window, so that the drift of a filling cache is not counted "
         "as scatter. The dispersion index is variance over mean of the reads of one sample interval: one for "
         "independent events at a fixed rate, less for reads that wait for each other."
     )
-    return Table("read-rates", "Rates and their scatter", columns, rows, caption)
+    return point_table(analysis, "read-rates", "Rates and their scatter", heads, caption, name=point_name)
 
 
 def point_name(point: PointRuns) -> str:
@@ -86,13 +73,6 @@ def point_name(point: PointRuns) -> str:
     return (
         ", ".join(_SAID.get(name, name.replace("_", " ") + " {}").format(value) for name, value in order) or point.label
     )
-
-
-def _cell(analysis: Analysis, point: PointRuns, metric: str) -> str:
-    fit = analysis.fit(metric)
-    if fit is None or point.index not in fit.points:
-        return words.NOTHING
-    return words.interval(fit.mean(point.index), words.unit_of(metric))
 
 
 def _modelled(point: PointRuns) -> str:

@@ -16,7 +16,9 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, Group, PointRuns
 from bufferlab.report.model import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
 from bufferlab.report.plots import points_figure
+from bufferlab.report.points_tables import Heads, point_table
 from bufferlab.results.check import INNODB_ENGINES
+from bufferlab.results.metrics import get
 from bufferlab.stats.best import equivalence_set
 from bufferlab.stats.compare import single_level
 from bufferlab.stats.trend import MIN_POINTS, Trend, trend
@@ -26,7 +28,6 @@ from bufferlab.stats.verdict import Verdict
 DEPTH = "lru_scan_depth"
 _LEVEL = 0.95
 _BESIDE_HEADLINE = ("effective_cache_pages", "lru_scan_share", "single_page_share")
-_SHARES = frozenset({"lru_scan_share", "single_page_share"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def found_trends(analysis: Analysis) -> list[FoundTrend]:
         assert fit is not None
         first, last = (fit.mean(point.index).value for point in (ends[0], ends[-1]))
         turned = turn(fit, [point.index for point in ends if point.index in fit.points], level)
-        found.append(FoundTrend(group, metric, trend(rows, level=level), first, last, turned))
+        found.append(FoundTrend(group, metric, trend(rows, level=level, scale=get(metric).scale), first, last, turned))
     return found
 
 
@@ -125,10 +126,10 @@ def turn_words(analysis: Analysis, found: FoundTrend) -> str:
     one, fit = found.turn, analysis.fit(found.metric)
     assert one is not None
     assert fit is not None
-    unit = words.POINTS if found.metric in _SHARES else words.unit_of(found.metric).split("/")[0]
+    unit = _unit_of_change(found.metric)
     ticks: dict[Hashable, str] = {point.index: analysis.tick(point) for point in found.group.points}
     places = (one.before.a, one.point, one.after.b)
-    factor = 100 if found.metric in _SHARES else 1
+    factor = 100 if get(found.metric).is_share else 1
     at = [f"{ticks[place]} ({words.number(factor * fit.mean(place).value)})" for place in places]
     before, after = (f"{side.direction} by {words.change(side, unit)}" for side in (one.before, one.after))
     return _of_several(found, f"{before} from {at[0]} to {at[1]} and {after} from there to {at[2]}")
@@ -136,7 +137,7 @@ def turn_words(analysis: Analysis, found: FoundTrend) -> str:
 
 def slope_words(found: FoundTrend) -> str:
     """ "rises by 4.1-4.6 %", or "not resolved (-1 to +2 %)"."""
-    one, unit = found.trend, words.POINTS if found.metric in _SHARES else words.unit_of(found.metric).split("/")[0]
+    one, unit = found.trend, _unit_of_change(found.metric)
     low, high = one.slope.ci_low, one.slope.ci_high
     if low is None or high is None:
         return "identical at every depth" if one.slope.identical else f"no interval ({one.slope.note})"
@@ -146,8 +147,12 @@ def slope_words(found: FoundTrend) -> str:
     return f"not resolved ({words.signed_change(slope, unit)})"
 
 
+def _unit_of_change(metric: str) -> str:
+    return words.unit_of_change(metric).partition("/")[0]
+
+
 def _ends(found: FoundTrend) -> str:
-    if found.metric in _SHARES:
+    if get(found.metric).is_share:
         return f"{words.number(100 * found.first)} to {words.number(100 * found.last)} % of the searches"
     return f"{words.number(found.first)} to {words.number(found.last)} pages"
 
@@ -167,7 +172,7 @@ def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
 
 
 def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
-    if any(one.metric in _SHARES for one in trends):
+    if any(get(one.metric).is_share for one in trends):
         return ""
     reasons = {run.figures["lru_scan_share"].reason for run in analysis.runs} - {None}
     return f"Where frames came from is not measurable: {min(map(str, reasons))}." if reasons else ""
@@ -241,49 +246,36 @@ def found_columns() -> tuple[Column, ...]:
 
 def _points(analysis: Analysis) -> Table:
     headline = words.title_of(analysis.headline)
-    rows = []
-    for point in (point for group in analysis.groups for point in group.points if point.ok):
-        cache, of_pool = _mean(analysis, "effective_cache_pages", point), _share_of_pool(analysis, point)
-        page = point.actual.get("page_size_bytes")
-        mib = f"{cache * page / 1024**2:,.1f}" if cache is not None and isinstance(page, int) else words.NOTHING
-        rows.append(
-            Row(
-                (
-                    analysis.name_of(point),
-                    words.NOTHING if of_pool is None else f"{words.number(of_pool)} %",
-                    str(len(point.ok)),
-                    _cell(analysis, analysis.headline, point),
-                    _cell(analysis, "effective_cache_pages", point),
-                    mib,
-                    _cell(analysis, "free_list_pages", point),
-                    words.number(_mean(analysis, "free_list_min_pages", point)),
-                    _cell(analysis, "lru_scan_share", point),
-                    _cell(analysis, "single_page_share", point),
-                )
-            )
-        )
-    heads = ("Of the pool", "n", headline, "Effective cache (pages)", "Effective cache (MiB)", "Free list (pages)",
-             "Free list, least", "LRU scan", "Single page")  # fmt: skip
+    heads: Heads = {
+        "Of the pool": lambda point: _of_pool(_share_of_pool(analysis, point)),
+        headline: analysis.headline,
+        "Effective cache (pages)": "effective_cache_pages",
+        "Effective cache (MiB)": lambda point: _mib(analysis, point),
+        "Free list (pages)": "free_list_pages",
+        "Free list, least": lambda point: words.number(_mean(analysis, "free_list_min_pages", point)),
+        "LRU scan": "lru_scan_share",
+        "Single page": "single_page_share",
+    }
     caption = (
         "Means over runs with 95 % intervals for another run. Effective cache and free list: means over the measured "
         "window; least: mean of each run's shortest sample. LRU scan, single page: shares of the searches for a frame."
     )
-    columns = (Column("Scan depth", numeric=False), *(Column(head) for head in heads))
-    brief = ("Scan depth", "Of the pool", headline, "Effective cache (MiB)", "LRU scan", "Single page")
-    return Table("scan-depth-points", "Over the scan depth", columns, tuple(rows), caption, brief=brief)
+    brief = ("Point", "Of the pool", headline, "Effective cache (MiB)", "LRU scan", "Single page")
+    return point_table(analysis, "scan-depth-points", "Over the scan depth", heads, caption, brief=brief)
+
+
+def _of_pool(share: float | None) -> str:
+    return words.NOTHING if share is None else f"{words.number(share)} %"
+
+
+def _mib(analysis: Analysis, point: PointRuns) -> str:
+    cache, page = _mean(analysis, "effective_cache_pages", point), point.actual.get("page_size_bytes")
+    return f"{cache * page / 1024**2:,.1f}" if cache is not None and isinstance(page, int) else words.NOTHING
 
 
 def _mean(analysis: Analysis, metric: str, point: PointRuns) -> float | None:
-    fit = analysis.fit(metric)
-    return fit.mean(point.index).value if fit and point.index in fit.points else None
-
-
-def _cell(analysis: Analysis, metric: str, point: PointRuns) -> str:
-    fit = analysis.fit(metric)
-    if fit is None or point.index not in fit.points:
-        return words.NOTHING
-    mean = fit.mean(point.index)
-    return words.share_interval(mean) if metric in _SHARES else words.interval(mean, words.unit_of(metric))
+    found = analysis.mean(metric, point)
+    return found.value if found else None
 
 
 def _trend_table(analysis: Analysis, trends: Sequence[FoundTrend]) -> Table:
@@ -325,7 +317,7 @@ def _findable(found: FoundTrend) -> str:
         return words.NOTHING
     if found.trend.contrast == "ratio":
         return f"{words.number(100 * (size - 1))} %"
-    return words.number((100 if found.metric in _SHARES else 1) * size)
+    return words.number((100 if get(found.metric).is_share else 1) * size)
 
 
 def _apart(analysis: Analysis) -> Table:
@@ -348,7 +340,7 @@ def _apart(analysis: Analysis) -> Table:
         for point in points:
             alike = [p for p in points if p is not point and (blocked or (point.index, p.index) not in apart)]
             names = ", ".join(analysis.tick(p) for p in alike) or "none"
-            rows.append(Row((analysis.name_of(point), _cell(analysis, metric, point), names)))
+            rows.append(Row((analysis.name_of(point), analysis.cell(metric, point), names)))
     columns = (
         Column("Scan depth", numeric=False),
         Column(words.title_of(metric)),

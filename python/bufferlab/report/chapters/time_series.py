@@ -113,8 +113,7 @@ def _figure(
         tuple(tuple(run.traces[place] for run in runs if run.point is point) for point in shown)
         for place in range(len(metrics))
     )
-    labels = tuple(f"{words.title_of(metric)}{' (pages)' if metric == 'reads_per_s' else ''}" for metric in metrics)
-    labels = tuple(row_labels) or labels
+    labels = tuple(row_labels) or tuple(words.axis_title(metric) for metric in metrics)
     plot = TimePlot(tuple(_panel_title(analysis, point) for point in shown), labels, rows)
     changed = sum(bool(trace.levels) for run in runs for trace in run.traces)
     left_out = len([point for point in analysis.points if point.ok]) - len(shown)
@@ -142,7 +141,6 @@ def _scatter(analysis: Analysis, runs: list[_Run], metrics: Sequence[str]) -> Ta
         for metric, values, trace in zip(metrics, run.measured, run.traces, strict=True):
             if len(values) < _FEWEST_SECONDS or sum(values) <= 0:
                 continue
-            unit = words.unit_of(metric)
             scatter = dispersion(values)
             rows.append(
                 Row(
@@ -151,9 +149,9 @@ def _scatter(analysis: Analysis, runs: list[_Run], metrics: Sequence[str]) -> Ta
                         run.label,
                         words.title_of(metric),
                         str(len(values)),
-                        words.interval(batch_means(values), unit),
-                        _share_interval(scatter.value, scatter.ci_low, scatter.ci_high),
-                        _said(trace.levels, unit),
+                        words.cell(metric, batch_means(values)),
+                        _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),
+                        _said(trace.levels, metric),
                     ),
                     "differs" if trace.levels else "",
                 )
@@ -171,16 +169,17 @@ def _scatter(analysis: Analysis, runs: list[_Run], metrics: Sequence[str]) -> Ta
     return Table("scatter", "Scatter and changes of level", columns, tuple(rows), caption, folded=len(rows) > 8)
 
 
-def _share_interval(value: float, low: float | None, high: float | None) -> str:
+def _per_cent(value: float, low: float | None, high: float | None) -> str:
+    """A coefficient of variation, which may be above one: it is no share."""
     if low is None or high is None:
         return words.share(value)
     return f"{words.share(value)} ({100 * low:.1f}–{100 * high:.1f})"
 
 
-def _said(levels: Sequence[Level], unit: str) -> str:
+def _said(levels: Sequence[Level], metric: str) -> str:
     if not levels:
         return "one"
-    return "; ".join(f"{words.number(one.mean, unit)} from {one.start_s:.0f} to {one.end_s:.0f} s" for one in levels)
+    return "; ".join(f"{words.cell(metric, one.mean)} from {one.start_s:.0f} to {one.end_s:.0f} s" for one in levels)
 
 
 def _data(plot: TimePlot) -> Table:

@@ -9,11 +9,10 @@ from bufferlab.report import words
 from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.model import Column, Figure, Row, Section, StackedPlot, Table
 from bufferlab.report.plots import Axis
-from bufferlab.results import metrics
+from bufferlab.report.points_tables import point_table
 from bufferlab.results.check import INNODB_ENGINES
 
 _SHARES = ("free_list_share", "lru_scan_share", "single_page_share")
-_GIVEN_BACK = "frames_given_back_share"
 _PARTS = ("free list", "LRU scan by the user thread", "single-page flush by the user thread")
 _COUNTS = ("frame_requests", "free_list_hits", "lru_scan_hits", "single_page_flushes")
 
@@ -33,7 +32,7 @@ def victim_path(analysis: Analysis) -> Section | None:
         "Identical runs differ in these shares more than in reads: look at the intervals."
     )
     return Section(
-        "victim-path", "Where frames came from", intro + missing, (_figure(analysis, told), _table(analysis, told))
+        "victim-path", "Where frames came from", intro + missing, (_figure(analysis, told), _table(analysis))
     )
 
 
@@ -66,30 +65,19 @@ def _plain_mean(point: PointRuns, name: str) -> float:
     return sum(values) / len(values)
 
 
-def _table(analysis: Analysis, told: list[PointRuns]) -> Table:
-    counts = tuple(analysis.per_work(name) for name in _COUNTS)
-    rows = []
-    for point in told:
-        cells = [analysis.name_of(point), str(len(point.ok))]
-        for name in (*_SHARES, _GIVEN_BACK, *counts, "single_page_flushes_per_s"):
-            fit = analysis.fit(name)
-            if fit is None or point.index not in fit.points:
-                cells.append(words.NOTHING)
-                continue
-            mean = fit.mean(point.index)
-            cells.append(words.share_interval(mean) if name.endswith("_share") else words.interval(mean))
-        rows.append(Row(tuple(cells)))
-    noun = {"new_order": "New-Order", "transaction": "transaction"}[analysis.unit_of_work]
-    heads = (
-        *("n", "Free list", "LRU scan", "Single page", "Given back"),
-        *(metrics.get(name).label.removesuffix(f" per {noun}") for name in counts),
-        "Single-page flushes per second",
-    )
-    columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
+def _table(analysis: Analysis) -> Table:
+    heads = {
+        "Free list": "free_list_share",
+        "LRU scan": "lru_scan_share",
+        "Single page": "single_page_share",
+        "Given back": "frames_given_back_share",
+        **{words.heading(metric): metric for metric in map(analysis.per_work, _COUNTS)},
+        "Single-page flushes per second": "single_page_flushes_per_s",
+    }
     caption = (
-        f"Means over runs with 95 % intervals for another run; counts per {noun}. S searches, L passes that found the "
-        "free list empty, W waits for a free frame, F failed flushes: free list S − L + F, LRU scan L − W, single page "
-        "W − F, which add to S by construction. A single-page flush may also find a clean page and write nothing. "
-        "Given back: of all searches, those for a page that was in the pool already, mostly undo."
+        f"Means over runs with 95 % intervals for another run; counts per {analysis.work_noun}. S searches, L passes "
+        "that found the free list empty, W waits for a free frame, F failed flushes: free list S − L + F, LRU scan "
+        "L − W, single page W − F, which add to S by construction. A single-page flush may also find a clean page and "
+        "write nothing. Given back: of all searches, those for a page that was in the pool already, mostly undo."
     )
-    return Table("victim-path-table", "Victim path", columns, tuple(rows), caption)
+    return point_table(analysis, "victim-path-table", "Victim path", heads, caption)
