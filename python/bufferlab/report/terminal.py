@@ -53,7 +53,7 @@ def _rich(table: Table, only: tuple[str, ...] | None = None) -> RichTable | Text
     for place in shown:
         column = table.columns[place]
         # A number is never cut, nor parted from its per cent: words give way.
-        widest = max((len(part) for row in table.rows for part in _unbroken(row.cells[place])), default=1)
+        widest = max((len(part) for row in table.rows for part in _shown(row.cells[place]).split()), default=1)
         title = Text(column.title)
         if column.numeric:
             drawn.add_column(title, justify="right", min_width=widest)
@@ -61,13 +61,13 @@ def _rich(table: Table, only: tuple[str, ...] | None = None) -> RichTable | Text
             drawn.add_column(title)
     for row in table.rows:
         style = "red" if row.mark == "failed" else None
-        drawn.add_row(*(Text(row.cells[place]) for place in shown), style=style)
+        drawn.add_row(*(Text(_shown(row.cells[place])) for place in shown), style=style)
     return drawn
 
 
-def _unbroken(cell: str) -> list[str]:
-    """Return the parts of a cell between which a line may end: a lone "%" on the next line would be read as nothing."""
-    return [cell] if cell.endswith(" %") else cell.split()
+def _shown(cell: str) -> str:
+    """Return a cell as it may be broken into lines: a "%" alone on the next one would be read as nothing."""
+    return cell.replace(") %", ")%")
 
 
 def _checks(report: Report) -> Text:
