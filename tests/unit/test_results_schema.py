@@ -40,7 +40,7 @@ def test_every_metric_has_a_unit_a_meaning_and_a_source() -> None:
         assert metric.unit, metric.name
         assert metric.meaning, metric.name
         assert metric.source, metric.name
-        assert metric.kind in ("counter", "gauge", "ratio", "latency"), metric.name
+        assert metric.kind in ("counter", "gauge", "ratio", "share", "latency"), metric.name
         assert metric.better in ("lower", "higher", "neither"), metric.name
 
 
