@@ -6,10 +6,14 @@ Does not print anything: the command line renders these, as text or as JSON.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, Self
 
 from bufferlab.texts import printable, without_password
 
@@ -17,6 +21,35 @@ EXIT_OK = 0
 EXIT_INTERRUPTED_INT = 130
 EXIT_INTERRUPTED_TERM = 143
 
+FailureKind = Literal[
+    "usage",
+    "environment",
+    "full_disk",
+    "io",
+    "data",
+    "engine",
+    "unsteady",
+    "crash",
+    "silent",
+    "interrupted",
+    "internal",
+]
+#: The one vocabulary of failures, of runs and loads, of the core, engines and workers. docs/reliability.md has it too.
+FAILURE_KINDS: Mapping[FailureKind, str] = MappingProxyType(
+    {
+        "usage": "a setting that cannot be, or that the engine refused or changed",
+        "environment": "the host or the server lacks something that was asked for",
+        "full_disk": "no space was left",
+        "io": "the operating system, a device or a connection answered with an error",
+        "data": "the database is damaged, or is not the one that was loaded",
+        "engine": "the database server failed, ended or did not answer",
+        "unsteady": "the run measured no steady state: its warm-up hit its cap, or nothing ran for a while",
+        "crash": "the worker process ended without a result",
+        "silent": "the worker process said nothing for too long, and was killed",
+        "interrupted": "the run was asked to stop",
+        "internal": "a bug in bufferlab",
+    }
+)
 
 #: The launcher of a clone sets it: an installed program is on PATH, a clone's is not.
 STARTED_AS = "BUFFERLAB_STARTED_AS"
@@ -37,6 +70,16 @@ def runnable(text: str) -> str:
     >>> del os.environ[STARTED_AS]
     """
     return _COMMAND.sub(lambda _: program(), text)
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether the disk, or the user's quota, was full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def causes(error: BaseException) -> str:
+    """Return the traceback of an error and of the errors that caused it, safe to show, without passwords."""
+    return printable(without_password("".join(traceback.format_exception(error)))).rstrip()
 
 
 @dataclass(frozen=True)
@@ -65,11 +108,45 @@ class Problem:
         """The problem as JSON holds it."""
         return {"what": self.what, "where": self.where, "hint": self.hint and runnable(self.hint)}
 
+    def sentence(self) -> str:
+        """Return the problem as one sentence.
+
+        >>> Problem("the disk is full", "/data", "free some space").sentence()
+        'the disk is full (/data); free some space'
+        """
+        return self.what + (f" ({self.where})" if self.where else "") + (f"; {self.hint}" if self.hint else "")
+
+
+@dataclass(frozen=True)
+class Failure(Problem):
+    """The end of a run or a load that did not succeed: a problem of one kind."""
+
+    kind: FailureKind = "internal"
+
+    @classmethod
+    def told(cls, told: Mapping[str, str | None]) -> Self:
+        """Return the failure in a document: kind, what, where, hint. An unknown kind is a bug."""
+        kind: FailureKind = next((known for known in FAILURE_KINDS if known == told.get("kind")), "internal")
+        return cls(str(told.get("what")), told.get("where"), told.get("hint"), kind)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether trying again with the same settings fails again."""
+        return self.kind == "usage"
+
+    def as_dict(self) -> dict[str, str | None]:
+        """Return the failure as JSON holds it."""
+        return {"kind": self.kind, **super().as_dict()}
+
 
 class BufferlabError(Exception):
-    """Base of every error that is meant for the user. `more` holds further problems found at once."""
+    """Base of every error that is meant for the user. `more` holds further problems found at once.
+
+    A run that it ends has failed with its `kind`, which is the class's where no other is given.
+    """
 
     exit_code = 1
+    kind: FailureKind = "internal"
 
     def __init__(
         self,
@@ -78,9 +155,16 @@ class BufferlabError(Exception):
         hint: str | None = None,
         *,
         more: Sequence[Problem] = (),
+        kind: FailureKind | None = None,
     ) -> None:
         self.problems: tuple[Problem, ...] = (Problem(what, where, hint), *more)
+        self.kind = kind or self.kind
         super().__init__(self.what)
+
+    @property
+    def failure(self) -> Failure:
+        """The first problem, as the failure of the run that this error ends."""
+        return Failure(self.what, self.where, self.hint, self.kind)
 
     @property
     def what(self) -> str:
@@ -109,6 +193,7 @@ class SpecError(BufferlabError):
     """The experiment, or the command line, asks for something that cannot be."""
 
     exit_code = 2
+    kind: FailureKind = "usage"
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> SpecError:
@@ -121,12 +206,14 @@ class EnvironmentLackingError(BufferlabError):
     """The host lacks something: a module, a permission, space, direct I/O. `bufferlab doctor` says what."""
 
     exit_code = 3
+    kind: FailureKind = "environment"
 
 
 class DataFileError(BufferlabError):
     """A file that should be ours is corrupt, of another program, or of an unknown version."""
 
     exit_code = 65
+    kind: FailureKind = "data"
 
 
 class RunFailed(BufferlabError):
@@ -143,6 +230,8 @@ class InternalError(BufferlabError):
 
 class Interrupted(BufferlabError):
     """The user, or the system, asked us to stop. `signal_number` decides between 130 and 143."""
+
+    kind: FailureKind = "interrupted"
 
     def __init__(self, signal_number: int, what: str = "interrupted", hint: str | None = None) -> None:
         super().__init__(what, None, hint)

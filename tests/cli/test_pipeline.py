@@ -81,6 +81,41 @@ def test_a_sweep_in_which_every_run_fails_still_ends_with_a_report_and_code_1(be
     assert ended.code == 1
     assert {point["status"] for point in ended.json["points"]} == {"failed"}
     assert all("page 7" in point["reason"] for point in ended.json["points"])
+    failures = [failure for point in ended.json["points"] for failure in point["failures"]]
+    assert len(failures) == 4
+    assert {failure["run_id"] for failure in failures} == {run["run_id"] for run in bench.runs()}
+    assert {(failure["status"], failure["kind"], failure["where"]) for failure in failures} == {
+        ("failed", "io", "the fake device")
+    }
+
+
+def test_runs_that_trying_again_does_not_mend_are_told_apart(bench: Bench) -> None:
+    ended = bench.run(bench.experiment(sweep='behave = ["other_setting", "ok"]', repetitions=2))
+    assert ended.code == 1
+    assert "2 runs failed for their settings, which trying again does not mend: change them" in ended.err
+    assert "to try again" not in ended.err
+
+
+def test_debug_shows_the_causes_of_a_workers_error(bench: Bench) -> None:
+    ended = bench.run(bench.experiment(knobs='behave = "io_error"', repetitions=1), "--debug")
+    assert "the worker's error, with its causes:\nTraceback (most recent call last):" in ended.err
+    assert "in _misbehave" in ended.err
+    assert "causes" not in "".join(path.read_text() for path in bench.sweep_path().glob("runs/*/run.json"))
+    quiet = bench.run(bench.experiment(knobs='behave = "io_error"', repetitions=1))
+    assert "Traceback" not in quiet.err
+
+
+def test_debug_shows_an_error_and_what_caused_it(bench: Bench) -> None:
+    ended = bench.bufferlab("run", "buffer-size", "--probe", "block-trace", "--trace-buffer", "many", "--debug")
+    assert ended.code == 2
+    assert "direct cause" in ended.err
+    assert ended.err.index("UnitError") < ended.err.index("SpecError: error:")
+
+
+def test_an_error_for_programs_has_its_kind(bench: Bench) -> None:
+    assert bench.bufferlab("run", "no-such-experiment", "--json").json["kind"] == "usage"
+    ended = bench.run(bench.experiment(knobs='load_behave = "full_disk"'), "--json")
+    assert (ended.code, ended.json["kind"]) == (3, "full_disk")
 
 
 def started_measuring(bench: Bench) -> bool:
@@ -101,7 +136,7 @@ def test_an_interrupt_ends_cleanly_with_the_partial_run_kept(bench: Bench, numbe
     assert f"bufferlab run --resume {bench.sweep_path()}" in ended.err
     (run,) = bench.runs()
     assert run["status"] == "interrupted"
-    assert signal.Signals(number).name in run["reason"]
+    assert signal.Signals(number).name in run["failure"]["what"]
     assert bench.leftovers() == []
     assert workers
     assert not any(is_alive(pid) for pid in workers)

@@ -66,7 +66,7 @@ def test_every_experiment_runs_in_its_smallest_form(bench: Bench, name: str) -> 
     document = ok(ended)
     assert document["points"]
     for run in bench.runs():
-        assert run["status"] == "ok", run["reason"]
+        assert run["status"] == "ok", run["failure"]
         assert run["measured"]["transactions"] > 0
         assert {row["name"]: row["status"] for row in run["integrity"]}["settings_applied"] == "passed"
         assert [phase["name"] for phase in run["phases"]] == [phase.name for phase in load(name).phases]

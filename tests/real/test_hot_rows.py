@@ -169,7 +169,7 @@ def test_a_killed_worker_costs_its_run_alone_and_a_resume_does_it_again(place: P
     answer(sweep, code=1)
     failed = [record.run for record in place.folder().runs() if not record.ok]
     assert len(failed) == 1
-    assert "SIGKILL" in failed[0]["reason"]
+    assert "SIGKILL" in failed[0]["failure"]["what"]
     assert len(place.folder().runs()) == 4
     kept = {record.run_id for record in place.folder().runs() if record.ok}
     answer(place.resume())

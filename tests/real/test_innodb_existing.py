@@ -142,10 +142,10 @@ def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Ser
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, allowed=False)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert "innodb_buffer_pool_size is 67108864, 33554432 asked" in outcome.problem.what
-    assert outcome.problem.hint is not None
-    assert "--allow-online-changes" in outcome.problem.hint
+    assert outcome.failure is not None
+    assert "innodb_buffer_pool_size is 67108864, 33554432 asked" in outcome.failure.what
+    assert outcome.failure.hint is not None
+    assert "--allow-online-changes" in outcome.failure.hint
     assert existing.run(READS, allowed=False, pool_size_bytes=64 * MIB).kind == "ok"
     assert existing.settings() == before
 
@@ -155,8 +155,8 @@ def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, innodb_lru_scan_depth=256, innodb_buffer_pool_instances=2)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert "innodb_buffer_pool_instances needs a restart" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "innodb_buffer_pool_instances needs a restart" in outcome.failure.what
     assert existing.settings() == before
 
 
@@ -164,8 +164,8 @@ def test_another_page_size_is_refused_before_anything_is_loaded(existing: Server
     knobs = {"server": existing.url, "page_size_bytes": 4096}
     outcome = existing.do("load", knobs=knobs, workload=HOT_ROWS, threads=2)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert "pages of 16384 bytes" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "pages of 16384 bytes" in outcome.failure.what
     assert existing.ask("SHOW DATABASES LIKE 'lab'") == []
 
 
@@ -174,8 +174,8 @@ def test_a_schema_that_is_somebody_elses_is_refused_and_left_alone(existing: Ser
     existing.ask("CREATE TABLE lab.theirs (id INT PRIMARY KEY)")
     outcome = existing.load(HOT_ROWS)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert "tables that bufferlab did not make (theirs" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "tables that bufferlab did not make (theirs" in outcome.failure.what
     assert existing.ask("SHOW TABLES FROM lab") == [("theirs",)]
 
 
@@ -250,8 +250,8 @@ def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_f
         outcome = existing.run(READS, 2_000, interfere, innodb_lru_scan_depth=256)
         assert refused == ["another run of bufferlab may change this server's settings"]
         assert outcome.kind == "environment", outcome
-        assert outcome.problem is not None
-        assert "innodb_lru_scan_depth from 256 to 300" in outcome.problem.what
+        assert outcome.failure is not None
+        assert "innodb_lru_scan_depth from 256 to 300" in outcome.failure.what
         assert existing.settings() == {**before, "innodb_lru_scan_depth": "300"}
     finally:
         existing.ask(f"SET GLOBAL innodb_lru_scan_depth = {before['innodb_lru_scan_depth']}")
@@ -272,8 +272,8 @@ def test_a_table_or_view_of_somebody_elses_in_our_schema_is_refused_and_nothing_
     shutil.rmtree(existing.database)
     outcome = existing.load(TPCC)
     assert outcome.kind == "usage", outcome
-    assert outcome.problem is not None
-    assert "tables that bufferlab did not make (seen, users_own)" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "tables that bufferlab did not make (seen, users_own)" in outcome.failure.what
     there = {"bufferlab_marker", "sbtest1", "seen", "users_own"}
     assert {name for (name,) in existing.ask("SHOW TABLES FROM lab")} == there
     existing.ask("DROP VIEW lab.seen")
@@ -297,10 +297,10 @@ def test_a_server_that_is_stopped_fails_the_run_and_the_doctor_puts_its_settings
         os.kill(existing.server.pid, signal.SIGCONT)
     assert time.monotonic() - begun < 150
     assert outcome.kind == "io", outcome
-    assert outcome.problem is not None
-    assert "has not answered for 30 s" in outcome.problem.what
-    assert "innodb_buffer_pool_size could not be put back" in outcome.problem.what
-    assert "bufferlab doctor" in str(outcome.problem.hint)
+    assert outcome.failure is not None
+    assert "has not answered for 30 s" in outcome.failure.what
+    assert "innodb_buffer_pool_size could not be put back" in outcome.failure.what
+    assert "bufferlab doctor" in str(outcome.failure.hint)
     wait_until(lambda: not _sessions(existing), "the failed run's connections to end", 30)
     assert put_back_everywhere() == [(existing.url, ["innodb_buffer_pool_size"])]
     assert existing.settings() == before

@@ -183,10 +183,10 @@ def test_a_variable_the_server_will_not_have_fails_the_run_by_its_name(
 ) -> None:
     outcome = closed.run(100, **{f"var.{variable}": value})
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert said in outcome.problem.what
-    assert outcome.problem.where == f"var.{variable}"
-    assert outcome.problem.hint
+    assert outcome.failure is not None
+    assert said in outcome.failure.what
+    assert outcome.failure.where == f"var.{variable}"
+    assert outcome.failure.hint
     assert closed.processes() == []
 
 
@@ -200,9 +200,9 @@ def test_the_socket_of_somebody_else_in_the_runs_folder_fails_the_run_and_stays(
         assert path.is_socket()
     path.unlink()
     assert outcome.kind == "environment"
-    assert outcome.problem is not None
-    assert "socket already" in outcome.problem.what
-    assert outcome.problem.where == str(path)
+    assert outcome.failure is not None
+    assert "socket already" in outcome.failure.what
+    assert outcome.failure.where == str(path)
     assert closed.processes() == []
 
 
@@ -220,8 +220,8 @@ def test_a_server_that_is_stopped_in_the_window_fails_the_run_in_bounded_time(cl
     # 30 s of patience, and what it takes to end everybody.
     assert 25 < time.monotonic() - frozen_at[0] < 75
     assert outcome.kind == "io"
-    assert outcome.problem is not None
-    assert "has not answered for 30 s" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "has not answered for 30 s" in outcome.failure.what
     assert closed.processes() == []
     assert closed.run(200).kind == "ok", "what was frozen and killed recovers"
 
@@ -238,8 +238,8 @@ def test_a_server_that_is_stopped_in_the_check_fails_it_in_bounded_time(closed: 
     outcome = closed.do("check", freeze, workload=WORKLOAD, delivered_orders=[])
     assert time.monotonic() - begun < 120
     assert outcome.kind == "engine"
-    assert outcome.problem is not None
-    assert "has not answered for 30 s" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "has not answered for 30 s" in outcome.failure.what
     assert closed.processes() == []
 
 

@@ -171,9 +171,9 @@ def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Ser
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, allowed=False, **CHANGED)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert "bgwriter_lru_maxpages is 55, 7 asked" in outcome.problem.what
-    assert "--allow-online-changes" in str(outcome.problem.hint)
+    assert outcome.failure is not None
+    assert "bgwriter_lru_maxpages is 55, 7 asked" in outcome.failure.what
+    assert "--allow-online-changes" in str(outcome.failure.hint)
     assert existing.run(READS, allowed=False, bgwriter_lru_maxpages=55).kind == "ok"
     assert existing.settings() == before
 
@@ -183,10 +183,10 @@ def test_what_needs_a_restart_is_refused_by_name_and_nothing_is_changed(existing
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, pool_size_bytes=32 * MIB, **CHANGED)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert "shared_buffers is 16 MiB" in outcome.problem.what
-    assert "needs a restart" in outcome.problem.what
-    assert f"--set pool_size={16 * MIB}" in str(outcome.problem.hint)
+    assert outcome.failure is not None
+    assert "shared_buffers is 16 MiB" in outcome.failure.what
+    assert "needs a restart" in outcome.failure.what
+    assert f"--set pool_size={16 * MIB}" in str(outcome.failure.hint)
     assert existing.settings() == before
 
 
@@ -202,8 +202,8 @@ def test_what_a_server_is_made_with_is_refused_before_anything_is_loaded(
 ) -> None:
     outcome = existing.load(HOT_ROWS, **knobs)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert words in outcome.problem.what
+    assert outcome.failure is not None
+    assert words in outcome.failure.what
     assert existing.ask("SELECT 1 FROM pg_database WHERE datname = 'lab'") == []
 
 
@@ -212,8 +212,8 @@ def test_what_is_the_hosts_is_not_set_around_it(existing: Server, knobs: dict[st
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, **knobs)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert "around servers that bufferlab starts" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "around servers that bufferlab starts" in outcome.failure.what
 
 
 def test_a_database_that_is_somebody_elses_is_refused_and_left_alone(existing: Server) -> None:
@@ -221,8 +221,8 @@ def test_a_database_that_is_somebody_elses_is_refused_and_left_alone(existing: S
     existing.ask("CREATE TABLE theirs (id INT PRIMARY KEY)", "lab")
     outcome = existing.load(HOT_ROWS)
     assert outcome.kind == "usage"
-    assert outcome.problem is not None
-    assert "tables that bufferlab did not make (theirs" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "tables that bufferlab did not make (theirs" in outcome.failure.what
     assert existing.ask("SELECT relname FROM pg_class WHERE relname = 'theirs'", "lab") == [("theirs",)]
 
 
@@ -252,8 +252,8 @@ def test_two_runs_do_not_use_one_database(existing: Server) -> None:
         control.rows(other, "SELECT pg_advisory_lock(hashtext('bufferlab'), hashtext('lab'))")
         outcome = existing.load(HOT_ROWS)
     assert outcome.kind == "environment"
-    assert outcome.problem is not None
-    assert "another run of bufferlab uses this database" in outcome.problem.what
+    assert outcome.failure is not None
+    assert "another run of bufferlab uses this database" in outcome.failure.what
 
 
 def test_settings_are_put_back_after_a_stop_request(existing: Server) -> None:
@@ -395,9 +395,9 @@ def test_a_server_that_cannot_be_reached_is_named_with_a_hint(existing: Server, 
     existing.url = url.format(existing.server.socket.parent)
     outcome = existing.load(HOT_ROWS)
     assert outcome.kind == "environment", outcome
-    assert outcome.problem is not None
-    assert words in outcome.problem.what
-    assert outcome.problem.hint
+    assert outcome.failure is not None
+    assert words in outcome.failure.what
+    assert outcome.failure.hint
 
 
 def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Server) -> None:

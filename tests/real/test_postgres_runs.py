@@ -264,9 +264,9 @@ def test_a_memory_limit_too_small_for_the_server_is_named_and_nothing_of_it_is_l
     # The pool fits, and the server's own memory beside a full pool does not.
     outcome = job.run(1_000_000, pool_size_bytes=40 * MIB, memory_limit_bytes=44 * MIB)
     assert outcome.kind == "engine", outcome
-    assert outcome.problem is not None
-    assert "memory limit of 44 MiB was too small for the server" in outcome.problem.what
-    assert "its log ends with" not in outcome.problem.what
+    assert outcome.failure is not None
+    assert "memory limit of 44 MiB was too small for the server" in outcome.failure.what
+    assert "its log ends with" not in outcome.failure.what
     assert postgres.processes(root) == []
     assert list(memory_limit._ours(hierarchy.root)) == []
 

@@ -18,6 +18,7 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.errors import Problem
+from bufferlab.execute.one_run import describe
 from bufferlab.execute.progress import Status
 from bufferlab.execute.sweep import SweepOptions, SweepOutcome, run_sweep
 from bufferlab.results.store import SweepFolder
@@ -195,8 +196,8 @@ class Bench:
 
 def _expected(outcome: SweepOutcome, failing: int) -> SweepOutcome:
     """The outcome of a sweep that went to its end and lost no run but those that were to fail."""
-    runs = [record.run for record in outcome.folder.runs()]
-    told = [f"{run['point']['label']}, block {run['block']}: {run['reason']}" for run in runs if run["reason"]]
+    runs = outcome.folder.runs()
+    told = [describe(record) for record in runs if not record.ok]
     lost = [f"{outcome.failed} runs failed, {failing} were to", *told]
     assert outcome.failed == failing, "\n".join(lost)
     assert outcome.signal_number is None, f"a signal ended the sweep: {outcome.signal_number}"

@@ -288,7 +288,7 @@ def _publish(
         else None,
         "consistency": _consistency(sweep) if whole else None,
         "status": status,
-        "reason": reason,
+        "failure": {"kind": "engine", "what": reason} if reason else None,
         "started_at": began.isoformat().replace("+00:00", "Z"),
         "ended_at": ended.isoformat().replace("+00:00", "Z"),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,13 +17,14 @@ import pytest
 from bufferlab import spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
-from bufferlab.errors import EnvironmentLackingError, Interrupted
+from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
 from bufferlab.execute import one_run, storage, work
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method, restore
+from support.core import ROOT
 from support.fake import Bench, wait, wait_until
 from support.marks import leave_marked
 
@@ -183,8 +185,37 @@ class _CoreError(Exception):
 )
 def test_every_error_of_a_worker_becomes_a_kind_and_a_sentence(error: Exception, kind: str, what: str) -> None:
     described = work.described(error)
-    assert set(described) == {"kind", "what", "where", "hint"}
+    assert set(described) == {"kind", "what", "where", "hint", "causes"}
     assert (described["kind"], described["what"]) == (kind, what)
+
+
+def test_every_kind_of_failure_of_the_core_is_one_of_the_vocabulary() -> None:
+    source = (ROOT / "crates/bufferlab-load/src/failure.rs").read_text()
+    of_the_core = set(re.findall(r'FailureKind::\w+ => "(\w+)"', source))
+    assert {"io", "usage", "internal"} <= of_the_core <= set(FAILURE_KINDS)
+
+
+def test_the_documentation_has_the_vocabulary_of_failures() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", (ROOT / "docs/reliability.md").read_text(), re.MULTILINE)
+    assert [row for row in rows if row[0] in FAILURE_KINDS] == list(FAILURE_KINDS.items())
+
+
+def test_a_kind_that_nobody_knows_is_a_bug() -> None:
+    assert Failure.told({"kind": "killed", "what": "no such kind"}).kind == "internal"
+
+
+def test_a_workers_error_is_told_with_its_causes_and_without_passwords() -> None:
+    try:
+        try:
+            raise ConnectionResetError("of mysql://me:secret@host/db")
+        except OSError as reset:
+            raise EngineFailure("io", "the server does not answer") from reset
+    except EngineFailure as error:
+        causes = work.described(error)["causes"]
+    assert causes is not None
+    assert causes.index("ConnectionResetError: of mysql://me:…@host/db") < causes.index("the server does not answer")
+    assert "direct cause" in causes
+    assert "secret" not in causes
 
 
 def job(database: Path, **knobs: Any) -> dict[str, Any]:

@@ -136,8 +136,9 @@ def test_a_crash_fails_its_run_with_the_end_of_the_servers_log_and_the_sweep_goe
 
 def test_a_server_that_answers_no_sample_for_long_fails_its_run(bench: Bench) -> None:
     bench.measure(experiment(bench, sweep='behave = ["ok", "unanswered"]', repetitions=1), failing=1)
-    (reason,) = (run["reason"] for run in bench.runs() if run["status"] == "failed")
-    assert reason.startswith("nothing ran for 21.0 s of the measured window")
+    (failure,) = (run["failure"] for run in bench.runs() if run["status"] == "failed")
+    assert failure["kind"] == "unsteady"
+    assert failure["what"].startswith("nothing ran for 21.0 s of the measured window")
 
 
 def test_a_full_disk_fails_its_run_and_leaves_nothing_of_it(bench: Bench) -> None:

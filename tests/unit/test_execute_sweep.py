@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
+from bufferlab.execute import one_run
 from bufferlab.execute.sweep import SweepOptions
 from support.fake import Bench, Heard
 
@@ -71,25 +72,28 @@ def test_the_time_left_goes_to_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behave", "reason"),
+    ("behave", "kind", "reason"),
     [
-        ("crash", "ended by SIGSEGV"),
-        ("io_error", "read of page 7 failed"),
-        ("full_disk", "no space left on device"),
-        ("corrupt", "the data is inconsistent after the run: condition 1"),
-        ("capped", "hit its cap"),
-        ("other_setting", "asked 4096, actual 2048"),
-        ("paused", "nothing ran for 21.0 s of the measured window"),
+        ("crash", "crash", "ended by SIGSEGV"),
+        ("io_error", "io", "read of page 7 failed"),
+        ("full_disk", "full_disk", "no space left on device"),
+        ("corrupt", "data", "the data is inconsistent after the run: condition 1"),
+        ("capped", "unsteady", "hit its cap"),
+        ("other_setting", "usage", "asked 4096, actual 2048"),
+        ("paused", "unsteady", "nothing ran for 21.0 s of the measured window"),
     ],
 )
-def test_a_failed_point_is_a_row_with_a_reason_and_the_sweep_goes_on(bench: Bench, behave: str, reason: str) -> None:
+def test_a_failed_point_is_a_row_with_its_kind_of_failure_and_the_sweep_goes_on(
+    bench: Bench, behave: str, kind: str, reason: str
+) -> None:
     heard = Heard()
     bench.measure(bench.experiment(sweep=f'behave = ["{behave}", "ok"]'), heard, failing=2)
     assert statuses(bench) == {"failed": 2, "ok": 2}
     for run in bench.runs():
         assert (run["status"] == "failed") == (run["knobs_asked"]["behave"] == behave)
         if run["status"] == "failed":
-            assert reason in run["reason"]
+            assert run["failure"]["kind"] == kind
+            assert reason in run["failure"]["what"]
     assert all(reason in problem.what for problem in heard.warned)
     assert bench.leftovers() == []
 
@@ -107,10 +111,13 @@ def test_a_crashed_run_keeps_its_samples_and_its_log(bench: Bench) -> None:
 
 def test_a_silent_worker_is_killed_and_its_run_failed(bench: Bench) -> None:
     bench.measure(bench.experiment(sweep='behave = ["silent", "ok"]', repetitions=1, silent="1s"), failing=1)
-    assert {run["reason"] for run in bench.runs() if run["status"] == "failed"} == {
+    (failed,) = (record for record in bench.sweep().runs() if not record.ok)
+    assert failed.failure is not None
+    assert failed.failure.kind == "silent"
+    assert failed.reason == (
         "the worker was killed: it said nothing for 1 s; see worker.log; a slow device may need a larger"
         " [limits] worker_silent"
-    }
+    )
 
 
 def test_a_cap_that_is_to_be_reported_leaves_the_run_ok(bench: Bench) -> None:
@@ -152,6 +159,11 @@ def test_a_failed_load_ends_the_sweep_before_it_began_and_keeps_nothing(
 def test_a_load_that_fails_for_some_points_fails_their_runs_alone(bench: Bench) -> None:
     bench.measure(bench.experiment(sweep='load_behave = ["ok", "crash"]', knobs='pool_size = "64k"'), failing=2)
     assert statuses(bench) == {"ok": 2, "failed": 2}
+    for run in bench.runs():
+        if run["status"] == "failed":  # Also the run for which the load was not tried again.
+            assert run["failure"]["kind"] == "crash"
+            assert run["failure"]["what"].startswith("the load of the database failed: the worker was ended by SIGSEGV")
+            assert run["failure"]["hint"] == "see worker.log"
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "manifest", "missing"])
@@ -194,6 +206,37 @@ def test_a_resume_does_failed_runs_again_and_puts_the_old_ones_aside(bench: Benc
     assert old[kept] == "ok"
     (aside,) = (bench.sweep_path() / "superseded").iterdir()
     assert old[aside.name] == "failed"
+
+
+def test_of_a_point_whose_settings_were_refused_a_resume_tries_one_run(bench: Bench) -> None:
+    first = bench.measure(bench.experiment(sweep='behave = ["other_setting", "ok"]', repetitions=3), failing=3)
+    assert (first.failed, first.refused) == (3, 3)
+    old = {run["run_id"] for run in bench.runs() if run["status"] == "failed"}
+    heard = Heard()
+    again = bench.resume(heard, failing=3)
+    assert (again.failed, again.refused) == (3, 3)
+    assert sum("not tried: its settings were refused again at this point" in line for line in heard.said) == 2
+    assert len(old & {run["run_id"] for run in bench.runs()}) == 2
+    assert len(list((bench.sweep_path() / "superseded").iterdir())) == 1
+
+
+def test_a_resume_does_every_refused_run_when_the_refusal_is_mended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as refusing:
+        refusing.setattr(one_run, "fatal", lambda *_: Failure("the server refuses it", kind="usage"))
+        bench.measure(bench.experiment(repetitions=2), failing=4)
+    bench.resume()
+    assert statuses(bench) == {"ok": 4}
+
+
+@pytest.mark.parametrize("behave", ["io_error", "full_disk", "capped", "crash"])
+def test_a_resume_tries_every_run_again_that_may_go_well_the_next_time(bench: Bench, behave: str) -> None:
+    first = bench.measure(bench.experiment(knobs=f'behave = "{behave}"', repetitions=2), failing=4)
+    assert first.refused == 0
+    old = {run["run_id"] for run in bench.runs()}
+    bench.resume(failing=4)
+    assert not old & {run["run_id"] for run in bench.runs()}
 
 
 def test_a_resume_warns_of_other_versions(bench: Bench) -> None:

@@ -57,7 +57,7 @@ def test_hot_rows_as_shares_of_the_knee_become_numbers_that_are_asked_and_actual
     runs = by_point(bench)
     assert len(runs) == 4
     for run in runs.values():
-        assert run["status"] == "ok", run["reason"]
+        assert run["status"] == "ok", run["failure"]
         assert run["workload"]["name"] == "hot_rows"
         assert run["workload"]["hot_rows"] == run["knobs_actual"]["hot_rows"] == run["workload"]["drawn"]["hot_rows"]
         assert run["knobs_asked"]["hot_rows"] in ("50%", "200%")
@@ -133,7 +133,7 @@ def test_phases_are_kept_with_their_samples_times_and_latencies(bench: Bench) ->
     bench.measure(bench.experiment(more=PHASES, repetitions=1))
     for record in bench.sweep().runs():
         run = record.run
-        assert run["status"] == "ok", run["reason"]
+        assert run["status"] == "ok", run["failure"]
         assert [(part["name"], part["transactions"]) for part in run["phases"]] == [("range_scan", 400), ("insert", 50)]
         samples, latency = record.samples(), record.latency()
         assert set(samples["phase"].unique()) == {"measure", "range_scan", "insert"}
@@ -159,7 +159,7 @@ def test_a_script_runs_and_another_transaction_in_it_needs_no_other_data(bench: 
     bench.measure(experiment)
     first = bench.runs()
     for run in first:
-        assert run["status"] == "ok", run["reason"]
+        assert run["status"] == "ok", run["failure"]
         assert run["workload"]["script"] == "mine.sql"
         assert len(run["workload"]["script_sha256"]) == 64
         assert "text" not in json.dumps(run["workload"])
@@ -176,7 +176,7 @@ def test_a_script_may_work_on_the_data_of_another_workload(bench: Bench) -> None
     workload = 'name = "script"\nscript = "mine.sql"\ndata = "hot_rows"\nrows = 50000'
     bench.measure(bench.experiment(workload=workload, sweep='pool_size = ["64k", "128k"]', repetitions=1))
     for run in bench.runs():
-        assert run["status"] == "ok", run["reason"]
+        assert run["status"] == "ok", run["failure"]
         assert run["workload"]["rows"] == 50_000
         assert run["database"]["shape"]["trees"][0]["name"] == "sbtest1"
 

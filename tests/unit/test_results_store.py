@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bufferlab.errors import DataFileError, EnvironmentLackingError, InternalError
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
 from bufferlab.results import store
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from support.fake_disks import tiny_disk
@@ -96,7 +96,7 @@ def test_counters_stay_exact_integers_beyond_what_a_float_holds(sweep: SweepFold
 
 def test_every_parquet_file_says_its_format_version(sweep: SweepFolder) -> None:
     for name in ("samples.parquet", "latency.parquet"):
-        assert pl.read_parquet_metadata(sweep.runs()[0].folder / name)["format_version"] == "1"
+        assert pl.read_parquet_metadata(sweep.runs()[0].folder / name)["format_version"] == "2"
 
 
 def test_two_sweeps_in_one_second_get_two_folders(tmp_path: Path) -> None:
@@ -139,11 +139,13 @@ def test_a_run_in_another_runs_folder_is_refused(sweep: SweepFolder) -> None:
         SweepFolder.open(sweep.path)
 
 
-def test_a_newer_format_is_refused_and_the_hint_says_what_to_use(sweep: SweepFolder) -> None:
-    path = sweep.runs()[0].folder / "run.json"
-    document = {**json.loads(path.read_text()), "format_version": 2}
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("name", ["run.json", "plan.json"])
+def test_another_format_is_refused_and_the_hint_says_what_to_use(sweep: SweepFolder, name: str, version: int) -> None:
+    path = (sweep.runs()[0].folder if name == "run.json" else sweep.path) / name
+    document = {**json.loads(path.read_text()), "format_version": version}
     path.write_text(json.dumps(document))
-    with pytest.raises(DataFileError, match="format version 2") as error:
+    with pytest.raises(DataFileError, match=f"{name} has format version {version}") as error:
         SweepFolder.open(sweep.path)
     assert "version that wrote it" in (error.value.hint or "")
 
@@ -233,7 +235,7 @@ def test_a_failed_run_is_published_with_its_reason(sweep: SweepFolder) -> None:
     failed = {
         **a_run(sweep),
         "status": "failed",
-        "reason": "the disk is full",
+        "failure": {"kind": "full_disk", "what": "the disk is full", "where": "/data", "hint": "free some space"},
         "measured": None,
         "warm_up": None,
         "database": None,
@@ -242,8 +244,24 @@ def test_a_failed_run_is_published_with_its_reason(sweep: SweepFolder) -> None:
     }
     record = sweep.publish_run(failed, [], [], "no space left on device")
     assert not record.ok
-    assert record.run["reason"] == "the disk is full"
+    assert record.failure == Failure("the disk is full", "/data", "free some space", "full_disk")
+    assert record.reason == "the disk is full (/data); free some space"
+    assert {run.failure for run in sweep.runs()} == {None, record.failure}
     assert record.samples().height == 0
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"status": "ok", "failure": {"kind": "io", "what": "read failed"}},
+        {"status": "failed", "failure": None},
+        {"status": "failed", "failure": {"kind": "killed", "what": "no such kind"}},
+        {"status": "failed", "failure": {"kind": "io"}},
+    ],
+)
+def test_a_run_has_a_failure_of_a_known_kind_unless_it_ended_well(sweep: SweepFolder, ended: dict[str, Any]) -> None:
+    with pytest.raises(InternalError, match="failure"):
+        sweep.publish_run({**a_run(sweep), **ended}, [], [], "")
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -387,7 +405,7 @@ def read_all(sweep: SweepFolder) -> None:
 
 def as_bytes(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
-    frame.write_parquet(buffer, metadata={"format_version": "1"}, compression="zstd")
+    frame.write_parquet(buffer, metadata={"format_version": "2"}, compression="zstd")
     return buffer.getvalue()
 
 

@@ -26,9 +26,11 @@ from bufferlab.errors import (
     EXIT_INTERRUPTED_INT,
     BufferlabError,
     EnvironmentLackingError,
+    FailureKind,
     InternalError,
     Interrupted,
     Problem,
+    causes,
     program,
     runnable,
 )
@@ -129,6 +131,7 @@ def _main(arguments: list[str]) -> Any:
 
 class _UsageProblem(BufferlabError):
     exit_code = 2
+    kind: FailureKind = "usage"
 
 
 def _usage(error: click.UsageError) -> BufferlabError:
@@ -176,11 +179,18 @@ def _tell(text: str) -> None:
 
 def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
     if debug and not isinstance(error, Interrupted):
-        traceback.print_exception(error.__cause__ or error, file=sys.stderr)
+        _tell(causes(error))
     _tell(error.what if isinstance(error, Interrupted) else error.render())
     if as_json:
         problems: tuple[Problem, ...] = error.problems
-        print_json({"status": "error", "exit_code": error.exit_code, "errors": [p.as_dict() for p in problems]})
+        print_json(
+            {
+                "status": "error",
+                "exit_code": error.exit_code,
+                "kind": error.kind,
+                "errors": [p.as_dict() for p in problems],
+            }
+        )
     return error.exit_code
 
 

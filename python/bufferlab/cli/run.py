@@ -54,7 +54,8 @@ BLOCK_TRACE = "block-trace"
     "--resume",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Do what this sweep folder lacks: missing, failed and interrupted runs.",
+    help="Do what this sweep folder lacks: missing, failed and interrupted runs. Of a point whose settings "
+    "were refused one run is tried first.",
 )
 @click.option(
     "--allow-online-changes",
@@ -226,7 +227,13 @@ def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal
     if outcome.signal_number is not None:
         return EXIT_INTERRUPTED_INT if outcome.signal_number == signal.SIGINT else EXIT_INTERRUPTED_TERM
     if outcome.failed:
-        runs = "run" if outcome.failed == 1 else "runs"
-        say(f"{outcome.failed} {runs} failed; to try again: bufferlab run --resume {path}")
+        if mendable := outcome.failed - outcome.refused:
+            say(f"{_runs(mendable)} failed; to try again: bufferlab run --resume {path}")
+        if outcome.refused:
+            say(f"{_runs(outcome.refused)} failed for their settings, which trying again does not mend: change them")
         return 1
     return 0
+
+
+def _runs(count: int) -> str:
+    return f"{count} run" if count == 1 else f"{count} runs"

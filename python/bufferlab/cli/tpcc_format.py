@@ -60,7 +60,7 @@ def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
     printed = 0
     for record in folder.runs():
         if not record.ok:
-            say(f"left out: run {record.run_id}, {record.run['status']}: {record.run['reason']}")
+            say(f"left out: run {record.run_id}, {record.run['status']}: {record.reason}")
             continue
         try:
             output = output_of(record, limit_unit)
@@ -70,7 +70,9 @@ def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
         put(render(output))
         printed += 1
     if not printed:
-        raise RunFailed("no run can be printed as tpcc-mysql does", str(folder.path), "see the reasons above")
+        raise RunFailed(
+            "no run can be printed as tpcc-mysql does", str(folder.path), "see the reasons above", kind="usage"
+        )
     unit = "seconds" if limit_unit == "s" else "milliseconds, as tpcc-mysql does"
     say(
         f"response-time limits are compared in {unit}; times are in ms; 95%, 99% and max_rt are of single seconds;"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from bufferlab.errors import Problem
+from bufferlab.errors import BufferlabError, Failure, FailureKind, Problem, is_full
 
 OnEvent = Callable[[str], None]
 """Takes one event, a JSON object as text."""
@@ -145,6 +145,19 @@ class ChecksItself(Protocol):
 class EngineFailure(Exception):
     """What an engine's load or run raises inside the worker; the core's own error has the same fields."""
 
-    def __init__(self, kind: str, what: str, where: str | None = None, hint: str | None = None) -> None:
+    def __init__(self, kind: FailureKind, what: str, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(kind, what, where, hint)
         self.kind, self.what, self.where, self.hint = kind, what, where, hint
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return the failure that an error means: ours, an engine's, the core's, the system's; of any other a bug."""
+    if isinstance(error, BufferlabError):
+        return error.failure
+    if isinstance(error, EngineFailure):
+        return Failure(error.what, error.where, error.hint, error.kind)
+    if isinstance(error, OSError):
+        return Failure(str(error.strerror or error), error.filename, None, "full_disk" if is_full(error) else "io")
+    if len(error.args) == 4 and all(isinstance(part, str | None) for part in error.args):
+        return Failure.told(dict(zip(("kind", "what", "where", "hint"), error.args, strict=True)))
+    return Failure(f"{type(error).__name__}: {error}")

@@ -24,7 +24,7 @@ from bufferlab import marked
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem, RunFailed
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, Problem, RunFailed
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.jobs import check_job, load_job, load_version, load_workload, shape_job
 from bufferlab.execute.progress import Progress
@@ -238,8 +238,8 @@ class Datasets:
                 self.on_load(event["done"] / event["total"])
 
         outcome = self._worker("load", job, log_file, on_event)
-        if outcome.kind != "ok" or outcome.result is None:
-            self._fail("the load of the database failed", outcome, database.parent)
+        if outcome.failure is not None:
+            self._fail("the load of the database failed", outcome.failure, database.parent)
         # A load that was cancelled may still return; what it left is not whole.
         self._stop.check()
         assert outcome.result is not None
@@ -248,8 +248,8 @@ class Datasets:
     def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
         """Its trees, in a worker: it reads every page."""
         outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
-        if outcome.kind != "ok" or outcome.result is None:
-            self._fail("the trees of the loaded database cannot be read", outcome, database.parent)
+        if outcome.failure is not None:
+            self._fail("the trees of the loaded database cannot be read", outcome.failure, database.parent)
         assert outcome.result is not None
         shape: dict[str, Any] | None = outcome.result["shape"]
         return shape
@@ -258,8 +258,8 @@ class Datasets:
         """No run starts from a database that breaks the workload's own conditions."""
         job = check_job(load_workload(self._workload, setting), database, [])
         outcome = self._worker("check", job, log_file, lambda event: None)
-        if outcome.kind != "ok" or outcome.result is None:
-            self._fail("the check of the loaded database failed", outcome, database.parent)
+        if outcome.failure is not None:
+            self._fail("the check of the loaded database failed", outcome.failure, database.parent)
         assert outcome.result is not None
         broken = violations(outcome.result)
         if broken:
@@ -267,6 +267,7 @@ class Datasets:
                 f"the loaded database breaks the workload's own conditions: {broken}",
                 str(database.parent),
                 "this is a fault of the loader or of the disk; nothing was kept",
+                kind="data",
             )
         return stored_conditions(outcome.result)
 
@@ -281,11 +282,11 @@ class Datasets:
             on_event=on_event,
         )
 
-    def _fail(self, what: str, outcome: Outcome, folder: Path) -> None:
+    def _fail(self, what: str, failure: Failure, folder: Path) -> None:
         self._stop.check()
-        problem = outcome.problem or Problem("no reason was given")
-        error = EnvironmentLackingError if outcome.kind in ("full_disk", "environment") else RunFailed
-        raise error(f"{what}: {problem.what}", problem.where or str(folder.parent), problem.hint)
+        error = EnvironmentLackingError if failure.kind in ("full_disk", "environment") else RunFailed
+        where = failure.where or str(folder.parent)
+        raise error(f"{what}: {failure.what}", where, failure.hint, kind=failure.kind)
 
     def _seal(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bufferlab.errors import Failure
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
 from bufferlab.plan import Point
@@ -50,18 +51,17 @@ def check_run(
     ]
 
 
-def fatal(experiment: Experiment, rows: list[Row], warm_up: Mapping[str, Any]) -> str | None:
-    """Why a run that ended well must not be used all the same, if so."""
+def fatal(experiment: Experiment, rows: list[Row], warm_up: Mapping[str, Any]) -> Failure | None:
+    """Return the failure of a run that went to its end and must not be used; None where it may be."""
     failed = {row["name"]: row["detail"] for row in rows if row["status"] == "failed"}
     if "settings_applied" in failed:
-        return f"not the settings asked for: {failed['settings_applied']}"
+        return Failure(f"not the settings asked for: {failed['settings_applied']}", kind="usage")
     if _RAN_THROUGH in failed:
-        return failed[_RAN_THROUGH]
+        return Failure(failed[_RAN_THROUGH], kind="unsteady")
     if warm_up["gate"] == "cap" and experiment.warm_up.on_cap == "fail":
-        return (
-            f"the warm-up hit its cap after {warm_up['transactions']:,} transactions and {warm_up['seconds']:.1f} s, "
-            "before a steady state; raise [warm_up] max_transactions or max_duration"
-        )
+        spent = f"{warm_up['transactions']:,} transactions and {warm_up['seconds']:.1f} s"
+        what = f"the warm-up hit its cap after {spent}, before a steady state"
+        return Failure(what, None, "raise [warm_up] max_transactions or max_duration", "unsteady")
     return None
 
 

@@ -1,21 +1,22 @@
-"""One run, from copy to published record: whatever happens to it becomes a row with a reason.
+"""One run, from copy to published record: whatever happens to it becomes a row, with its failure if it has one.
 
 The copy is deleted afterwards in every case. Which runs there are, and in which order, is sweep.py's.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.errors import BufferlabError, Interrupted, RunFailed
+from bufferlab.errors import BufferlabError, Failure, Interrupted, RunFailed, causes, is_full
 from bufferlab.execute.block_trace import BlockTraceAsked, keep
 from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import Dataset, database_name
@@ -27,8 +28,7 @@ from bufferlab.execute.reach import Owner, open_way
 from bufferlab.execute.restore import Method, restore
 from bufferlab.execute.server_text import engine_status, log_ends
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.storage import is_full
-from bufferlab.execute.supervise import Event, Outcome, supervise
+from bufferlab.execute.supervise import Event, interrupted, supervise
 from bufferlab.execute.trees import size_of
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.plan import PlannedRun, Point
@@ -37,6 +37,8 @@ from bufferlab.results.keys import actual_key
 from bufferlab.results.store import RunRecord, SweepFolder, latency_rows, new_run_id, sample_rows
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
+
+_LOG = logging.getLogger(__name__)
 
 COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
@@ -98,13 +100,13 @@ def execute_run(
             open_way(home, setting.owner)
             _do(setting, planned, point, dataset(), home, gathered, on_stage)
         except Interrupted:
-            _end(gathered, "interrupted", f"interrupted by {setting.stop.name}")
+            _end(gathered, interrupted(setting.stop))
         except BufferlabError as error:
-            parts = (error.what, error.where and f"({error.where})")
-            _end(gathered, "failed", " ".join(part for part in parts if part))
+            _LOG.debug("the run's error, with its causes:\n%s", causes(error))
+            _end(gathered, error.failure)
         except OSError as error:
-            what = "no space left for the run's copy of the database" if is_full(error) else str(error)
-            _end(gathered, "failed", f"{what} ({home.parent})")
+            _LOG.debug("the run's error, with its causes:\n%s", causes(error))
+            _end(gathered, _refused_by_disk(error, home.parent))
         finally:
             _keep_texts(home, gathered)
             for said in restore_host():  # What a worker that was killed could not put back itself.
@@ -152,13 +154,12 @@ def _do(
         "bytes_end": gathered.sizes[-1] if len(gathered.sizes) > 1 else None,
         "shape": dataset.shape,
     }
-    if outcome.result is None:
-        _end(gathered, "interrupted" if outcome.kind == "interrupted" else "failed", _reason(outcome))
+    if outcome.result is not None:
+        _keep_result(setting, point, dataset, outcome.result, gathered)
+    if outcome.failure is not None:
+        _end(gathered, outcome.failure)
         return
-    _keep_result(setting, point, dataset, outcome.result, gathered)
-    if outcome.kind == "interrupted":
-        _end(gathered, "interrupted", f"interrupted by {setting.stop.name or 'a stop request'}")
-        return
+    assert outcome.result is not None
     _check(setting, point, outcome.result, database, log_file, gathered, on_stage)
 
 
@@ -202,7 +203,7 @@ def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) 
         "host": setting.host_id,
         "versions": setting.versions,
         "status": "failed",
-        "reason": "the run did not end",
+        "failure": asdict(Failure("the run did not end")),
         "started_at": _now(),
     }
 
@@ -325,29 +326,36 @@ def _check(
         on_event=lambda event: None,
     )
     gathered.log = outcome.log
-    if outcome.result is None:
-        if outcome.kind == "interrupted":
+    if outcome.failure is not None:
+        failure = outcome.failure
+        if failure.kind == "interrupted":
             raise Interrupted(setting.stop.signal_number or 2)
-        raise RunFailed(f"the consistency check failed: {_reason(outcome)}")
+        what = f"the consistency check failed: {failure.what}"
+        raise RunFailed(what, failure.where, failure.hint, kind=failure.kind)
+    assert outcome.result is not None
     setting.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
     gathered.run["consistency"] = stored_conditions(outcome.result)
     broken = violations(outcome.result)
     if broken:
-        raise RunFailed(f"the data is inconsistent after the run: {broken}")
-    reason = fatal(setting.experiment, gathered.run["integrity"], result["warm_up"])
-    _end(gathered, "failed" if reason else "ok", reason)
+        raise RunFailed(f"the data is inconsistent after the run: {broken}", kind="data")
+    _end(gathered, fatal(setting.experiment, gathered.run["integrity"], result["warm_up"]))
 
 
-def _end(gathered: _Gathered, status: str, reason: str | None) -> None:
-    gathered.run |= {"status": status, "reason": reason}
+def _end(gathered: _Gathered, failure: Failure | None) -> None:
+    """Note how the run ended: well, or with this failure."""
+    if failure is None:
+        gathered.run |= {"status": "ok", "failure": None}
+    else:
+        status = "interrupted" if failure.kind == "interrupted" else "failed"
+        gathered.run |= {"status": status, "failure": asdict(failure)}
 
 
-def _reason(outcome: Outcome) -> str:
-    problem = outcome.problem
-    if problem is None:
-        return f"the worker ended as {outcome.kind}"
-    parts = [problem.what, problem.where and f"({problem.where})", problem.hint and f"; {problem.hint}"]
-    return " ".join(part for part in parts if part).replace(" ;", ";")
+def _refused_by_disk(error: OSError, folder: Path) -> Failure:
+    """Return the failure of a run that could not have its copy of the database."""
+    if is_full(error):
+        what = "no space left for the run's copy of the database"
+        return Failure(what, str(folder), "free some space, or choose another directory with --data-dir", "full_disk")
+    return Failure(str(error), str(folder), None, "io")
 
 
 def _now() -> str:
@@ -361,4 +369,4 @@ def describe(record: RunRecord) -> str:
     spent = f"{measured['transactions']:,} transactions in {measured['seconds']:.1f} s" if measured else ""
     end_bytes = (run.get("database") or {}).get("bytes_end")
     size = f", database {format_bytes(end_bytes)}" if end_bytes else ""
-    return f"{run['point']['label']}, block {run['block'] + 1}: {run['reason'] or spent + size}"
+    return f"{run['point']['label']}, block {run['block'] + 1}: {record.reason or spent + size}"

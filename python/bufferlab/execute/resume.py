@@ -1,6 +1,8 @@
 """Which runs of a sweep folder are still to do, and whether it may be resumed at all.
 
-A run done again moves its failed predecessor to superseded/, so that nothing is dropped and nothing counted twice.
+Missing, interrupted and failed runs are done. Of a point whose settings were refused one run is tried first: where it
+is refused again, the point's other refused runs stay as they are. A run done again moves its failed predecessor to
+superseded/, so that nothing is dropped and nothing counted twice.
 """
 
 from __future__ import annotations
@@ -70,6 +72,12 @@ def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Prob
 def done_cells(folder: SweepFolder) -> set[tuple[int, int]]:
     """Point and block of every run that needs not be done again."""
     return {_cell(record) for record in folder.runs() if record.ok}
+
+
+def refused_cells(folder: SweepFolder) -> set[tuple[int, int]]:
+    """Return point and block of every run whose last attempt failed in a way that lasts."""
+    last = {_cell(record): record.failure for record in folder.runs()}
+    return {cell for cell, failure in last.items() if failure is not None and failure.lasts}
 
 
 def supersede(folder: SweepFolder, new: RunRecord) -> None:

@@ -5,7 +5,6 @@ Refuses early and clearly; copies nothing (restore.py does).
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import secrets
@@ -84,6 +83,7 @@ def require_space(directory: Path, need_bytes: int, purpose: str, flag: str) -> 
             f"{purpose} needs about {format_bytes(need_bytes + _SPARE_BYTES)}; {format_bytes(free_bytes)} are free",
             str(directory),
             f"free some space, choose another directory with {flag}, or ask for fewer --warehouses",
+            kind="full_disk",
         )
 
 
@@ -103,11 +103,6 @@ def filesystem_of(path: Path) -> str:
             if inside and rank > best:
                 best, found = rank, kind
     return found
-
-
-def is_full(error: OSError) -> bool:
-    """Was it the disk, or the user's quota, that was full?"""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager

@@ -15,11 +15,11 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bufferlab.errors import Problem
+from bufferlab.errors import Failure
 from bufferlab.execute.stop import StopRequest
 
 Event = dict[str, Any]
@@ -36,13 +36,16 @@ _LOG_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a worker ended: with a result, or with a problem of some kind."""
+    """How a worker ended: with a result, with a failure, or with both when it was interrupted."""
 
     result: dict[str, Any] | None
-    kind: str
-    """"ok", or the kind of failure: the core's kinds, "crash", "silent", "killed", "interrupted"."""
-    problem: Problem | None
+    failure: Failure | None
     log: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of the failure, or "ok"."""
+        return self.failure.kind if self.failure else "ok"
 
 
 def supervise(
@@ -179,29 +182,40 @@ def _outcome(process: subprocess.Popen[bytes], watch: _Watch, log: str) -> Outco
     last, stop = watch.last, watch.stop
     if last is not None and last["event"] == "result":
         result: dict[str, Any] = last["result"]
-        return Outcome(result, "interrupted" if result.get("status") == "interrupted" else "ok", None, log)
+        was_cut = result.get("status") == "interrupted"
+        return Outcome(result, interrupted(stop) if was_cut else None, log)
     if last is not None:
-        problem = Problem(str(last.get("what")), last.get("where"), last.get("hint"))
-        return Outcome(None, "interrupted" if stop.requested else str(last["kind"]), problem, log)
+        _LOG.debug("the worker's error, with its causes:\n%s", last["causes"])
+        failure = Failure.told(last)
+        return Outcome(None, replace(failure, kind="interrupted") if stop.requested else failure, log)
     if stop.requested:
-        what = f"interrupted by {stop.name}" + (f"; {watch.gave_up}" if watch.gave_up else "")
-        return Outcome(None, "interrupted", Problem(what), log)
+        return Outcome(None, interrupted(stop, watch.gave_up), log)
     if watch.gave_up:
         hint = "see worker.log; a slow device may need a larger [limits] worker_silent"
-        return Outcome(None, "silent", Problem(f"the worker was killed: {watch.gave_up}", None, hint), log)
-    return Outcome(None, "crash", _crash(process.returncode, log), log)
+        return Outcome(None, Failure(f"the worker was killed: {watch.gave_up}", None, hint, "silent"), log)
+    return Outcome(None, _crash(process.returncode, log), log)
 
 
-def _crash(code: int, log: str) -> Problem:
+def interrupted(stop: StopRequest, besides: str | None = None) -> Failure:
+    """Return the failure of a run that was asked to stop."""
+    what = f"interrupted by {stop.name or 'a stop request'}" + (f"; {besides}" if besides else "")
+    return Failure(what, kind="interrupted")
+
+
+def _crash(code: int, log: str) -> Failure:
     if code >= 0:
         last_line = log.strip().rsplit("\n", 1)[-1]
-        return Problem(f"the worker ended with code {code} and no result", None, last_line or "see worker.log")
+        return _crashed(f"the worker ended with code {code} and no result", last_line or "see worker.log")
     name = signal.Signals(-code).name
     hint = {
         -signal.SIGKILL: "the kernel may have run out of memory: see dmesg",
         -signal.SIGBUS: "a file read through a mapping became shorter, or its device failed to read it: see dmesg",
     }.get(code, "see worker.log")
-    return Problem(f"the worker was ended by {name}", None, hint)
+    return _crashed(f"the worker was ended by {name}", hint)
+
+
+def _crashed(what: str, hint: str) -> Failure:
+    return Failure(what, None, hint, "crash")
 
 
 def _tail(log_file: Path) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, RunFailed, SpecError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, SpecError
 from bufferlab.execute import block_trace, host, noise, resume, storage
 from bufferlab.execute import cache as cache_folders
 from bufferlab.execute.block_trace import BlockTraceAsked
@@ -66,6 +66,8 @@ class SweepOutcome:
 
     folder: SweepFolder
     failed: int = 0
+    refused: int = 0
+    """Of those that failed, the runs whose settings were refused: trying again does not mend them."""
     signal_number: int | None = None
     """The signal that interrupted it, if one did."""
 
@@ -84,7 +86,7 @@ class _Sweep:
     estimated: Facts
     warned: set[str] = field(default_factory=set)
     pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0, 0))
-    load_failures: dict[str, str] = field(default_factory=dict)
+    load_failures: dict[str, BufferlabError] = field(default_factory=dict)
 
 
 def run_sweep(
@@ -355,9 +357,14 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
     if resuming:
         resume.supersede_all(setting.folder)
         sweep.progress.say(f"{len(plan.runs) - len(todo)} of {len(plan.runs)} runs are there; {len(todo)} to do")
+    refused, refused_again = resume.refused_cells(setting.folder), set[int]()
     for place, run in enumerate(todo):
         if sweep.stop.requested:
             break
+        number = len(plan.runs) - len(todo) + place + 1
+        if run.cell in refused and run.point in refused_again:
+            _leave(sweep, outcome, f"run {number} of {len(plan.runs)}: {plan.points[run.point].label}", run)
+            continue
         started = time.monotonic()
         record = execute_run(
             setting,
@@ -370,12 +377,22 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
             resume.supersede(setting.folder, record)
         sweep.pace.finish(run.point, time.monotonic() - started)
         _warn(sweep, record.run)
-        _tell(sweep, record.run["status"], describe(record), len(plan.runs) - len(todo) + place + 1, len(plan.runs))
+        _tell(sweep, record.run["status"], describe(record), number, len(plan.runs))
         outcome.failed += record.run["status"] == "failed"
+        if record.failure is not None and record.failure.lasts:
+            outcome.refused += 1
+            refused_again.add(run.point)
     outcome.signal_number = sweep.stop.signal_number
     if outcome.signal_number is None:
         noise.keep(setting.folder, sweep.progress)
     return outcome
+
+
+def _leave(sweep: _Sweep, outcome: SweepOutcome, label: str, run: PlannedRun) -> None:
+    """Leave a failed run as it is: another one of its point was refused again."""
+    outcome.failed += 1
+    outcome.refused += 1
+    sweep.progress.say(f"{label}, block {run.block + 1}: not tried: its settings were refused again at this point")
 
 
 def _warn(sweep: _Sweep, run: dict[str, Any]) -> None:
@@ -392,13 +409,13 @@ def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:
     setting = plan.points[run.point].data
     key = sweep.datasets.key(setting)
     if key in sweep.load_failures:
-        raise RunFailed(sweep.load_failures[key])
+        raise sweep.load_failures[key]
     try:
         return sweep.datasets.get(setting, sweep.estimated(setting).allocated_bytes)
     except Interrupted:
         raise
     except BufferlabError as error:
-        sweep.load_failures[key] = error.what
+        sweep.load_failures[key] = error
         raise
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import Behaviour
-from bufferlab.errors import BufferlabError
+from bufferlab.engines.behaviour import Behaviour, failure_of
+from bufferlab.errors import causes
 from bufferlab.execute.checkers import check
-from bufferlab.execute.storage import is_full
 
 
 def canceller(job: dict[str, Any]) -> Callable[[], None]:
@@ -45,18 +45,10 @@ def _run(engine: Behaviour, job: dict[str, Any], send: Callable[[str], None]) ->
 
 
 def described(error: Exception) -> dict[str, str | None]:
-    """kind, what, where, hint of the core's error, an engine's, ours, or a surprise."""
-    if isinstance(error, BufferlabError):
-        return {"kind": "environment", "what": error.what, "where": error.where, "hint": error.hint}
-    if isinstance(error, OSError):
-        disk = "full_disk" if is_full(error) else "io"
-        return {"kind": disk, "what": str(error.strerror or error), "where": error.filename, "hint": None}
-    kind = getattr(error, "kind", None)
-    if isinstance(kind, str):
-        return {"kind": kind, **{name: getattr(error, name, None) for name in ("what", "where", "hint")}}
-    if len(error.args) == 4 and all(isinstance(part, str | None) for part in error.args):
-        return dict(zip(("kind", "what", "where", "hint"), error.args, strict=True))
-    import traceback
-
-    traceback.print_exc()
-    return {"kind": "internal", "what": f"{type(error).__name__}: {error}", "where": None, "hint": None}
+    """Return the error as the worker's event tells it: kind, what, where, hint, and the traceback of its causes."""
+    failure = failure_of(error)
+    chain = causes(error)
+    if failure.kind == "internal":
+        sys.stderr.write(chain + "\n")
+    told = {"kind": failure.kind, "what": failure.what, "where": failure.where, "hint": failure.hint}
+    return {**told, "causes": chain}

@@ -76,7 +76,7 @@ class PointRuns:
         """Why the point, or one of its runs, did not end well."""
         if not self.records:
             return "this point has not been run"
-        return self.failures[0].run["reason"] if self.failures else None
+        return self.failures[0].reason if self.failures else None
 
     def values(self, metric: str) -> list[tuple[Hashable, Hashable, float]]:
         """(point, block, value) of every run that has the metric, of the measured window or of a phase."""

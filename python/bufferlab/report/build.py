@@ -21,7 +21,7 @@ from bufferlab.report.detail_tables import (
     run_table,
 )
 from bufferlab.report.findings import instead
-from bufferlab.report.model import Figure, PointResult, Report, Section, StepResult, Summary, Table
+from bufferlab.report.model import FailedRun, Figure, PointResult, Report, Section, StepResult, Summary, Table
 from bufferlab.report.plots import points_figure
 from bufferlab.report.points_tables import (
     main_table,
@@ -231,7 +231,12 @@ def _summary(
 
 def _point_result(point: PointRuns, summaries: list[Summary]) -> PointResult:
     mine = tuple(summary for summary in summaries if summary.point_index == point.index)
-    return PointResult(point.index, point.label, point.swept, point.actual, point.status, point.reason, mine)
+    failures = tuple(
+        FailedRun(record.run_id, record.run["block"], record.run["status"], failure)
+        for record in point.failures
+        if (failure := record.failure)
+    )
+    return PointResult(point.index, point.label, point.swept, point.actual, point.status, point.reason, failures, mine)
 
 
 def _comparisons(analysis: Analysis) -> list[StepResult]:

@@ -155,7 +155,7 @@ def run_table(analysis: Analysis) -> Table:
                     run["point"]["label"],
                     str(run["block"] + 1),
                     str(run["seed"]),
-                    run["status"] + (f": {run['reason']}" if run["reason"] else ""),
+                    run["status"] + (f": {record.reason}" if record.reason else ""),
                     warm_up.get("gate", words.NOTHING).replace("_", " "),
                     words.number(warm_up.get("seconds")),
                     words.number(measured.get("seconds")),

@@ -49,6 +49,10 @@ def _point(point: PointResult) -> dict[str, Any]:
         "knobs_actual": point.knobs_actual,
         "status": point.status,
         "reason": point.reason,
+        "failures": [
+            {"run_id": run.run_id, "block": run.block, "status": run.status, **run.failure.as_dict()}
+            for run in point.failures
+        ],
         "summaries": [
             {
                 "metric": summary.metric,

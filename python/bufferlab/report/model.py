@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bufferlab.errors import Failure
 from bufferlab.results.integrity import Check
 
 #: An interval may reach this many times as high as the runs before the axis leaves its end out (squared on a log axis):
@@ -242,6 +243,16 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class FailedRun:
+    """A run that did not end well, for programs."""
+
+    run_id: str
+    block: int
+    status: str
+    failure: Failure
+
+
+@dataclass(frozen=True)
 class PointResult:
     """A point for programs."""
 
@@ -251,6 +262,7 @@ class PointResult:
     knobs_actual: dict[str, object]
     status: str
     reason: str | None
+    failures: tuple[FailedRun, ...]
     summaries: tuple[Summary, ...]
 
 

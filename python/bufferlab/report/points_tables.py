@@ -172,7 +172,7 @@ def headed(metrics: Sequence[str]) -> dict[str, str]:
 
 def _failure_row(point: PointRuns, width: int, name: str) -> Row:
     count = f"{len(point.failures)} of {len(point.records)} runs " if point.records else ""
-    text = f"{count}{point.status}: {point.reason or 'no reason recorded'}"
+    text = f"{count}{point.status}: {point.reason}"
     return Row((name, str(len(point.ok)), text, *("",) * (width - 3)), "failed")
 
 

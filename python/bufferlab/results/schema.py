@@ -1,7 +1,7 @@
-"""The stored format, version 1: run.json as typed models and the columns of every Parquet file.
+"""The stored format, version 2: run.json as typed models and the columns of every Parquet file.
 
 It only describes and checks. A test pins `schema_hash()`, so the format cannot change by accident;
-a change needs a new FORMAT_VERSION and a reader for the old one.
+a change needs a new FORMAT_VERSION; a folder of another version is refused by name.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import hashlib
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from bufferlab.errors import FailureKind
 from bufferlab.results.keys import canonical_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 #: Column -> type name. `store` turns these into polars types, so that this file imports nothing heavy.
 SAMPLE_COLUMNS: dict[str, str] = {
@@ -265,10 +266,19 @@ class StoredFile(_Strict):
     sha256: str
 
 
+class StoredFailure(_Strict):
+    """Why a run did not end well: what happened, of which kind, where, and what to try."""
+
+    kind: FailureKind
+    what: str
+    where: str | None = None
+    hint: str | None = None
+
+
 class Run(_Strict):
     """run.json: everything about one execution of one point but its samples."""
 
-    format_version: Literal[1] = 1
+    format_version: Literal[2] = 2
     run_id: str = Field(pattern=r"^[0-9a-f]{8,64}$")
     experiment: str
     point_key: str
@@ -301,10 +311,17 @@ class Run(_Strict):
     block_trace: BlockTrace | None = None
     """None when none was asked for."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
-    reason: str | None = None
+    failure: StoredFailure | None = None
+    """Why the run did not end well; None when it did."""
     started_at: Moment
     ended_at: Moment
     files: dict[str, StoredFile] = {}
+
+    @model_validator(mode="after")
+    def _fails_for_a_reason(self) -> Run:
+        if (self.status == "ok") != (self.failure is None):
+            raise ValueError("a run has a failure unless it ended well")
+        return self
 
 
 class _Open(BaseModel):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from bufferlab import marked
-from bufferlab.errors import DataFileError, InternalError
+from bufferlab.errors import DataFileError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
 from bufferlab.results.keys import canonical_json
 from bufferlab.results.reading import (
@@ -115,6 +115,18 @@ class RunRecord:
     def ok(self) -> bool:
         """Whether the run ended as planned and may be used for figures."""
         return bool(self.run["status"] == "ok")
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the run did not end well; None when it did."""
+        told = self.run["failure"]
+        return Failure.told(told) if told else None
+
+    @property
+    def reason(self) -> str | None:
+        """The failure as a sentence."""
+        failure = self.failure
+        return failure.sentence() if failure else None
 
     def samples(self) -> pl.DataFrame:
         """samples.parquet: one row per sample and metric."""

@@ -54,7 +54,7 @@ def connect(
         )
     except pymysql.MySQLError as error:
         if error.args and error.args[0] in _ACCESS_DENIED:
-            raise AccessDenied(f"the server refuses the user {user} (error {error.args[0]})") from None
+            raise AccessDenied(f"the server refuses the user {user} (error {error.args[0]})") from error
         raise
 
 

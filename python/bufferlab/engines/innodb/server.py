@@ -41,7 +41,7 @@ class InnodbServer(Server):
         try:
             control.connect(self.socket, *self._login, answer_seconds=self.answer_seconds).close()
         except control.AccessDenied as error:
-            raise self.refused(error) from None
+            raise self.refused(error) from error
         except (pymysql.MySQLError, OSError):
             return False
         return True

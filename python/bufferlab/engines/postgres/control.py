@@ -55,7 +55,7 @@ def connect(
     except psycopg.OperationalError as error:
         said = str(error)
         if any(words in said for words in _DENIED):
-            raise AccessDenied(f"the server refuses the user {user} in {database}: {_last_line(said)}") from None
+            raise AccessDenied(f"the server refuses the user {user} in {database}: {_last_line(said)}") from error
         raise
 
 

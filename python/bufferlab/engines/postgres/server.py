@@ -38,7 +38,7 @@ class PostgresServer(Server):
         try:
             self.connect(control.SYSTEM_DATABASE).close()
         except control.AccessDenied as error:
-            raise self.refused(error) from None
+            raise self.refused(error) from error
         except (psycopg.Error, OSError):
             return False
         return True

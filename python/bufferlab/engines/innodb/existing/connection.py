@@ -69,4 +69,4 @@ def connect(
             f"the server cannot be used: {said}",
             address.place,
             _HINTS.get(number, "is it running, and is this its socket or address?"),
-        ) from None
+        ) from error

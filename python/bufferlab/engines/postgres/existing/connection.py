@@ -79,7 +79,7 @@ def connect(address: Address, database: str | None = None, *, patient: bool = Fa
             f"the server cannot be used: {said}",
             address.place,
             known or denied or "is it running, and is this its address, or the folder of its socket?",
-        ) from None
+        ) from error
 
 
 def greet(address: Address, seconds: float) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.behaviour import EngineFailure, failure_of
 from bufferlab.engines.servers.boot import OnWait
 from bufferlab.engines.servers.existing import journal
 from bufferlab.engines.servers.existing.address import Address, Form, parse
@@ -300,12 +300,10 @@ def _put_back(settings: Settings, connection: Any, record: Record) -> list[str]:
 
 def _both(error: Exception, second: Exception, wanted: Mapping[str, Any]) -> EngineFailure:
     """What failed, and that settings could not be put back after it."""
-    core = len(error.args) == 4  # The core's errors: kind, what, where, hint.
-    kind = getattr(error, "kind", None) or (error.args[0] if core else "engine")
-    what = getattr(error, "what", None) or (error.args[1] if core else str(error))
-    why = getattr(second, "what", None) or str(second)
-    hint = "when the server answers again: bufferlab doctor"
-    return EngineFailure(kind, f"{what}; and {', '.join(wanted)} could not be put back: {why}", None, hint)
+    first = failure_of(error)
+    kind = "engine" if first.kind == "internal" else first.kind  # A driver's error is none of ours.
+    what = f"{first.what}; and {', '.join(wanted)} could not be put back: {failure_of(second).what}"
+    return EngineFailure(kind, what, None, "when the server answers again: bufferlab doctor")
 
 
 def _said(error: Exception) -> str:
