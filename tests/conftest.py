@@ -22,11 +22,3 @@ def pytest_configure(config: pytest.Config) -> None:
     """Marks that say where a test may run."""
     alone = "alone: timed, or changes what the whole host has; ./test runs it after the lanes, with nothing beside it"
     config.addinivalue_line("markers", alone)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n 2 --dist loadgroup` a file stays in one lane, and so do all files of one group."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.name))

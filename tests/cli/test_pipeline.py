@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -212,7 +213,7 @@ def _reads_by_cell(bench: Bench) -> dict[tuple[int, int], int]:
 
 
 def test_a_resume_of_a_complete_sweep_does_nothing_and_answers(bench: Bench) -> None:
-    bench.run(bench.experiment(repetitions=1))
+    bench.measure(bench.experiment(repetitions=1))
     before = {run["run_id"] for run in bench.runs()}
     ended = bench.bufferlab("run", "--resume", bench.sweep_path())
     assert ended.code == 0
@@ -222,7 +223,7 @@ def test_a_resume_of_a_complete_sweep_does_nothing_and_answers(bench: Bench) -> 
 
 def test_a_resume_refuses_another_experiment_and_options(bench: Bench) -> None:
     experiment = bench.experiment(repetitions=1)
-    bench.run(experiment)
+    bench.measure(experiment)
     path = bench.sweep_path()
     assert bench.bufferlab("run", experiment, "--resume", path).code == 0
     other = bench.bufferlab("run", experiment, "--seed", "99", "--resume", path)
@@ -278,10 +279,8 @@ def test_a_sweep_folder_is_resumed_by_one_process_at_a_time(bench: Bench) -> Non
 
 
 def test_a_report_is_made_again_from_the_stored_samples(bench: Bench) -> None:
-    bench.run(bench.experiment())
+    bench.measure(bench.experiment())
     path = bench.sweep_path()
-    (path / "report.html").unlink()
-    (path / "report.md").unlink()
     assert bench.bufferlab("report", path, "--html").code == 0
     assert (path / "report.html").is_file()
     assert not (path / "report.md").exists()
@@ -290,13 +289,21 @@ def test_a_report_is_made_again_from_the_stored_samples(bench: Bench) -> None:
     assert (path / "report.md").is_file()
 
 
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sweep that has ended; tests damage copies of it."""
+    bench = Bench(tmp_path_factory.mktemp("complete"))
+    bench.measure(bench.experiment(repetitions=1))
+    return bench.sweep_path()
+
+
 @pytest.mark.parametrize("damage", ["plan", "run", "samples", "foreign", "absent"])
 @pytest.mark.parametrize("command", ["report", "resume"])
 def test_a_corrupt_or_foreign_sweep_folder_is_code_65_and_names_the_file(
-    bench: Bench, command: str, damage: str
+    bench: Bench, complete: Path, command: str, damage: str
 ) -> None:
-    bench.run(bench.experiment(repetitions=1))
-    path = bench.sweep_path()
+    path = bench.out / complete.name
+    shutil.copytree(complete, path)
     run = next(path.glob("runs/*"))
     match damage:
         case "plan":

@@ -44,6 +44,7 @@ def summary(document: dict[str, Any], metric: str) -> list[float]:
     return [next(row["value"] for row in point["summaries"] if row["metric"] == metric) for point in document["points"]]
 
 
+@pytest.mark.slow
 def test_the_quick_form_shows_reads_fall_as_the_pool_grows(bench: Bench) -> None:
     document = ok(bench.run("buffer-size", "--quick", "--json"))
     reads = summary(document, "reads_per_new_order")
@@ -52,10 +53,14 @@ def test_the_quick_form_shows_reads_fall_as_the_pool_grows(bench: Bench) -> None
     assert all(point["status"] == "ok" for point in document["points"])
 
 
-def embedded_experiments() -> list[str]:
+RUN_ELSEWHERE = {"buffer-size", "page-size"}
+"""The test of a real sweep below and tests/real/test_sweep.py run these in the same form every day."""
+
+
+def embedded_experiments() -> list[Any]:
     """Those that need no server; the servers' own tests run the others."""
     found = [name for name in builtin_experiments() if not declaration(load(name).engine).is_server]
-    return [name for name in found if name != "buffer-size"]
+    return [pytest.param(name, marks=pytest.mark.slow if name in RUN_ELSEWHERE else []) for name in found]
 
 
 @pytest.mark.parametrize("name", embedded_experiments())
@@ -89,6 +94,7 @@ def test_a_real_sweep_is_consistent_and_started_from_one_copy(bench: Bench) -> N
     assert bench.leftovers() == []
 
 
+@pytest.mark.slow
 def test_a_page_size_sweep_loads_a_database_for_each_and_keeps_the_bytes_of_the_pool(bench: Bench) -> None:
     document = ok(bench.run("buffer-size", *ONE, "--set", "pool_size=10%", "--sweep", "page_size=4k,16k", "--json"))
     pools = [point["knobs_actual"]["pool_size_bytes"] for point in document["points"]]
@@ -106,7 +112,7 @@ def test_data_in_memory_are_refused(bench: Bench) -> None:
 
 
 def test_a_cached_database_that_is_corrupt_inside_is_found_by_its_hash(bench: Bench) -> None:
-    ok(bench.run("buffer-size", *ONE, "--set", "pool_size=10%", "--json"))
+    ok(bench.run("script", *ONE, "--json"))
     for database in bench.cache.glob("data/*/database.db"):
         with database.open("rb") as file:
             if not file.read(16).startswith(b"SQLite format 3"):
@@ -115,7 +121,7 @@ def test_a_cached_database_that_is_corrupt_inside_is_found_by_its_hash(bench: Be
         with sqlite3.connect(database) as connection:
             connection.execute("PRAGMA user_version = 7")  # Of whichever workload: a valid file, and another one.
         connection.close()
-    ended = bench.run("buffer-size", *ONE, "--set", "pool_size=10%", "--json")
+    ended = bench.run("script", *ONE, "--json")
     assert ended.code == 0
     assert "a cached database is corrupt, and is loaded again" in ended.err
 

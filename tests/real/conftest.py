@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.engines.servers import memory_limit
+from bufferlab.errors import EnvironmentLackingError
 from support import core
 
 # pytest's own temporary directory may be on tmpfs, which has no direct I/O; the checkout is on a disk.
@@ -39,3 +42,15 @@ def database(loaded: Path, disk: Path, request: pytest.FixtureRequest) -> Iterat
     directory.mkdir()
     yield core.copy(loaded, directory / "run.db")
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def hierarchy() -> Iterator[memory_limit.Hierarchy]:
+    """The host's control groups for memory: one test at a time makes groups there, in whichever lane."""
+    with (Path(tempfile.gettempdir()) / "bufferlab-tests-memory.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            found = memory_limit.usable()
+        except EnvironmentLackingError as error:
+            pytest.skip(f"NOT TESTED: {error}")
+        yield found

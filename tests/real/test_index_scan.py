@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines import read_ahead
-from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.builds import servers_root
-from bufferlab.errors import EnvironmentLackingError
 from bufferlab.results import derive
 from bufferlab.results.store import SweepFolder
 from support import core, innodb, postgres
@@ -62,15 +60,12 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
 
 
 @pytest.mark.alone
+@pytest.mark.usefixtures("hierarchy")  # Under a memory limit nothing of the copy is cached when a run begins.
 def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: Path) -> None:
     postgres.build("postgres-15")  # Fetched, or skipped.
     device, may = read_ahead.read_ahead_of(disk), read_ahead.settable(disk, "read_ahead")
     if device.file is None or not may.ok:
         pytest.skip(f"NOT TESTED: {may.detail}")
-    try:
-        memory_limit.usable()  # With it nothing of the copy is cached when a run begins.
-    except EnvironmentLackingError as error:
-        pytest.skip(f"NOT TESTED: {error}")
     before = device.file.read_text()
     with postgres.folder() as folder:
         out = results_of(

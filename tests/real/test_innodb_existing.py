@@ -31,7 +31,7 @@ from support.core import ROOT
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
+pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 IO = "innodb_io_capacity"

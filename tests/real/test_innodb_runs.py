@@ -19,7 +19,7 @@ from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
 from support import innodb
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
+pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 PAGE_BYTES = 16384

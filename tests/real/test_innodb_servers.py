@@ -27,7 +27,7 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 from support import innodb
 from support.core import ROOT
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
+pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 PAGE_SIZES = (4096, 16384)

@@ -18,7 +18,7 @@ from support import innodb
 from support.core import ROOT
 from support.fake import children, is_alive, wait_until
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
+pytestmark = pytest.mark.real
 
 
 class Place:

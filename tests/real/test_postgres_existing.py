@@ -29,7 +29,7 @@ from support.core import ROOT
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
+pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 CHANGED: dict[str, int | str] = {"bgwriter_lru_maxpages": 7, "random_page_cost": "1.5"}

@@ -30,7 +30,7 @@ from bufferlab.execute.trees import fingerprint
 from support import postgres
 from support.core import ROOT
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("servers")]
+pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 
@@ -178,13 +178,22 @@ def test_a_server_that_loses_a_process_ends_and_is_named_with_the_end_of_its_log
     assert postgres.processes(place.root) == []
 
 
-def segments() -> set[str]:
-    """System V shared memory of this namespace, by number."""
-    return {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]}
+def shared_memory(pids: list[int]) -> set[str]:
+    """Segments of System V, by number, and files in /dev/shm that these processes have mapped."""
+    lines = [line.split() for pid in pids for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    named = [(line[5], line[4]) for line in lines if len(line) > 5]
+    return {inode for name, inode in named if name.startswith("/SYSV")} | {
+        name for name, _ in named if name.startswith("/dev/shm/")
+    }
+
+
+def left_of(shared: set[str]) -> set[str]:
+    """What of it there still is, whoever else has some."""
+    segments = {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]}
+    return shared & (segments | {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")})
 
 
 def test_a_server_survives_neither_its_worker_nor_leaves_memory_or_a_query_behind(place: postgres.Place) -> None:
-    before, shared = segments(), set(os.listdir("/dev/shm"))
     program = (
         "import sys, threading, time\n"
         "from pathlib import Path\n"
@@ -208,14 +217,15 @@ def test_a_server_survives_neither_its_worker_nor_leaves_memory_or_a_query_behin
     pid = int(worker.stdout.readline())
     left = postgres.processes(place.root)
     assert len(left) >= 5, "postmaster, checkpointer, writers and the connection"
+    shared = shared_memory(left)
+    assert left_of(shared), "a server has shared memory"
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     worker.stdout.close()
     assert postgres.gone(pid)
     assert all(postgres.gone(each, 10) for each in left), "a query ends when its client is gone"
     if process.can_own_ipc(user.server_user()):
-        assert segments() <= before
-        assert set(os.listdir("/dev/shm")) <= shared
+        assert left_of(shared) == set()
     with pytest.raises(EnvironmentLackingError, match="socket already"), place.server():
         pass
 
@@ -352,19 +362,10 @@ def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.
         assert "k_1" in trees[0]["example"]["message"]
 
 
-def hierarchy() -> memory_limit.Hierarchy:
-    try:
-        return memory_limit.usable()
-    except EnvironmentLackingError as error:
-        pytest.skip(f"NOT TESTED: {error}")
-
-
-def groups() -> list[Path]:
-    return list(memory_limit._ours(hierarchy().root))
-
-
-def test_a_memory_limit_bounds_the_server_and_its_page_cache_and_is_gone_afterwards(place: postgres.Place) -> None:
-    version = hierarchy().version
+def test_a_memory_limit_bounds_the_server_and_its_page_cache_and_is_gone_afterwards(
+    place: postgres.Place, hierarchy: memory_limit.Hierarchy
+) -> None:
+    version = hierarchy.version
     with place.server() as server:
         ask(server, "CREATE TABLE large AS SELECT i, repeat('x', 1000) AS c FROM generate_series(1, 100000) AS i")
         ask(server, "VACUUM (FREEZE) large")
@@ -385,8 +386,8 @@ def test_a_memory_limit_bounds_the_server_and_its_page_cache_and_is_gone_afterwa
     assert not group.exists()
 
 
+@pytest.mark.usefixtures("hierarchy")
 def test_a_limit_that_is_too_small_for_the_server_is_seen(place: postgres.Place) -> None:
-    hierarchy()
     with memory_limit.MemoryLimit(48 * MIB) as limit:
         query = "SELECT length(string_agg(repeat('x', 1000), '')) FROM generate_series(1, 300000)"
         with pytest.raises(EngineFailure), place.server(group=limit.procs) as server:
@@ -394,8 +395,9 @@ def test_a_limit_that_is_too_small_for_the_server_is_seen(place: postgres.Place)
         assert limit.ran_out()
 
 
-def test_a_group_left_by_a_killed_worker_is_removed_at_the_next_start(place: postgres.Place) -> None:
-    hierarchy()
+def test_a_group_left_by_a_killed_worker_is_removed_at_the_next_start(
+    place: postgres.Place, hierarchy: memory_limit.Hierarchy
+) -> None:
     program = (
         "import sys, time\n"
         "from pathlib import Path\n"
@@ -415,7 +417,7 @@ def test_a_group_left_by_a_killed_worker_is_removed_at_the_next_start(place: pos
     assert worker.stdout is not None
     group = Path(worker.stdout.readline().strip()).parent
     assert group.exists()
-    assert group in groups(), "another's living group is let alone"
+    assert group in memory_limit._ours(hierarchy.root), "another's living group is let alone"
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     worker.stdout.close()

@@ -25,15 +25,17 @@ _LATE_WORK = ("postgres_database_xact_commit", "postgres_database_xact_rollback"
 
 def drift(samples: pl.DataFrame) -> float | None:
     """Misses per transaction in the last third of the window over those in the first; None where too few to say."""
-    return _drift(measured_instants(samples), "demand_misses", 1, late=True)
+    return _drift(samples, "demand_misses", 1, late=True)
 
 
 def device_drift(samples: pl.DataFrame) -> float | None:
     """The same of pages that a server had read from storage, which the kernel counts at once."""
-    return _drift(measured_instants(samples), "server_read_bytes", _DEVICE_PAGE_BYTES, late=False)
+    return _drift(samples, "server_read_bytes", _DEVICE_PAGE_BYTES, late=False)
 
 
-def _drift(points: Sequence[Instant], metric: str, unit: int, *, late: bool) -> float | None:
+def _drift(samples: pl.DataFrame, metric: str, unit: int, *, late: bool) -> float | None:
+    wanted = samples["metric"].is_in([metric, *_WORK, *_LATE_WORK])
+    points = measured_instants(samples.filter(wanted))
     if len(points) < 3:
         return None
     first, last = (_per_transaction(points, start, metric, unit, late=late) for start in (0.0, 1 - _THIRD))
