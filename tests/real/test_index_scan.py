@@ -91,7 +91,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
     ("engine", "more"),
     [
         ("sqlite", ("--set", "io_mode=buffered")),
-        ("mysql", ("--set", "server=mysql-5.7", "--set", "flush_method=fsync")),
+        pytest.param("mysql", ("--set", "server=mysql-5.7", "--set", "flush_method=fsync"), marks=pytest.mark.slow),
     ],
 )
 def test_every_engine_reads_with_the_read_ahead_that_was_asked_for(

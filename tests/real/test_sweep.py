@@ -24,7 +24,7 @@ from support import core
 
 pytestmark = pytest.mark.real
 
-SMALL = ["buffer-size", "--warehouses", "1", "--sweep", "pool_size=5%,20%,60%"]
+SMALL = ["buffer-size", "--warehouses", "1", "--sweep", "pool_size=10%,30%"]
 PF_EXITING = 4
 """A task on its way out (include/linux/sched.h)."""
 
@@ -95,7 +95,7 @@ def unpublished(out: Path) -> list[Path]:
     return [path for path in out.rglob("*") if path.name.startswith(".tmp-") or path.suffix in {".db", ".db-wal"}]
 
 
-@pytest.mark.parametrize("pools", ["20%,60%", pytest.param("5%,20%,60%", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("pools", ["10%,30%", pytest.param("5%,20%,60%", marks=pytest.mark.slow)])
 def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: Path, out: Path, pools: str) -> None:
     swept = ("--sweep", f"pool_size={pools}", "--repetitions", "3", "--transactions", "2000")
     arguments = ["buffer-size", "--warehouses", "1", *swept, "--out", str(out), "--json"]
@@ -179,7 +179,7 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
     assert unpublished(out) == []
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(24, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [4, pytest.param(24, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk: Path, out: Path, kills: int) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # pytest shows it when the test fails
