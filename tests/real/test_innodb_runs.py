@@ -163,8 +163,8 @@ def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(
 
     killed = job.run(1_000_000, kill)
     assert killed.kind == "engine"
-    assert killed.problem is not None
-    assert "SIGKILL" in killed.problem.what
+    assert killed.failure is not None
+    assert "SIGKILL" in killed.failure.what
 
     def ask_to_stop(event: dict[str, Any]) -> None:
         if event.get("edge") == "start":

@@ -365,8 +365,8 @@ def test_what_the_server_alone_has_is_put_back_even_when_the_database_has_gone(e
 def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:
     refused = plain.load(HOT_ROWS)
     assert refused.kind == "environment"
-    assert refused.problem is not None
-    assert refused.problem.hint == "CREATE DATABASE lab OWNER plain"
+    assert refused.failure is not None
+    assert refused.failure.hint == "CREATE DATABASE lab OWNER plain"
     plain.ask("CREATE DATABASE lab OWNER plain")
     assert plain.load(HOT_ROWS).kind == "ok"
     outcome = plain.run(READS, random_page_cost="1.5")
@@ -377,9 +377,9 @@ def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:
     before = plain.settings()
     refused = plain.run(READS, **CHANGED)
     assert refused.kind == "environment", refused
-    assert refused.problem is not None
-    assert "may not see what ALTER SYSTEM has set" in refused.problem.what
-    assert "GRANT SELECT ON pg_file_settings" in str(refused.problem.hint)
+    assert refused.failure is not None
+    assert "may not see what ALTER SYSTEM has set" in refused.failure.what
+    assert "GRANT SELECT ON pg_file_settings" in str(refused.failure.hint)
     assert plain.settings() == before
 
 

@@ -168,12 +168,15 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
     assert job.passed(result["delivered_orders"]) == [True] * 13
     # Without the deliveries that the run counted, condition 11 must notice them.
     assert job.passed([]) == [True] * 11 + [False, True]
-    if name == "postgres-15":
-        # It counts pages by which tables grow as read ones, one for every four New-Orders; the run must not.
-        read, given = run_in_memory(job, 1000)
-        assert read <= 10
-        assert abs(read - given) <= 10
     assert postgres.processes(root) == []
+
+
+@pytest.mark.alone
+def test_pages_by_which_tables_grow_are_no_reads_where_the_server_counts_them_so(closed: Job) -> None:
+    # PostgreSQL 15 counts one for every four New-Orders. What others read late would be in one count and not the other.
+    read, given = run_in_memory(closed, 1000)
+    assert read <= 10
+    assert abs(read - given) <= 10
 
 
 @pytest.mark.slow
@@ -271,8 +274,8 @@ def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(
 
     killed = job.run(1_000_000, kill)
     assert killed.kind == "engine"
-    assert killed.problem is not None
-    assert "SIGKILL" in killed.problem.what
+    assert killed.failure is not None
+    assert "SIGKILL" in killed.failure.what
 
     def ask_to_stop(event: dict[str, Any]) -> None:
         if event.get("edge") == "start":

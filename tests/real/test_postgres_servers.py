@@ -178,22 +178,14 @@ def test_a_server_that_loses_a_process_ends_and_is_named_with_the_end_of_its_log
     assert postgres.processes(place.root) == []
 
 
-def shared_memory(pids: list[int]) -> set[str]:
-    """Segments of System V, by number, and files in /dev/shm that these processes have mapped."""
-    lines = [line.split() for pid in pids for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
-    named = [(line[5], line[4]) for line in lines if len(line) > 5]
-    return {inode for name, inode in named if name.startswith("/SYSV")} | {
-        name for name, _ in named if name.startswith("/dev/shm/")
-    }
+def segments() -> set[str]:
+    """System V shared memory of this namespace, by number."""
+    return {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]}
 
 
-def left_of(shared: set[str]) -> set[str]:
-    """What of it there still is, whoever else has some."""
-    segments = {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]}
-    return shared & (segments | {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")})
-
-
+@pytest.mark.alone
 def test_a_server_survives_neither_its_worker_nor_leaves_memory_or_a_query_behind(place: postgres.Place) -> None:
+    before, shared = segments(), set(os.listdir("/dev/shm"))
     program = (
         "import sys, threading, time\n"
         "from pathlib import Path\n"
@@ -217,15 +209,14 @@ def test_a_server_survives_neither_its_worker_nor_leaves_memory_or_a_query_behin
     pid = int(worker.stdout.readline())
     left = postgres.processes(place.root)
     assert len(left) >= 5, "postmaster, checkpointer, writers and the connection"
-    shared = shared_memory(left)
-    assert left_of(shared), "a server has shared memory"
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     worker.stdout.close()
     assert postgres.gone(pid)
     assert all(postgres.gone(each, 10) for each in left), "a query ends when its client is gone"
     if process.can_own_ipc(user.server_user()):
-        assert left_of(shared) == set()
+        assert segments() <= before
+        assert set(os.listdir("/dev/shm")) <= shared
     with pytest.raises(EnvironmentLackingError, match="socket already"), place.server():
         pass
 

@@ -220,7 +220,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
     runs = [json.loads(path.read_text()) for path in sweep_folder.glob("runs/*/run.json")]
     whole = [run for run in runs if run["status"] == "ok"]
     cells = sorted((run["point"]["index"], run["repetition"]) for run in whole)
-    assert cells == [(point, repetition) for point in range(3) for repetition in range(2)]
+    assert cells == [(point, repetition) for point in range(2) for repetition in range(2)]
     assert all(condition["passed"] for run in whole for condition in run["consistency"]["conditions"])
     assert unpublished(out) == []
 
