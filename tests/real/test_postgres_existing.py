@@ -368,7 +368,8 @@ def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:
     assert refused.failure is not None
     assert refused.failure.hint == "CREATE DATABASE lab OWNER plain"
     plain.ask("CREATE DATABASE lab OWNER plain")
-    assert plain.load(HOT_ROWS).kind == "ok"
+    loaded = plain.load(HOT_ROWS)
+    assert loaded.kind == "ok", loaded
     outcome = plain.run(READS, random_page_cost="1.5")
     assert outcome.kind == "ok", outcome
     check = plain.do("check", workload=READS, delivered_orders=[])
