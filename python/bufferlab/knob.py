@@ -27,6 +27,9 @@ from bufferlab.units import (
 Native = int | float | str
 """A value as the core takes it."""
 
+Value = bool | int | float | str | None
+"""A value as an engine tells it; None where it tells none."""
+
 AUTO = "auto"
 """What a setting with a value of its own for each version may be: not the user's choice."""
 
@@ -145,6 +148,18 @@ class Knob:
                 return parse_duration(canonical)
             case KnobKind.SIZE | KnobKind.SIZE_OR_SHARE:
                 return canonical if canonical in self.choices else parse_bytes(canonical)
+
+    def typed(self, told: Value) -> Value:
+        """Return a value that an engine told as text as the number it is: a time in seconds, a number.
+
+        Words, and texts that are no such number, stay as they are.
+        """
+        if not isinstance(told, str) or self.kind not in (KnobKind.NUMBER, KnobKind.DURATION):
+            return told
+        try:
+            return self.native(told, None)
+        except UnitError:
+            return told
 
     def share(self, canonical: str) -> Decimal | None:
         """The ratio, when the canonical text is a share."""

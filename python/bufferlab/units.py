@@ -188,6 +188,16 @@ def canonical_bytes(size_bytes: int) -> str:
     return f"{size_bytes}B"
 
 
+def readable(canonical: str) -> str:
+    """Return the canonical text of a size or share as people write it; any other text stays as it is.
+
+    >>> readable("64MiB"), readable("5%"), readable("direct")
+    ('64 MiB', '5 %', 'direct')
+    """
+    match = re.fullmatch(r"([0-9.]+)(%|[KMGT]?i?B)", canonical)
+    return f"{match[1]} {match[2]}" if match else canonical
+
+
 def format_bytes(size_bytes: float) -> str:
     """A size for people, three digits: "64 MiB", "1.21 GiB".
 

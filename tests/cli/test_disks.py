@@ -68,7 +68,7 @@ def test_a_run_that_fills_the_disk_fails_alone_and_gives_the_space_back(bench: B
         assert list(data.iterdir()) == []
     assert ended.code == 1
     for run in bench.runs():
-        if run["knobs_asked"]["behave"] == "fill_disk":
+        if run["settings"]["behave"]["asked"] == "fill_disk":
             assert "No space left on device" in run["failure"]["what"]
         else:
             assert run["status"] == "ok"

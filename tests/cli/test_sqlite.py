@@ -97,9 +97,9 @@ def test_a_real_sweep_is_consistent_and_started_from_one_copy(bench: Bench) -> N
 @pytest.mark.slow
 def test_a_page_size_sweep_loads_a_database_for_each_and_keeps_the_bytes_of_the_pool(bench: Bench) -> None:
     document = ok(bench.run("buffer-size", *ONE, "--set", "pool_size=10%", "--sweep", "page_size=4k,16k", "--json"))
-    pools = [point["knobs_actual"]["pool_size_bytes"] for point in document["points"]]
+    pools = [point["settings"]["pool_size"]["actual"] for point in document["points"]]
     assert abs(pools[0] - pools[1]) < 16384
-    assert [point["knobs_actual"]["page_size_bytes"] for point in document["points"]] == [4096, 16384]
+    assert [point["settings"]["page_size"]["actual"] for point in document["points"]] == [4096, 16384]
     assert len({run["data_key"] for run in bench.runs()}) == 2
 
 

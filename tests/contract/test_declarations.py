@@ -164,6 +164,15 @@ def test_an_engine_and_the_workloads_made_for_it_name_each_other(name: str) -> N
             assert engine in ENGINES
 
 
+def test_every_size_has_the_unit_bytes_and_nothing_else_has() -> None:
+    """A setting is shown by its unit: a size without one would be a bare number."""
+    of_engines = [knob for name in engines.names(hidden=True) for knob in engines.declaration(name).knobs]
+    of_workloads = [knob for name in workloads.names() for knob in workloads.declaration(name).parameters]
+    for knob in (*of_engines, *of_workloads, *LOAD_KNOBS):
+        is_size = knob.kind in (KnobKind.SIZE, KnobKind.SIZE_OR_SHARE)
+        assert (knob.unit == "bytes") == is_size, knob.name
+
+
 @pytest.mark.parametrize("name", workloads.names())
 def test_a_workload_declares_itself_completely(name: str) -> None:
     declaration = workloads.declaration(name)

@@ -86,8 +86,10 @@ class Bench:
                 "engine": "sqlite",
                 "engine_version": answer["engine_version"],
                 "workload": {"version": 1, "connections": 1, **WORKLOAD},
-                "knobs_asked": {name: str(value) for name, value in KNOBS.items()},
-                "knobs_actual": answer["actual"],
+                "settings": {
+                    name: {"asked": str(value), "planned": value, "actual": answer["actual"][name]}
+                    for name, value in KNOBS.items()
+                },
                 "point": point,
                 "repetition": block,
                 "block": block,

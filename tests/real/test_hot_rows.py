@@ -125,9 +125,9 @@ def test_below_the_predicted_knee_nothing_is_missed_and_above_it_more_with_every
         assert all(row["passed"] for row in run["consistency"]["conditions"])
         trees = {tree["name"]: tree for tree in run["database"]["shape"]["trees"]}
         assert trees["sbtest1"]["rows"] == trees["k_1"]["rows"] == 40_000
-        assert run["knobs_actual"]["hot_rows"] == run["workload"]["drawn"]["hot_rows"]
+        assert run["settings"]["hot_rows"]["actual"] == run["workload"]["drawn"]["hot_rows"]
         assert Window.of(record.samples()).change("transactions_committed", "select").value == 4000
-    labels = {run.run["point"]["label"]: run.run["knobs_actual"]["hot_rows"] for run in place.folder().runs()}
+    labels = {run.run["point"]["label"]: run.settings["hot_rows"].actual for run in place.folder().runs()}
     near, far = labels["hot_rows 80%, layout clustered"], labels["hot_rows 80%, layout scattered"]
     assert near > 5 * far, "neighbours share their pages"
     assert place.leftovers() == []
@@ -196,6 +196,6 @@ def test_a_killed_sweep_is_resumed_with_the_same_hot_rows(place: Place) -> None:
     answer(place.resume())
     records = place.folder().runs()
     assert [record.ok for record in records] == [True] * 4
-    counts = {(record.run["point"]["label"], record.run["knobs_actual"]["hot_rows"]) for record in records}
+    counts = {(record.run["point"]["label"], record.settings["hot_rows"].actual) for record in records}
     assert len(counts) == 2, "one number of hot rows for each share"
     assert place.leftovers() == []

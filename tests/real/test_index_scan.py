@@ -76,7 +76,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
         sizes_kib: dict[int, set[float]] = {0: set(), 64: set()}
         for record in SweepFolder.open(out).runs():
             assert record.run["status"] == "ok", record.run["failure"]
-            actual = record.run["knobs_actual"]
+            actual = {name: setting.actual for name, setting in record.settings.items()}
             assert actual["read_ahead"] == str(actual["read_ahead_run_kib"])
             size_kib = derive.run_figures(record)["device_read_size_kib"].value
             assert size_kib is not None
@@ -113,6 +113,6 @@ def test_every_engine_reads_with_the_read_ahead_that_was_asked_for(
         found = {}
         for record in SweepFolder.open(out).runs():
             assert record.run["status"] == "ok", record.run["failure"]
-            actual = record.run["knobs_actual"]
+            actual = {name: setting.actual for name, setting in record.settings.items()}
             found[actual["read_ahead"]] = actual["read_ahead_run_kib"]
         assert found == {"as_is": int(before), "0": 0, "64": 64}

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bufferlab.engines import registry as engines
 from bufferlab.results import keys, metrics
 from bufferlab.results.store import RunRecord, SweepFolder
 
@@ -46,6 +47,10 @@ class Kind:
     def settings(self, sweep: Sweep, truth: Truth) -> tuple[dict[str, str], dict[str, Any]]:
         """The settings as asked and as read back."""
         return _knobs(sweep, truth.pool)
+
+    def notes(self) -> dict[str, str]:
+        """What the engine says of settings that differ from what was asked."""
+        return {}
 
     def emits(self, name: str) -> bool:
         """Whether such an engine has this metric."""
@@ -209,20 +214,36 @@ def _knobs(sweep: Sweep, pool: str) -> tuple[dict[str, str], dict[str, Any]]:
         "locking_mode": "exclusive",
     }
     actual = {
-        "page_size_bytes": sweep.page_size_bytes,
-        "pool_size_bytes": _pool_bytes(sweep, pool),
+        "page_size": sweep.page_size_bytes,
+        "pool_size": _pool_bytes(sweep, pool),
         "io_mode": sweep.io_mode,
         "pcache": "ours",
         "synchronous": "off",
-        "wal_autocheckpoint_bytes": 4 * MIB,
+        "wal_autocheckpoint": 4 * MIB,
         "locking_mode": "exclusive",
     }
     return asked, actual
 
 
+def stored_settings(sweep: Sweep, truth: Truth, *, ran: bool) -> dict[str, Any]:
+    """Settings as plan.json holds them, or with `ran` as run.json does; "auto" is left to the engine."""
+    asked, actual = sweep.kind.settings(sweep, truth)
+    notes, found = sweep.kind.notes(), {}
+    for name in {**asked, **actual}:
+        text, ran_as = asked.get(name), actual.get(name)
+        knob = engines.declaration(sweep.engine).knob(name)
+        planned = None if text in (None, "auto") else ran_as
+        if knob and text not in (None, "auto") and knob.share(str(text)) is None:
+            planned = knob.native(knob.parse(text), None)
+        found[name] = {"asked": text, "planned": planned, "unit": knob.unit if knob else ""}
+        if ran:
+            found[name] |= {"actual": ran_as, "note": notes.get(name, "") if ran_as != planned else ""}
+    return found
+
+
 def _point(sweep: Sweep, index: int) -> dict[str, Any]:
     truth = sweep.truths[index]
-    asked, actual = sweep.kind.settings(sweep, truth)
+    asked, _ = sweep.kind.settings(sweep, truth)
     swept = sweep.kind.swept(truth)
     return {
         "index": index,
@@ -231,8 +252,7 @@ def _point(sweep: Sweep, index: int) -> dict[str, Any]:
             experiment=sweep.experiment, engine=sweep.engine, workload=_workload(sweep), knobs_asked=asked
         ),
         "swept": swept,
-        "knobs_asked": asked,
-        "native_knobs": actual,
+        "settings": stored_settings(sweep, truth, ran=False),
     }
 
 
@@ -248,7 +268,7 @@ def _publish(
 ) -> RunRecord:
     status, reason = sweep.statuses.get((point["index"], block), ("ok", None))
     truth = sweep.truths[point["index"]]
-    asked, actual = sweep.kind.settings(sweep, truth)
+    _, actual = sweep.kind.settings(sweep, truth)
     seconds = _seconds(sweep, truth, factor) * math.exp(rng.normal(0, sweep.throughput_noise))
     ended = began + timedelta(seconds=sweep.warm_up_seconds + seconds + 2)
     whole = status == "ok"
@@ -266,8 +286,7 @@ def _publish(
         "source": sweep.source,
         "engine_version": sweep.kind.version,
         "workload": _workload(sweep),
-        "knobs_asked": asked,
-        "knobs_actual": actual if whole else {},
+        "settings": stored_settings(sweep, truth, ran=whole),
         "point": {key: point[key] for key in ("index", "label", "swept")},
         "repetition": block,
         "block": block,
@@ -292,7 +311,7 @@ def _publish(
         "started_at": began.isoformat().replace("+00:00", "Z"),
         "ended_at": ended.isoformat().replace("+00:00", "Z"),
     }
-    samples = _samples(sweep, truth, actual["pool_size_bytes"], factor, seconds, rng) if whole else []
+    samples = _samples(sweep, truth, actual["pool_size"], factor, seconds, rng) if whole else []
     latency = _latency(sweep, seconds) if whole else []
     return folder.publish_run(run, samples, latency, f"worker log of run {order}\n")
 

@@ -92,16 +92,19 @@ class Innodb(Kind):
         tenths = float(truth.pool.removesuffix("%")) / 10 if self.axis == "pool_size" else 1
         actual = {
             "server": f"{sweep.engine}-5.7",
-            "page_size_bytes": self.page_bytes,
-            "pool_size_bytes": round(self.pool_bytes * tenths),
-            "innodb_buffer_pool_instances": 1,
-            "innodb_buffer_pool_chunk_size": 128 * MIB,
-            "innodb_lru_scan_depth": truth.depth,
-            "innodb_flush_method": "O_DIRECT",
-            "innodb_io_capacity": 200,
-            "innodb_adaptive_hash_index": self.adaptive_hash_index,
+            "page_size": self.page_bytes,
+            "pool_size": round(self.pool_bytes * tenths),
+            "buffer_pool_instances": 1,
+            "buffer_pool_chunk_size": 128 * MIB,
+            "lru_scan_depth": truth.depth,
+            "flush_method": "O_DIRECT",
+            "io_capacity": 200,
+            "adaptive_hash_index": self.adaptive_hash_index,
         }
         return asked, {**actual, **self.actual}
+
+    def notes(self) -> dict[str, str]:
+        return {"pool_size": "sizes are rounded up to chunks of 128 MiB times 1"}
 
     def emits(self, name: str) -> bool:
         of_sqlite = ("wal_", "db_syncs", "db_other", "bounce_", "pool_fetches", "pool_hits", "pool_ad", "pool_re",

@@ -54,9 +54,9 @@ class Postgres(Kind):
         asked = {"server": f"postgres-{self.major}", "page_size": "8KiB", "pool_size": truth.pool,
                  "memory_limit": str(self.memory_limit_bytes or "off"), "debug_io_direct": self.io_direct,
                  "bgwriter_delay": "auto", "synchronous_commit": "off"}  # fmt: skip
-        actual = {"server": f"postgres-{self.major}", "page_size_bytes": PAGE, "pool_size_bytes": size,
-                  "memory_limit_bytes": self.memory_limit_bytes or "off", "debug_io_direct": self.io_direct,
-                  "bgwriter_delay_s": "0.2s", "synchronous_commit": "off"}  # fmt: skip
+        actual = {"server": f"postgres-{self.major}", "page_size": PAGE, "pool_size": size,
+                  "memory_limit": self.memory_limit_bytes or "off", "debug_io_direct": self.io_direct,
+                  "bgwriter_delay": 0.2, "synchronous_commit": "off"}  # fmt: skip
         return asked, actual
 
     def emits(self, name: str) -> bool:

@@ -317,10 +317,10 @@ def test_a_sweep_waits_for_another_that_loads_and_can_be_interrupted_there(tmp_p
 @pytest.mark.parametrize(
     ("name", "asked", "actual", "status"),
     [
-        ("wal_autocheckpoint_bytes", 1 << 20, 15 * (65536 + 24), "passed"),
-        ("pool_size_bytes", 64 * 65536, 64 * 65536 - 1, "passed"),
-        ("pool_size_bytes", 64 * 65536, 62 * 65536, "failed"),
-        ("page_size_bytes", 65536, 32768, "failed"),
+        ("wal_autocheckpoint", 1 << 20, 15 * (65536 + 24), "passed"),
+        ("pool_size", 64 * 65536, 64 * 65536 - 1, "passed"),
+        ("pool_size", 64 * 65536, 62 * 65536, "failed"),
+        ("page_size", 65536, 32768, "failed"),
         ("sectors", 100, 99, "passed"),
         ("sectors", 100, 90, "failed"),
     ],
@@ -329,8 +329,11 @@ def test_sizes_may_be_rounded_to_a_page_and_other_settings_hardly(
     name: str, asked: int, actual: int, status: str
 ) -> None:
     from bufferlab.execute.integrity import _settings_applied
+    from bufferlab.results.schema import StoredSetting
 
-    row = _settings_applied({"page_size_bytes": 65536, name: asked}, {"page_size_bytes": 65536, name: actual})
+    unit = "" if name == "sectors" else "bytes"
+    page = StoredSetting(asked="64KiB", planned=65536, actual=65536, unit="bytes")
+    row = _settings_applied({"page_size": page, name: StoredSetting(planned=asked, actual=actual, unit=unit)})
     assert row["status"] == status
 
 

@@ -14,6 +14,7 @@ from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import reach, storage
 from bufferlab.execute.sweep import SweepOptions
 from bufferlab.report.build import build as build_report
+from bufferlab.report.model import Table
 from support.fake import Bench, Heard
 
 CONDITION = "settings_applied"
@@ -48,6 +49,24 @@ def test_a_sweep_on_a_directory_runs_and_leaves_nothing_behind(bench: Bench) -> 
 def test_the_report_of_a_scripted_server_says_that_nothing_was_measured(bench: Bench) -> None:
     bench.measure(experiment(bench, repetitions=1))
     assert build_report(bench.sweep()).banners[0].text.startswith("Not a result")
+
+
+def test_two_shares_that_ran_one_rounded_pool_are_said_to_be_equal_and_differ_from_the_plan(bench: Bench) -> None:
+    toml = experiment(bench, sweep='pool_size = ["10%", "30%"]')
+    toml.write_text(toml.read_text().replace("warehouses = 2", "warehouses = 1"))
+    bench.measure(toml)
+    report = build_report(bench.sweep())
+    assert "grows" not in report.answer
+    assert "10 % and 30 % (1 MiB) ran the same setting, so there is no step between them." in report.answer
+    (settings,) = [block for section in report.sections for block in section.blocks if block.id == "engine"]
+    assert isinstance(settings, Table)
+    rows = [row for row in settings.rows if row.cells[0] == "pool_size (swept)"]
+    assert [row.cells[:3] for row in rows] == [("pool_size (swept)", f"{share} %", "1 MiB") for share in (10, 30)]
+    for row in rows:
+        assert row.mark == "differs"
+        assert row.cells[3].startswith("differs from what was asked by ")
+        assert ": sizes are rounded up to whole MiB; " in row.cells[3]
+        assert row.cells[3].endswith("% of the database as loaded")
 
 
 def test_a_cached_directory_is_listed_file_by_file_and_may_not_be_written(bench: Bench) -> None:
@@ -161,8 +180,9 @@ def test_builds_are_compared_each_on_data_of_its_own(bench: Bench) -> None:
     bench.measure(experiment(bench, sweep='server = ["fake-1.0", "fake-2.0"]'))
     assert len({run["data_key"] for run in bench.runs()}) == 2
     assert {"fake_server fake-1.0", "fake_server fake-2.0"} <= set(bench.sweep().plan["versions"])
-    natives = {point["label"]: point["native_knobs"] for point in bench.sweep().plan["points"]}
-    assert all(native["old"] == 1 and "new" not in native for native in natives.values())
+    for point in bench.sweep().plan["points"]:
+        planned = {name: setting["planned"] for name, setting in point["settings"].items()}
+        assert (planned["old"], planned["new"]) == (1, None), "auto stands for a value, or leaves it to the server"
 
 
 def test_a_server_that_is_not_here_ends_the_sweep_before_it_begins(bench: Bench) -> None:

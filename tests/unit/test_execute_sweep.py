@@ -33,8 +33,8 @@ def test_a_run_records_what_was_asked_what_was_actual_and_where_it_began(bench: 
     bench.measure(bench.experiment(repetitions=1))
     for run in bench.runs():
         loaded = run["database"]["bytes_loaded"]
-        share = {"5%": 5, "80%": 80}[run["knobs_asked"]["pool_size"]]
-        assert run["knobs_actual"]["pool_size_bytes"] == loaded * share // 100 // 4096 * 4096
+        share = {"5%": 5, "80%": 80}[run["settings"]["pool_size"]["asked"]]
+        assert run["settings"]["pool_size"]["actual"] == loaded * share // 100 // 4096 * 4096
         assert run["data_key"] == next((bench.cache / "data").glob("*/manifest.json")).parent.name
         assert {row["name"]: row["status"] for row in run["integrity"]} == dict.fromkeys(
             ("same_start", "settings_applied", "window_complete", "window_ran_through"), "passed"
@@ -90,7 +90,7 @@ def test_a_failed_point_is_a_row_with_its_kind_of_failure_and_the_sweep_goes_on(
     bench.measure(bench.experiment(sweep=f'behave = ["{behave}", "ok"]'), heard, failing=2)
     assert statuses(bench) == {"failed": 2, "ok": 2}
     for run in bench.runs():
-        assert (run["status"] == "failed") == (run["knobs_asked"]["behave"] == behave)
+        assert (run["status"] == "failed") == (run["settings"]["behave"]["asked"] == behave)
         if run["status"] == "failed":
             assert run["failure"]["kind"] == kind
             assert reason in run["failure"]["what"]

@@ -59,12 +59,16 @@ def test_hot_rows_as_shares_of_the_knee_become_numbers_that_are_asked_and_actual
     for run in runs.values():
         assert run["status"] == "ok", run["failure"]
         assert run["workload"]["name"] == "hot_rows"
-        assert run["workload"]["hot_rows"] == run["knobs_actual"]["hot_rows"] == run["workload"]["drawn"]["hot_rows"]
-        assert run["knobs_asked"]["hot_rows"] in ("50%", "200%")
+        assert (
+            run["workload"]["hot_rows"] == run["settings"]["hot_rows"]["actual"] == run["workload"]["drawn"]["hot_rows"]
+        )
+        assert run["settings"]["hot_rows"]["asked"] in ("50%", "200%")
         assert run["load"] == {"mode": "closed", "rate_per_s": None, "arrivals": None, "patience_s": None}
-    few, many = (runs[f"hot_rows {share}, layout scattered"]["knobs_actual"]["hot_rows"] for share in ("50%", "200%"))
+    few, many = (
+        runs[f"hot_rows {share}, layout scattered"]["settings"]["hot_rows"]["actual"] for share in ("50%", "200%")
+    )
     assert many == pytest.approx(4 * few, abs=4)
-    near = runs["hot_rows 50%, layout clustered"]["knobs_actual"]["hot_rows"]
+    near = runs["hot_rows 50%, layout clustered"]["settings"]["hot_rows"]["actual"]
     assert near > 5 * few, "neighbours share pages, so more of them fit"
     assert len(manifests(bench)) == 1, "what is hot does not decide the data"
 
@@ -77,7 +81,7 @@ def test_the_trees_of_the_loaded_database_are_kept_with_it_and_with_every_run(be
     }
     assert stored.keys() == {4096, 16384}
     for run in bench.runs():
-        assert run["database"]["shape"] == stored[run["knobs_actual"]["page_size_bytes"]]
+        assert run["database"]["shape"] == stored[run["settings"]["page_size"]["actual"]]
         (tree,) = run["database"]["shape"]["trees"]
         assert (tree["name"], tree["rows"]) == ("sbtest1", 100_000)
 
@@ -113,10 +117,10 @@ def test_a_rate_is_an_open_loop_and_every_arrival_is_in_the_results(bench: Bench
     bench.measure(bench.experiment(sweep=sweep, knobs='pool_size = "64k"\npatience = "2s"', repetitions=1))
     runs = by_point(bench)
     assert runs["rate unlimited"]["load"]["mode"] == "closed"
-    assert runs["rate unlimited"]["knobs_actual"]["rate_per_s"] == "unlimited"
+    assert runs["rate unlimited"]["settings"]["rate"]["actual"] == "unlimited"
     slow = runs["rate 250"]
     assert slow["load"] == {"mode": "open", "rate_per_s": 250.0, "arrivals": "poisson", "patience_s": 2.0}
-    assert slow["knobs_actual"]["rate_per_s"] == 250.0
+    assert slow["settings"]["rate"]["actual"] == 250.0
     assert slow["measured"]["seconds"] == pytest.approx(3000 / 250)
     for rate, detail in (("250", "3,000 transactions"), ("2500", "1,200 of 3,000 arrivals served, the others dropped")):
         (row,) = (row for row in runs[f"rate {rate}"]["integrity"] if row["name"] == "window_complete")
@@ -199,5 +203,5 @@ def test_swept_scale_loads_a_database_for_each(bench: Bench) -> None:
     assert len(manifests(bench)) == 2
     one, two = (runs[f"warehouses {number}"] for number in (1, 2))
     assert two["database"]["bytes_loaded"] > 1.9 * one["database"]["bytes_loaded"]
-    assert two["knobs_actual"]["pool_size_bytes"] == pytest.approx(2 * one["knobs_actual"]["pool_size_bytes"], rel=0.02)
-    assert (one["knobs_actual"]["warehouses"], one["workload"]["warehouses"]) == (1, 1)
+    assert two["settings"]["pool_size"]["actual"] == pytest.approx(2 * one["settings"]["pool_size"]["actual"], rel=0.02)
+    assert (one["settings"]["warehouses"]["actual"], one["workload"]["warehouses"]) == (1, 1)

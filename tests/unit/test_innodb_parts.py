@@ -202,7 +202,7 @@ def test_each_instance_of_a_pool_is_one_chunk_unless_another_is_asked_for(
 )
 def test_frames_that_a_server_keeps_free_are_none_of_the_cache(engine: str, told: dict[str, str], frames: int) -> None:
     declared = registry.declaration(engine)
-    assert declared.frames_of_data({"innodb_lru_scan_depth": 100, **told}, 507) == frames
+    assert declared.frames_of_data({"lru_scan_depth": 100, **told}, 507) == frames
 
 
 def test_a_pool_rounded_up_to_its_chunks_is_a_confound() -> None:

@@ -42,7 +42,7 @@ def test_a_share_of_the_knee_is_that_share_of_what_fits_the_points_own_pool_page
         knee = predicted_knee(estimated_tree(400_000, page_size_bytes), 400_000, frames, layout)
         assert knee is not None
         assert point.workload["hot_rows"] == int(knee * (0.5 if point.swept["hot_rows"] == "50%" else 1))
-        assert point.swept["hot_rows"] == point.knobs_asked["hot_rows"], "asked and resolved are kept apart"
+        assert point.swept["hot_rows"] == point.settings["hot_rows"].asked, "asked and resolved are kept apart"
 
 
 def test_a_share_of_the_knee_uses_the_tree_of_the_loaded_database_when_it_is_known() -> None:
@@ -89,12 +89,12 @@ def test_the_load_of_a_point_is_closed_or_open_and_an_arm_changes_nothing_but_th
 
 
 def test_what_is_asked_shows_every_engine_knob_and_of_the_rest_what_is_not_as_usual() -> None:
-    plain = planned(experiment("buffer-size")).points[0].knobs_asked
+    plain = planned(experiment("buffer-size")).points[0].settings
     assert not {"rate", "arrivals", "patience", "arm", "warehouses"} & set(plain)
     shown = planned(
         experiment("buffer-size", set_knobs=(("patience", "5s"),), sweep=(("warehouses", ("1", "2")), ("arm", ("a",))))
     )
-    asked = shown.points[0].knobs_asked
+    asked = {name: setting.asked for name, setting in shown.points[0].settings.items()}
     assert asked["patience"] == "5s"
     assert asked["warehouses"] == "1"
     assert asked["arm"] == "a"

@@ -21,7 +21,7 @@ from bufferlab.report.chapters.random_reads import point_name
 from bufferlab.results import integrity_random_read
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.derive import figures_of
-from bufferlab.results.schema import SAMPLE_COLUMNS
+from bufferlab.results.schema import SAMPLE_COLUMNS, StoredSetting
 from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
 from bufferlab.stats.factors import Effect, Observation, effects
@@ -303,11 +303,12 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
     window = Window.of(frame)
     run = {
         "engine": "file", "block": 0, "point": {"label": "as set", "index": 0, "swept": {}},
-        "knobs_actual": {"io_mode": "direct", "device": device, "cache": "cold"},
         "workload": {"name": "random_read", "io_size_bytes": 8192, "queue_depth": 1, "threads": 1},
         "measured": {"seconds": seconds, "transactions": sum(counts)},
     }  # fmt: skip
-    return MeasuredRun(run, window, figures_of(frame), {"service": service_us}, sum(counts))
+    ran = {"io_mode": "direct", "device": device, "cache": "cold"}
+    settings = {name: StoredSetting(actual=value) for name, value in ran.items()}
+    return MeasuredRun(run, settings, window, figures_of(frame), {"service": service_us}, sum(counts))
 
 
 def status(run: MeasuredRun) -> dict[str, str]:

@@ -220,7 +220,7 @@ class Rounded(Kind):
 
     def settings(self, sweep: Sweep, truth: Truth) -> tuple[dict[str, str], dict[str, Any]]:
         asked, actual = super().settings(sweep, truth)
-        return asked, {**actual, "pool_size_bytes": max(1 << 20, actual["pool_size_bytes"])}
+        return asked, {**actual, "pool_size": max(1 << 20, actual["pool_size"])}
 
 
 def test_points_that_ran_the_same_setting_are_no_step(tmp_path: Path) -> None:

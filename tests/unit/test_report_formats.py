@@ -205,7 +205,8 @@ def test_json_holds_numbers_unrounded_with_n_and_unit(sweep: SweepFolder, report
     assert document["sweep"] == str(sweep.path)
     assert document["answer"] == report.answer
     point = document["points"][0]
-    assert point["knobs_actual"]["pool_size_bytes"] == 2176 * 4096
+    pool = {"asked": "5%", "planned": 2176 * 4096, "actual": 2176 * 4096, "unit": "bytes", "note": ""}
+    assert point["settings"]["pool_size"] == pool
     reads = next(summary for summary in point["summaries"] if summary["metric"] == "reads_per_new_order")
     assert reads["n"] == 2
     assert reads["unit"] == "pages/New-Order"

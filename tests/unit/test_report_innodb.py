@@ -186,7 +186,7 @@ def test_where_the_victim_path_cannot_be_told_the_report_says_why(
 
 def test_the_server_is_shown_from_inside(deep: Report) -> None:
     blocks = {block.id: block for block in section(deep, "innodb").blocks}
-    assert list(blocks) == ["pool-asked", "pool-levels", "flush-rates", "innodb-over-time", "server-work"]
+    assert list(blocks) == ["pool-levels", "flush-rates", "innodb-over-time", "server-work"]
     course = blocks["innodb-over-time"]
     assert isinstance(course, Figure)
     assert isinstance(course.plot, TimePlot)
@@ -223,18 +223,17 @@ def test_every_share_of_an_innodb_server_is_shown_per_cent(deep: Report) -> None
 def test_a_pool_that_was_rounded_up_is_said_with_its_rule_and_marked(tmp_path: Path) -> None:
     kind = Innodb(asked_pool="210MiB", pool_bytes=256 * MIB)
     sweep = scan_depth(kind=kind, blocks=2, transactions=SHORT)
-    folder = build(tmp_path, sweep)
-    for point in folder.plan["points"]:
-        point["native_knobs"]["pool_size_bytes"] = 210 * MIB
-    found = build_report(folder)
-    assert section(found, "innodb").intro == (
-        "210 MiB asked is 256 MiB run: a pool is rounded up to a multiple of chunk size × instances."
-    )
-    asked = table(found, "pool-asked")
-    assert column(asked, "Frames") == ["16,384"] * 5
-    assert {row.mark for row in asked.rows} == {"differs"}
+    found = build_report(build(tmp_path, sweep))
+    rule = "sizes are rounded up to chunks of 128 MiB times 1"
+    assert section(found, "innodb").intro == f"210 MiB asked is 256 MiB run: {rule}."
+    pools = table(found, "sizes")
+    assert column(pools, "Asked in bytes") == ["210 MiB"] * 5
+    assert column(pools, "Pool") == ["256 MiB"] * 5
+    assert column(pools, "Frames") == ["16,384"] * 5
+    assert {row.mark for row in pools.rows} == {"differs"}
     settings = {row.cells[0]: row for row in table(found, "engine").rows}
-    assert "rounded up to whole chunks of all instances (128 MiB)" in settings["pool_size"].cells[3]
+    assert settings["pool_size"].cells[3] == f"differs from what was asked by 46 MiB: {rule}"
+    assert settings["pool_size"].mark == "differs"
     assert settings["io_capacity"].cells[3] == "the server's own"
     assert settings["io_capacity"].mark == ""
 
@@ -243,7 +242,7 @@ def test_settings_that_differ_between_points_unasked_are_called_confounded(tmp_p
     class Eight(Innodb):
         def settings(self, sweep: Sweep, truth: Any) -> tuple[dict[str, str], dict[str, Any]]:
             asked, actual = super().settings(sweep, truth)
-            return asked, {**actual, "innodb_buffer_pool_instances": 8 if truth.depth == 2048 else 1}
+            return asked, {**actual, "buffer_pool_instances": 8 if truth.depth == 2048 else 1}
 
     found = report(tmp_path, kind=Eight(), blocks=2)
     assert "Confounded: innodb_buffer_pool_instances is 1 and 8 at different points" in section(found, "innodb").intro

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab.report import words
+from bufferlab.results.schema import StoredSetting
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.verdict import Direction, Verdict
 
@@ -90,3 +91,19 @@ def test_bytes_are_told_in_their_unit_once() -> None:
 def test_a_missing_number_is_a_dash() -> None:
     assert words.number(None) == words.NOTHING
     assert words.share(None) == words.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("setting", "shown"),
+    [
+        (StoredSetting(planned=8388608, actual=8388608, unit="bytes"), "8 MiB"),
+        (StoredSetting(planned=8388608, unit="bytes"), "8 MiB"),
+        (StoredSetting(actual=1024), "1,024"),
+        (StoredSetting(actual=0.2, unit="s"), "0.2 s"),
+        (StoredSetting(actual="direct"), "direct"),
+        (StoredSetting(actual="off", unit="bytes"), "off"),
+        (StoredSetting(asked="auto"), words.NOTHING),
+    ],
+)
+def test_a_setting_is_shown_by_its_unit_whatever_its_name_is(setting: StoredSetting, shown: str) -> None:
+    assert words.setting_value(setting) == shown

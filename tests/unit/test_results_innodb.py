@@ -11,6 +11,7 @@ import pytest
 from bufferlab.results import innodb, metrics
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics_innodb import METRIC_PREFIX
+from bufferlab.results.schema import StoredSetting
 from bufferlab.results.window import Reading, Window
 from support.synthetic import MIB, Sweep, build
 from support.synthetic_innodb import LACKS_56, LACKS_1011, SCAN_DEPTH, Depth, Innodb, scan_depth
@@ -201,10 +202,9 @@ def test_a_sweep_of_servers_may_have_data_of_its_own_for_each(tmp_path: Path) ->
 def falsified_run(run: MeasuredRun, place: int) -> MeasuredRun:
     point = {**run.run["point"], "swept": {"server": f"mysql-{place}"}}
     workload = {**run.run["workload"]}
-    actual = {**run.run["knobs_actual"], "server": f"mysql-{place}"}
-    return replace(
-        run, run={**run.run, "point": point, "workload": workload, "knobs_actual": actual, "data_key": str(place)}
-    )
+    settings = {**run.settings, "server": StoredSetting(actual=f"mysql-{place}")}
+    told = {**run.run, "point": point, "workload": workload, "data_key": str(place)}
+    return replace(run, run=told, settings=settings)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def falsified_run(run: MeasuredRun, place: int) -> MeasuredRun:
             {"innodb_shares": "flush no single pages", "innodb_lru_scans": "flush no single pages"},
         ),
         (Innodb(adaptive_hash_index="on"), "mysql", {"page_gets_constant": "adaptive hash index is on"}),
-        (Innodb(actual={"innodb_flush_method": "fsync"}), "mysql", {"process_read_bytes": "buffered I/O"}),
+        (Innodb(actual={"flush_method": "fsync"}), "mysql", {"process_read_bytes": "buffered I/O"}),
     ],
 )  # fmt: skip
 def test_a_check_that_does_not_apply_to_a_version_or_setting_says_why(

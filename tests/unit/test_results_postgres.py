@@ -14,6 +14,7 @@ from bufferlab.report.model import Table
 from bufferlab.report.points_tables import main_table
 from bufferlab.results import metrics, postgres
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
+from bufferlab.results.schema import StoredSetting
 from support.synthetic import Sweep, build
 from support.synthetic_postgres import SPLITS, Postgres, memory_split
 
@@ -180,7 +181,7 @@ def test_a_page_cache_that_had_not_settled_fails_a_check_of_its_own(tmp_path: Pa
     for drift, status in ((1.05, "passed"), (1.25, "failed"), (0.8, "failed")):
         found = {check.name: check for check in check_sweep([replace(run, device_drift=drift)])}["steady_page_cache"]
         assert found.status == status, found
-    unbounded = replace(run, run={**run.run, "knobs_actual": {**run.run["knobs_actual"], "memory_limit_bytes": "off"}})
+    unbounded = replace(run, settings={**run.settings, "memory_limit": StoredSetting(actual="off")})
     found = {check.name: check for check in check_sweep([unbounded])}["steady_page_cache"]
     assert found.status == "not_applicable"
 

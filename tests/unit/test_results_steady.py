@@ -64,14 +64,13 @@ def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
         "block": 0,
         "engine": "sqlite",
         "engine_version": "3",
-        "knobs_actual": {},
         "workload": {"name": "hot_rows"},
         "warm_up": {"gate": "pool_turnover"},
         "consistency": None,
         "data_key": None,
     }
     measured = MeasuredRun(
-        run, Window.of(table), {"cpu_steal_share": Figure(None, "not counted")}, {}, 0, {}, drift(table)
+        run, {}, Window.of(table), {"cpu_steal_share": Figure(None, "not counted")}, {}, 0, {}, drift(table)
     )
     found = next(check for check in check_sweep([measured]) if check.name == "steady_window")
     assert found.status == "failed"

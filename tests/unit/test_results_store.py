@@ -239,7 +239,7 @@ def test_a_failed_run_is_published_with_its_reason(sweep: SweepFolder) -> None:
         "measured": None,
         "warm_up": None,
         "database": None,
-        "knobs_actual": {},
+        "settings": {},
         "actual_key": None,
     }
     record = sweep.publish_run(failed, [], [], "no space left on device")
@@ -420,7 +420,7 @@ def as_bytes(frame: pl.DataFrame) -> bytes:
         lambda run: run.update(seed=10**40),
         lambda run: run.update(started_at="yesterday"),
         lambda run: run.update(started_at="2026-01-05T10:00:00"),
-        lambda run: run["knobs_actual"].update(page_size_bytes=[[4096]]),
+        lambda run: run["settings"]["page_size"].update(actual=[[4096]]),
     ],
 )
 def test_a_run_that_says_what_cannot_be_is_refused_though_its_seal_fits(

@@ -148,7 +148,7 @@ def test_a_variable_is_passed_through_set_and_swept() -> None:
     assert len(points) == 4
     assert {point.native_knobs["var.innodb_purge_threads"] for point in points} == {"2"}
     assert {point.native_knobs["var.innodb_adaptive_flushing"] for point in points} == {"ON", "OFF"}
-    assert points[0].knobs_asked["var.innodb_purge_threads"] == "2"
+    assert points[0].settings["var.innodb_purge_threads"].asked == "2"
     assert spec.loads(spec.to_toml(experiment), "again") == experiment
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from bufferlab.knob import AUTO, Knob, KnobKind
+from bufferlab.knob import AUTO, Knob, KnobKind, Value
 from bufferlab.units import canonical_duration, canonical_number
 
 
@@ -67,11 +67,11 @@ class EngineDeclaration:
     """Its server refuses to run as root: as root, another user must be able to reach the data."""
     default_connections: int = 1
     rounds: tuple[str, ...] = ()
-    """Native names of sizes the engine may round to units of its own: a finding to report, not an error."""
+    """Sizes the engine may round to units of its own: a finding to report, not an error."""
     edge_rows: int = 0
     """Rows beside each leaf of a table whose lookup by key gets that leaf too, on the way to their own."""
-    data_frames: Callable[[Mapping[str, int | str], int], int] | None = None
-    """Of a pool's frames those that hold pages of data, by the native knobs; None: all of them."""
+    data_frames: Callable[[Mapping[str, Value], int], int] | None = None
+    """Of a pool's frames those that hold pages of data, by the settings' values; None: all of them."""
     pool_unit_bytes: int = 1
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
@@ -130,9 +130,9 @@ class EngineDeclaration:
                 native[knob.native_name] = _as_text(knob, value) if isinstance(value, float) else value
         return native
 
-    def frames_of_data(self, native: Mapping[str, int | str], frames: int) -> int:
+    def frames_of_data(self, values: Mapping[str, Value], frames: int) -> int:
         """Of a pool's frames those that hold pages of data."""
-        return self.data_frames(native, frames) if self.data_frames else frames
+        return self.data_frames(values, frames) if self.data_frames else frames
 
     def defaults(self) -> dict[str, str]:
         """Every knob's default in canonical text."""

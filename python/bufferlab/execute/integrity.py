@@ -12,6 +12,7 @@ from bufferlab.errors import Failure
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
 from bufferlab.plan import Point
+from bufferlab.results.schema import StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
@@ -31,19 +32,20 @@ _RAN_THROUGH = "window_ran_through"
 
 
 def check_run(
-    setting: Setting, point: Point, result: Mapping[str, Any], dataset: Dataset, samples: Sequence[Mapping[str, Any]]
+    setting: Setting,
+    point: Point,
+    settings: Mapping[str, Mapping[str, Any]],
+    result: Mapping[str, Any],
+    dataset: Dataset,
+    samples: Sequence[Mapping[str, Any]],
 ) -> list[Row]:
-    """The rows of run.json's `integrity`; `samples` are the rows of samples.parquet."""
+    """The rows of run.json's `integrity`; `settings` are its settings, `samples` the rows of samples.parquet."""
     experiment = setting.experiment
     return [
         _started(result["start"])
         if "start" in result
         else _same_start(dataset, setting.method, in_place=setting.engine.data_is_read_only),
-        _settings_applied(
-            {name: value for name, value in point.native_knobs.items() if name not in result.get("as_found", ())},
-            result["actual"],
-            setting.engine.rounds,
-        ),
+        _settings_applied(_asked_of(point, settings, result), setting.engine.rounds),
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
         _window_complete(experiment, result["measured"], is_open=point.load["mode"] == "open"),
         *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
@@ -96,35 +98,49 @@ def warnings(rows: Sequence[Row]) -> list[str]:
     return [part for part in details.get("settings_applied", []) if ROUNDED in part]
 
 
-def _settings_applied(asked: Mapping[str, int | str], actual: Mapping[str, Any], rounds: Sequence[str] = ()) -> Row:
-    """Asked against read back. An engine rounds a size to units of its own; a little is no difference.
+def _asked_of(
+    point: Point, settings: Mapping[str, Mapping[str, Any]], result: Mapping[str, Any]
+) -> dict[str, StoredSetting]:
+    """The settings that the engine was given: not what it chose, nor what another's server has otherwise."""
+    as_found = result.get("as_found", ())
+    return {
+        name: StoredSetting.model_validate(settings[name])
+        for name, planned in point.settings.items()
+        if planned.read_back and planned.planned is not None and planned.knob.native_name not in as_found
+    }
+
+
+def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] = ()) -> Row:
+    """Planned against read back. An engine rounds a size to units of its own; a little is no difference.
 
     What an engine is known to round, such as a pool to whole chunks, is reported however much it is.
     """
     rounded, differences = [], []
-    page_bytes = int(asked.get("page_size_bytes", 0))
-    for name, value in asked.items():
-        if name not in actual:
+    page = asked["page_size"].planned if "page_size" in asked else 0
+    for name, setting in asked.items():
+        planned, actual = setting.planned, setting.actual
+        if actual is None:
             rounded.append(f"{name} is not read back")
-        elif actual[name] == value:
+        elif not setting.differs:
             continue
-        elif name in rounds and isinstance(value, int) and isinstance(actual[name], int):
-            more = f"{format_bytes(value)} asked, {format_bytes(actual[name])} run"
-            rounded.append(f"{name}: {ROUNDED} from {value} to {actual[name]} ({more})")
-        elif _near(name, value, actual[name], page_bytes):
-            rounded.append(f"{name} {value} became {actual[name]}")
+        elif name in rounds and isinstance(planned, int) and isinstance(actual, int):
+            more = f"{format_bytes(planned)} asked, {format_bytes(actual)} run"
+            rounded.append(f"{name}: {ROUNDED} from {planned} to {actual} ({more})")
+        elif _near(name, setting, page if isinstance(page, int) else 0):
+            rounded.append(f"{name} {planned} became {actual}")
         else:
-            differences.append(f"{name}: asked {value}, actual {actual[name]}")
+            differences.append(f"{name}: asked {planned}, actual {actual}")
     detail = "; ".join(differences or rounded) or "every setting reads back as asked"
     return _row("settings_applied", not differences, detail)
 
 
-def _near(name: str, asked: Any, actual: Any, page_bytes: int) -> bool:
-    if isinstance(asked, str) or isinstance(actual, str) or asked == actual or not asked:
+def _near(name: str, setting: StoredSetting, page_bytes: int) -> bool:
+    planned, actual = setting.planned, setting.actual
+    if not isinstance(planned, int | float) or not isinstance(actual, int | float) or not planned:
         return False
     # Bytes of pages come in whole pages, with what the engine keeps beside each.
-    unit_bytes = page_bytes * (1 + _ROUNDING_RATIO) if name.endswith("_bytes") and name != "page_size_bytes" else 0
-    return bool(abs(actual - asked) <= max(_ROUNDING_RATIO * asked, unit_bytes))
+    unit_bytes = page_bytes * (1 + _ROUNDING_RATIO) if setting.unit == "bytes" and name != "page_size" else 0
+    return bool(abs(actual - planned) <= max(_ROUNDING_RATIO * planned, unit_bytes))
 
 
 def _window_complete(experiment: Experiment, measured: Mapping[str, Any], *, is_open: bool) -> Row:

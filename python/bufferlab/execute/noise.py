@@ -99,7 +99,9 @@ def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
         "sweep": folder.path.name,
         "measured_at": max(record.run["ended_at"] for record in records),
         "versions": {**run["versions"], run["engine"]: run["engine_version"]},
-        "settings": {name: value for name, value in run["knobs_asked"].items() if name != ARM},
+        "settings": {
+            name: one.asked for name, one in records[0].settings.items() if one.asked is not None and name != ARM
+        },
         "transactions": run["measured"]["transactions"],
         "window_seconds": min(record.run["measured"]["seconds"] for record in records),
         "blocks": len(blocks),

@@ -30,7 +30,6 @@ from bufferlab.execute.server_text import engine_status, log_ends
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Event, interrupted, supervise
 from bufferlab.execute.trees import size_of
-from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.facts import workload_of
 from bufferlab.results.keys import actual_key
@@ -194,7 +193,7 @@ def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) 
         "engine": engine.name,
         "workload": _workload(experiment, point),
         "load": point.load,
-        "knobs_asked": point.knobs_asked,
+        "settings": {name: setting.as_dict() for name, setting in point.settings.items()},
         "point": {"index": point.index, "label": point.label, "swept": point.swept},
         "repetition": planned.repetition,
         "block": planned.block,
@@ -249,22 +248,22 @@ def _stage(event: Event) -> str:
 
 
 def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[str, Any], gathered: _Gathered) -> None:
-    actual = {**result["actual"], **_as_run(setting.experiment, point)}
+    settings = _settings(point, result)
     gathered.latency = latency_rows(result["latency"])
     gathered.run |= {
         "engine_version": result["engine_version"],
-        "knobs_actual": actual,
+        "settings": settings,
         "workload": {**_workload(setting.experiment, point), "drawn": result.get("drawn")},
         "actual_key": actual_key(
             engine=setting.engine.name,
             engine_version=result["engine_version"],
             workload=_workload(setting.experiment, point),
-            knobs_actual=actual,
+            knobs_actual={name: one["actual"] for name, one in settings.items()},
         ),
         "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
         "phases": result["phases"],
-        "integrity": check_run(setting, point, result, dataset, gathered.samples),
+        "integrity": check_run(setting, point, settings, result, dataset, gathered.samples),
     }
     if result.get("engine_conf"):
         gathered.beside["engine.conf"] = result["engine_conf"]
@@ -286,13 +285,19 @@ def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
     }
 
 
-def _as_run(experiment: Experiment, point: Point) -> dict[str, Any]:
-    """Native values of the load's and the workload's settings that were asked for: no engine reads them back."""
-    load = {knob.native_name: knob.native(point.knobs_asked[knob.name], None)
-            for knob in LOAD_KNOBS if knob.name in point.knobs_asked}  # fmt: skip
-    parameters = {knob.native_name: point.workload[knob.native_name]
-                  for knob in workload_of(experiment).parameters if knob.name in point.knobs_asked}  # fmt: skip
-    return {**load, **parameters}
+def _settings(point: Point, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """run.json's settings: each as planned, with the value that the engine read back and what it says of it.
+
+    What an engine tells although it is no setting of the point stands there by the engine's own name.
+    """
+    told, notes = dict(result["actual"]), result.get("notes", {})
+    settings = {}
+    for name, planned in point.settings.items():
+        actual = told.pop(planned.knob.native_name, None) if planned.read_back else planned.planned
+        actual = planned.knob.typed(actual)
+        note = notes.get(planned.knob.native_name, "") if actual != planned.planned else planned.note
+        settings[name] = {**planned.as_dict(), "actual": actual, "note": note}
+    return settings | {name: {"actual": value} for name, value in told.items()}
 
 
 def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:

@@ -23,6 +23,25 @@ from bufferlab.workloads.declaration import Impossible, PoolAndData, WorkloadDec
 
 
 @dataclass(frozen=True)
+class PlannedSetting:
+    """One setting of a point: what was asked for, and the value that will run."""
+
+    knob: Knob
+    asked: str
+    """Canonical text: "10%"."""
+    planned: Native | None
+    """The typed value; None for what is left to the engine."""
+    read_back: bool
+    """Whether the engine tells the value that ran; what the load and the workload do is as planned."""
+    note: str = ""
+    """Why the planned value is not the one asked for."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The setting as plan.json and run.json hold it, before anything ran."""
+        return {"asked": self.asked, "planned": self.planned, "unit": self.knob.unit, "note": self.note}
+
+
+@dataclass(frozen=True)
 class Point:
     """One setting of everything."""
 
@@ -30,8 +49,8 @@ class Point:
     label: str
     swept: dict[str, str]
     """Canonical text of every swept setting."""
-    knobs_asked: dict[str, str]
-    """Canonical text, as asked ("10%"), of every engine knob, and of what else is swept or not at its default."""
+    settings: dict[str, PlannedSetting] = field(hash=False)
+    """By name: every engine knob, and what else is swept or not at its default."""
     native_knobs: dict[str, int | str] = field(hash=False)
     """The engine's, as the core takes them: bytes, a pool in whole frames."""
     workload: dict[str, Native] = field(hash=False)
@@ -56,8 +75,7 @@ class Point:
             "label": self.label,
             "point_key": self.point_key,
             "swept": self.swept,
-            "knobs_asked": self.knobs_asked,
-            "native_knobs": self.native_knobs,
+            "settings": {name: setting.as_dict() for name, setting in self.settings.items()},
             "workload": self.workload,
             "load": self.load,
             "database_bytes": self.database_bytes,
@@ -126,27 +144,43 @@ def _point(
     data = _own_data(engine, workload, asked, parameters)
     database_bytes = facts(reference_setting(experiment, engine, data)).allocated_bytes
     native = _native_knobs(engine, asked, database_bytes)
-    shown = {
-        **{knob.name: asked[knob.name] for knob in engine.asked_knobs(asked)},
+    of_workload = _native_parameters(engine, workload, parameters, native, data, facts, _label(swept))
+    settings = {
+        **{knob.name: _of_engine(engine, knob, asked, native) for knob in engine.asked_knobs(asked)},
         **{
-            knob.name: asked[knob.name]
+            knob.name: PlannedSetting(knob, asked[knob.name], knob.native(asked[knob.name], None), read_back=False)
             for knob in LOAD_KNOBS
             if knob.name in swept or asked[knob.name] != knob.parse(knob.default)
         },
-        **{knob.name: swept[knob.name] for knob in workload.parameters if knob.name in swept},
+        **{
+            knob.name: PlannedSetting(knob, swept[knob.name], of_workload[knob.native_name], read_back=False)
+            for knob in workload.parameters
+            if knob.name in swept
+        },
     }
+    texts = {name: setting.asked for name, setting in settings.items()}
     return Point(
         index=index,
         label=_label(swept),
         swept=swept,
-        knobs_asked=shown,
+        settings=settings,
         native_knobs=native,
-        workload=_native_parameters(engine, workload, parameters, native, data, facts, _label(swept)),
+        workload=of_workload,
         load=native_load(asked),
         data=data,
         database_bytes=database_bytes,
-        point_key=point_key(experiment=experiment.name, engine=experiment.engine, workload=identity, knobs_asked=shown),
+        point_key=point_key(experiment=experiment.name, engine=experiment.engine, workload=identity, knobs_asked=texts),
     )
+
+
+def _of_engine(
+    engine: EngineDeclaration, knob: Knob, asked: Mapping[str, str], native: Mapping[str, int | str]
+) -> PlannedSetting:
+    """An engine's knob with the value planned for it: a pool is cut to whole frames, and the setting says so."""
+    text, planned = asked[knob.name], native.get(knob.native_name)
+    cut = knob.name == engine.frame_knob and knob.share(text) is None and planned != knob.native(text, None)
+    note = "rounded to whole pages" if cut else ""
+    return PlannedSetting(knob, text, None if planned is None else knob.typed(planned), read_back=True, note=note)
 
 
 def _label(swept: dict[str, str]) -> str:
@@ -190,7 +224,8 @@ def _native_parameters(
         if ratio is not None and workload.resolve_share:
             page, frames = (engine.by_name()[name].native_name for name in (engine.page_knob, engine.frame_knob))
             page_size_bytes = int(native_knobs[page])
-            of_data = engine.frames_of_data(native_knobs, int(native_knobs[frames]) // page_size_bytes)
+            by_name = {knob.name: native_knobs.get(knob.native_name) for knob in engine.knobs}
+            of_data = engine.frames_of_data(by_name, int(native_knobs[frames]) // page_size_bytes)
             at = PoolAndData(of_data, page_size_bytes, facts(data).shape, engine.edge_rows)
             count = workload.resolve_share(knob.name, ratio, native, at)
             if isinstance(count, Impossible):

@@ -23,7 +23,7 @@ def lacking(engine: EngineDeclaration, points: Sequence[Point], version_of: Vers
     for point in points:
         version = version_of(point.native_knobs)
         for knob in engine.knobs:
-            asked = point.knobs_asked[knob.name]
+            asked = point.settings[knob.name].asked
             versions = dict(knob.value_versions).get(asked, knob.versions)
             if asked == AUTO or has(versions, engine.name, version):
                 continue

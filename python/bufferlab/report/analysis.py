@@ -6,24 +6,25 @@ It decides what is compared with what. Knows nothing of sentences, tables or pic
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from bufferlab.knob import Value
 from bufferlab.load_knobs import UNLIMITED
 from bufferlab.report import words
 from bufferlab.results import metrics
 from bufferlab.results.check import INNODB_ENGINES, POSTGRES
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
+from bufferlab.results.schema import StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.model import Fit, fit
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
-from bufferlab.units import UnitError, format_bytes, parse_size
+from bufferlab.units import format_bytes, readable
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import WorkloadDeclaration
 
@@ -44,8 +45,8 @@ class PointRuns:
     key: str
     records: tuple[RunRecord, ...]
     ok: tuple[MeasuredRun, ...]
-    planned: dict[str, Any] = field(default_factory=dict)
-    """Native values of every setting, as planned."""
+    planned: dict[str, StoredSetting] = field(default_factory=dict)
+    """Every setting by its name, as planned."""
 
     @property
     def failures(self) -> list[RunRecord]:
@@ -54,15 +55,19 @@ class PointRuns:
         return [record for record in self.records if not record.ok and record.run["block"] not in done]
 
     @property
-    def actual(self) -> dict[str, Any]:
-        """The settings as read back, of the first run that ended well."""
-        return dict(self.ok[0].run["knobs_actual"]) if self.ok else {}
+    def settings(self) -> dict[str, StoredSetting]:
+        """Every setting by its name: of the first run that ended well; as planned where none did."""
+        return self.ok[0].settings if self.ok else self.planned
 
-    @property
-    def native(self) -> dict[str, Any]:
-        """Every setting as a number or word: as read back, and as planned where nothing was."""
-        ran = {**self.ok[0].run["workload"], **self.ok[0].run.get("load", {})} if self.ok else {}
-        return {**self.planned, **ran, **self.actual}
+    def value(self, name: str) -> Value:
+        """The value of a setting that ran; the planned one where none was read back."""
+        setting = self.settings.get(name)
+        return setting.value if setting else None
+
+    def number(self, name: str) -> int | None:
+        """The same, of a setting that is a whole number."""
+        found = self.value(name)
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     @property
     def status(self) -> str:
@@ -216,7 +221,7 @@ class Analysis:
 
     def ran_alike(self, a: PointRuns, b: PointRuns) -> bool:
         """Whether two points of a group ran with the same value of the axis, whatever was asked."""
-        values = [actual_of(point.native, self.axis) if self.axis else None for point in (a, b)]
+        values = [point.value(self.axis) if self.axis else None for point in (a, b)]
         return values[0] is not None and values[0] == values[1]
 
     def _apart(self, points: list[PointRuns]) -> list[PointRuns]:
@@ -252,71 +257,49 @@ class Analysis:
         windows = [point.values(qualified(phase, "measured_seconds")) for point in self.points]
         return min((seconds for values in windows for _, _, seconds in values), default=None)
 
+    @property
+    def axis_in_bytes(self) -> bool:
+        """Whether the axis is a number of bytes."""
+        settings = (point.settings.get(self.axis or "") for point in self.points)
+        return any(setting is not None and setting.unit == "bytes" for setting in settings)
+
     def short_label(self, point: PointRuns) -> str:
         """The axis' value alone ("5 %"), or the whole label when there is no axis."""
-        return spaced(point.swept[self.axis]) if self.axis and self.axis in point.swept else point.label
+        return readable(point.swept[self.axis]) if self.axis and self.axis in point.swept else point.label
 
     def name_of(self, point: PointRuns) -> str:
         """A point in a table: the axis' value, what a share of a count was, and the other swept settings."""
         asked, _, actual = self.tick(point).partition("\n")
-        shown = f"{asked} ({actual})" if actual and not is_size(self.axis or "") else asked
+        shown = f"{asked} ({actual})" if actual and not self.axis_in_bytes else asked
         return ", ".join(filter(None, [shown, rest_label(point, self.axis)]))
 
     def axis_value(self, point: PointRuns) -> float | None:
         """What the axis really was, if it is a number."""
-        value = actual_of(point.native, self.axis) if self.axis else None
+        value = point.value(self.axis) if self.axis else None
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def axis_bytes(self, point: PointRuns) -> int | None:
-        """What the axis really was, if it is a size."""
-        value = actual_of(point.actual, self.axis) if self.axis else None
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        """What the axis really was, if it is a whole number that was read back."""
+        return point.number(self.axis) if self.axis and point.ok else None
 
     def tick(self, point: PointRuns) -> str:
         """The point under an axis: what was asked, and the bytes or the count it really was."""
         asked, value = self.short_label(point), self.axis_value(point)
         if value is None or point.swept.get(self.axis or "") is None:
             return asked
-        if is_size(self.axis or ""):
-            actual = format_bytes(value) if point.actual else asked
+        if self.axis_in_bytes:
+            actual = format_bytes(value) if point.ok else asked
             return actual if asked.replace(" ", "") == actual.replace(" ", "") else f"{asked}\n{actual}"
         if asked.endswith("%") and value >= 1:
             return f"{asked}\n{value:,.0f}"
         return f"{value:,.0f}" if value == int(value) and value >= 1000 else asked
 
 
-def actual_of(actual: Mapping[str, Any], knob: str) -> Any:
-    """A setting as read back: the core names sizes, rates and times with their unit, InnoDB's with its own name."""
-    names = (knob, f"{knob}_bytes", f"{knob}_per_s", f"{knob}_s", f"innodb_{knob}")
-    return next((actual[name] for name in names if name in actual), None)
-
-
 def rest_label(point: PointRuns, axis: str | None) -> str:
     """The swept settings other than the axis, in words: "page size 4 KiB, layout clustered"."""
-    return ", ".join(f"{knob.replace('_', ' ')} {spaced(value)}" for knob, value in point.swept.items() if knob != axis)
-
-
-_SIZES = (
-    "size",
-    "checkpoint",
-    "log_capacity",
-    "memory_limit",
-    "flush_after",
-    "wal_buffers",
-    "combine_limit",
-    "work_mem",
-)
-
-
-def is_size(knob: str) -> bool:
-    """Whether a knob is a number of bytes."""
-    return knob.removesuffix("_bytes").endswith(_SIZES)
-
-
-def spaced(value: str) -> str:
-    """ "5%" and "64MiB" as people write them: "5 %", "64 MiB"."""
-    match = re.fullmatch(r"([0-9.]+)(%|[KMGT]?i?B)", value)
-    return f"{match[1]} {match[2]}" if match else value
+    return ", ".join(
+        f"{knob.replace('_', ' ')} {readable(value)}" for knob, value in point.swept.items() if knob != axis
+    )
 
 
 _SERVERS_LOGS = {**dict.fromkeys(INNODB_ENGINES, "redo_bytes"), POSTGRES: "wal_log_bytes"}
@@ -348,14 +331,17 @@ def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
             key=str(point.get("point_key", "")),
             records=tuple(mine := [record for record in records if record.run["point"]["index"] == index]),
             ok=tuple(MeasuredRun.read(record) for record in mine if record.ok),
-            planned={
-                **point.get("native_knobs", {}),
-                **point.get("workload", {}),
-                **point.get("load", {}),
-            },
+            planned=_planned(point, mine),
         )
         for index, point in sorted(planned.items())
     )
+
+
+def _planned(point: Mapping[str, Any], records: Sequence[RunRecord]) -> dict[str, StoredSetting]:
+    """A point's settings as plan.json has them; of a point that stands in its runs alone, as these have."""
+    if "settings" in point:
+        return {name: StoredSetting.model_validate(one) for name, one in point["settings"].items()}
+    return records[0].settings if records else {}
 
 
 def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> WorkloadDeclaration | None:
@@ -390,17 +376,10 @@ def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
     """Numbers in their order, a rate without limit last, words in the order of the plan."""
     if axis is None or axis not in point.swept:
         return 0.0, point.index
-    value = actual_of(point.native, axis)
+    value = point.value(axis)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value), point.index
-    text = point.swept[axis]
-    if text == UNLIMITED:
-        return math.inf, point.index
-    try:
-        size = parse_size(text)
-    except UnitError:
-        return 0.0, point.index
-    return float(size.ratio if size.ratio is not None else size.size_bytes or 0), point.index
+    return (math.inf if value == UNLIMITED else 0.0), point.index
 
 
 def _not_of_smoke(check: Check) -> Check:

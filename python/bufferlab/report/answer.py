@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from bufferlab.knob import Value
 from bufferlab.report import findings, words
-from bufferlab.report.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns, is_size
+from bufferlab.report.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.report.model import Banner
 from bufferlab.results import metrics
 from bufferlab.results.integrity import MeasuredRun
@@ -20,7 +21,7 @@ from bufferlab.workloads import registry as workloads
 _ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping", "stolen_time"})
 #: What a server's own account of its settings is stored as: to be known, but no miscount.
 _CONFOUNDED = "no_confounds"
-_COMMIT = "innodb_flush_log_at_trx_commit"
+_COMMIT = "flush_log_at_trx_commit"
 _THROUGH_PAGE_CACHE = (
     "PostgreSQL reads through the page cache: its reads are pages that were not in shared buffers; the table "
     '"Where pages came from" tells how many of them the device saw.'
@@ -176,7 +177,7 @@ def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) ->
 def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
     """ "as the buffer pool grows from 5 % (8.5 MiB) to 80 % (136 MiB) of the database"."""
     sizes = [analysis.axis_bytes(point) for point in (first, last)]
-    verb = "grows" if None not in sizes and is_size(analysis.axis or "") else "goes"
+    verb = "grows" if None not in sizes and analysis.axis_in_bytes else "goes"
     of = f" of {_whole(analysis)}" if analysis.short_label(last).endswith("%") else ""
     return f"as {_knob(analysis)} {verb} from {_place(analysis, first)} to {_place(analysis, last)}{of}"
 
@@ -251,23 +252,25 @@ def _long_window(analysis: Analysis) -> str | None:
 def _settings(analysis: Analysis) -> list[str]:
     """What the settings of all runs leave out."""
     found = []
-    knobs = [run.run["knobs_actual"] for run in analysis.runs]
-    if any(actual.get("synchronous") == "off" for actual in knobs):
+    ran: dict[str, set[Value]] = {}
+    for run in analysis.runs:
+        for name, setting in run.settings.items():
+            ran.setdefault(name, set()).add(setting.actual)
+    if "off" in ran.get("synchronous", ()):
         found.append("Commits did not wait for the device (synchronous = off): commit latency is not measured.")
-    if any(actual.get("synchronous_commit") == "off" for actual in knobs):
+    if "off" in ran.get("synchronous_commit", ()):
         found.append("Commits did not wait for the device (synchronous_commit = off): commit latency is not measured.")
-    commits = {str(actual[_COMMIT]) for actual in knobs if _COMMIT in actual}
+    commits = {str(value) for value in ran.get(_COMMIT, ()) if value is not None}
     if commits - {"1"}:
         found.append(
-            f"Commits did not wait for the device ({_COMMIT} = {words.listing(sorted(commits))}): commit latency is "
-            "not measured."
+            f"Commits did not wait for the device (innodb_{_COMMIT} = {words.listing(sorted(commits))}): "
+            "commit latency is not measured."
         )
-    hashed = {str(actual.get("innodb_adaptive_hash_index")).lower() for actual in knobs}
-    if hashed & {"off", "0"}:
+    if {str(value).lower() for value in ran.get("adaptive_hash_index", ())} & {"off", "0"}:
         found.append("Adaptive hash index off: with it, page gets per transaction depend on the pool and are fewer.")
-    if any(actual.get("io_mode") == "direct" for actual in knobs):
+    if "direct" in ran.get("io_mode", ()):
         found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
-    if any(actual.get("io_mode") == "buffered" for actual in knobs):
+    if "buffered" in ran.get("io_mode", ()):
         found.append("Buffered I/O: reads of the database may have been served by the page cache, not the device.")
     if any(run.is_postgres and not run.direct for run in analysis.runs):
         found.append(_THROUGH_PAGE_CACHE)

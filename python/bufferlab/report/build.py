@@ -236,7 +236,9 @@ def _point_result(point: PointRuns, summaries: list[Summary]) -> PointResult:
         for record in point.failures
         if (failure := record.failure)
     )
-    return PointResult(point.index, point.label, point.swept, point.actual, point.status, point.reason, failures, mine)
+    return PointResult(
+        point.index, point.label, point.swept, point.settings, point.status, point.reason, failures, mine
+    )
 
 
 def _comparisons(analysis: Analysis) -> list[StepResult]:

@@ -12,11 +12,11 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem
+from bufferlab.knob import Value
 from bufferlab.report import words
-from bufferlab.report.analysis import actual_of, is_size, spaced
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.integrity import MeasuredRun
-from bufferlab.units import format_bytes
+from bufferlab.units import readable
 from bufferlab.workloads import registry as workloads
 
 FORCE_HINT = "--force compares them all the same, and says so beside the answer"
@@ -65,7 +65,7 @@ def _differing(match: MatchedPoint) -> dict[str, tuple[str, str]]:
     a, b = asked_of(match.a), asked_of(match.b)
     gone = "not recorded"
     names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
-    return {name: (spaced(a.get(name, gone)), spaced(b.get(name, gone))) for name in names}
+    return {name: (readable(a.get(name, gone)), readable(b.get(name, gone))) for name in names}
 
 
 def _workload(workload: Mapping[str, Any]) -> str:
@@ -150,20 +150,19 @@ def _other_actual(sides: Sides) -> list[str]:
     for match in sides.matched:
         where = f" at {match.label}" if match.label else ""
         for name in sorted(asked_of(match.a).keys() - _differing(match).keys()):
-            a, b = (actual_of(point.actual, name) for point in match.both)
-            if a is not None and b is not None and not _alike(a, b):
-                found.setdefault(name, f"{name} was {_shown(name, a)} and {_shown(name, b)}{where}")
+            a, b = (point.settings.get(name) for point in match.both)
+            if a and b and not _alike(a.actual, b.actual):
+                shown = f"{words.setting_value(a)} and {words.setting_value(b)}"
+                found.setdefault(name, f"{name} was {shown}{where}")
     return [f"Asked alike, run differently: {'; '.join(found.values())}."] if found else []
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _alike(a: Value, b: Value) -> bool:
+    if a is None or b is None:
+        return True  # What was not read back cannot be told apart.
     if isinstance(a, int | float) and isinstance(b, int | float):
         return abs(a - b) <= _ROUNDED * max(abs(a), abs(b))
     return bool(a == b)
-
-
-def _shown(name: str, value: Any) -> str:
-    return format_bytes(value) if is_size(name) and isinstance(value, int) else str(value)
 
 
 def _other_windows(sides: Sides) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns, spaced
+from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.answer import banners
 from bufferlab.report.compare import SidesCompared
 from bufferlab.report.compare_guard import differing_settings
@@ -17,6 +17,7 @@ from bufferlab.report.detail_tables import check_table
 from bufferlab.report.model import Banner, Column, Dot, Figure, PointsPlot, Report, Row, Section, Series, Table
 from bufferlab.report.plots import dot, points_data
 from bufferlab.results.integrity import Check
+from bufferlab.units import readable
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -111,7 +112,7 @@ def _figure(compared: SidesCompared) -> Figure | None:
 def _dots(analysis: Analysis, metric: str, points: list[tuple[MatchedPoint, PointRuns]]) -> Iterator[Dot]:
     for match, point in points:
         if analysis.mean(metric, point) is not None:
-            tick = "\n".join(spaced(value) for value in match.settings.values())
+            tick = "\n".join(readable(value) for value in match.settings.values())
             yield dot(analysis, metric, point, float(match.place), tick)
 
 

@@ -15,9 +15,9 @@ from bufferlab import load_knobs
 from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
 from bufferlab.knob import Knob
-from bufferlab.report.analysis import Analysis, PointRuns, spaced
+from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.results.store import SweepFolder
-from bufferlab.units import UnitError
+from bufferlab.units import UnitError, readable
 from bufferlab.workloads import registry as workloads
 
 _NOT_SETTINGS = ("name", "version")
@@ -41,7 +41,7 @@ class MatchedPoint:
     @property
     def label(self) -> str:
         """ "pool size 10 %"; "" where nothing was swept beside what is compared."""
-        return ", ".join(f"{name.replace('_', ' ')} {spaced(value)}" for name, value in self.settings.items())
+        return ", ".join(f"{name.replace('_', ' ')} {readable(value)}" for name, value in self.settings.items())
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ def asked_of(point: PointRuns) -> dict[str, str]:
     """Every setting of a point as asked: the load's defaults, the workload's parameters, the knobs, what was swept."""
     found = {name: knob.default for name, knob in load_knobs.by_name().items()}
     if point.records:
-        run = point.records[0].run
-        found |= {name: str(value) for name, value in run["workload"].items() if _is_setting(name, value)}
-        found |= run["knobs_asked"]
+        record = point.records[0]
+        found |= {name: str(value) for name, value in record.run["workload"].items() if _is_setting(name, value)}
+        found |= {name: one.asked for name, one in record.settings.items() if one.asked is not None}
     return {**found, **point.swept}
 
 
@@ -193,7 +193,7 @@ def _declared(analysis: Analysis, name: str) -> Knob | None:
 
 
 def _said(want: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {spaced(value)}" for name, value in want.items())
+    return ", ".join(f"{name} {readable(value)}" for name, value in want.items())
 
 
 def _listed(points: Iterable[PointRuns], names: list[str]) -> str:

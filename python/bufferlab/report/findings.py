@@ -11,7 +11,7 @@ from typing import Literal
 
 from bufferlab.engines import registry as engines
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group, PointRuns, is_size
+from bufferlab.report.analysis import Analysis, Group, PointRuns
 from bufferlab.report.chapters.factors import answer as answer_of_factors
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
@@ -54,7 +54,7 @@ def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
     sizes: dict[Hashable, int] = {
         point.index: size for point in points if (size := analysis.axis_bytes(point)) is not None
     }
-    is_pool = is_size(analysis.axis or "") and analysis.axis != "page_size"
+    is_pool = analysis.axis_in_bytes and analysis.axis != "page_size"
     if is_pool and len(points) > 2 and len(set(sizes.values())) == len(points):
         said = _marginal(knee_of_curve(fit, sizes), metric)
         if said:

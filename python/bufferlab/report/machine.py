@@ -46,7 +46,7 @@ def _point(point: PointResult) -> dict[str, Any]:
     return {
         "label": point.label,
         "swept": point.swept,
-        "knobs_actual": point.knobs_actual,
+        "settings": {name: one.model_dump() for name, one in point.settings.items()},
         "status": point.status,
         "reason": point.reason,
         "failures": [

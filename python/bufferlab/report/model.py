@@ -7,6 +7,7 @@ from typing import Literal
 
 from bufferlab.errors import Failure
 from bufferlab.results.integrity import Check
+from bufferlab.results.schema import StoredSetting
 
 #: An interval may reach this many times as high as the runs before the axis leaves its end out (squared on a log axis):
 #: two runs that differ can have an interval in which the runs themselves could not be seen.
@@ -259,7 +260,7 @@ class PointResult:
     index: int
     label: str
     swept: dict[str, str]
-    knobs_actual: dict[str, object]
+    settings: dict[str, StoredSetting]
     status: str
     reason: str | None
     failures: tuple[FailedRun, ...]

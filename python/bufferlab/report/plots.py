@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns, is_size
+from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.model import Column, Dot, Figure, PointsPlot, Row, Series, Table
 from bufferlab.results import metrics
 from bufferlab.results.metrics import phase_of
@@ -64,13 +64,13 @@ class Axis:
         values = [analysis.axis_value(point) for point in points]
         known = [value for value in values if value is not None]
         numeric = len(known) == len(points) and len(set(known)) > 1
-        is_log = numeric and min(known) > 0 and (is_size(analysis.axis or "") or max(known) / min(known) >= _LOG_X_FROM)
+        is_log = numeric and min(known) > 0 and (analysis.axis_in_bytes or max(known) / min(known) >= _LOG_X_FROM)
         return cls(analysis, numeric, is_log, _axis_label(analysis))
 
     @property
     def in_bytes(self) -> bool:
         """Whether its numbers are bytes."""
-        return self.is_numeric and is_size(self.analysis.axis or "")
+        return self.is_numeric and self.analysis.axis_in_bytes
 
     def place(self, point: PointRuns, place: int) -> float:
         """Where a point stands; `place` is its place in its group."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns, actual_of, rest_label
+from bufferlab.report.analysis import Analysis, PointRuns, rest_label
 from bufferlab.report.model import Column, Row, Table
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.derive import FORMULAS
@@ -180,27 +180,36 @@ def sizes(analysis: Analysis) -> Table | None:
     """What the pool was asked to be, what it was, and its share of the database as loaded and as it ended."""
     rows = []
     for point in analysis.points:
-        pool = actual_of(point.actual, "pool_size")
-        base = point.ok[0].run["database"] if point.ok else None
-        if not isinstance(pool, int) or not base:
+        setting, base = point.settings.get("pool_size"), point.ok[0].run["database"] if point.ok else None
+        if setting is None or not isinstance(setting.value, int) or not base:
             continue
-        page = actual_of(point.actual, "page_size")
-        rows.append(
-            Row(
-                (
-                    analysis.name_of(point),
-                    format_bytes(pool),
-                    format_count(pool / page) if isinstance(page, int) and page else words.NOTHING,
-                    format_bytes(base["bytes_loaded"]),
-                    words.share(pool / base["bytes_loaded"]),
-                    words.share(pool / base["bytes_end"]) if base.get("bytes_end") else words.NOTHING,
-                )
-            )
+        pool = setting.value
+        cells = (
+            analysis.name_of(point),
+            format_bytes(setting.planned) if isinstance(setting.planned, int) else words.NOTHING,
+            format_bytes(pool),
+            _frames(point, pool),
+            format_bytes(base["bytes_loaded"]),
+            words.share(pool / base["bytes_loaded"]),
+            words.share(pool / base["bytes_end"]) if base.get("bytes_end") else words.NOTHING,
         )
-    heads = ("Pool", "Frames", "Database as loaded", "Pool / loaded", "Pool / at the end")
+        rows.append(Row(cells, "differs" if setting.differs else ""))
+    heads = ("Asked in bytes", "Pool", "Frames", "Database as loaded", "Pool / loaded", "Pool / at the end")
     columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
-    caption = "A pool is counted in page frames only; what manages them comes on top."
+    caption = (
+        "As the engine says itself; shares and reads belong to the pool that ran. A pool is counted in page frames "
+        "only; what manages them comes on top."
+    )
     return Table("sizes", "Pool and database", columns, tuple(rows), caption) if rows else None
+
+
+def _frames(point: PointRuns, pool: int) -> str:
+    """The frames that the engine told in all runs: where a chunk holds a page less, it does so by chance."""
+    told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
+    if not told[0]:
+        page = point.number("page_size")
+        return format_count(pool / page) if page else words.NOTHING
+    return format_count(told[0]) if len(told) == 1 else f"{told[0]:,.0f} to {told[-1]:,.0f}"
 
 
 def parts_of_window(analysis: Analysis) -> Table | None:

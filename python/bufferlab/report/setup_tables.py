@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns, actual_of, is_size, spaced
+from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.model import Column, Row, Table
-from bufferlab.units import UnitError, format_bytes, parse_size
+from bufferlab.results.schema import StoredSetting
+from bufferlab.units import format_bytes, readable
 
 _PAIR = (Column("What", numeric=False), Column("Value", numeric=False))
 
@@ -56,10 +56,11 @@ def _engine(analysis: Analysis) -> Table:
     """Every setting asked and actual; one that differs is marked, a swept one has a row per value."""
     rows: list[Row] = []
     first = next(point for point in analysis.points if point.ok)
-    for knob in first.ok[0].run["knobs_asked"]:
-        swept = knob in first.swept
+    for name, setting in first.settings.items():
+        swept = name in first.swept
         shown = analysis.points if swept else (first,)
-        rows += dict.fromkeys(_knob_row(point, knob, swept) for point in shown if point.ok)
+        if setting.asked is not None:
+            rows += dict.fromkeys(_setting_row(point, name, swept) for point in shown if point.ok)
     versions = sorted({f"{run.run['engine']} {run.run['engine_version']}" for run in analysis.runs})
     columns = tuple(Column(head, numeric=False) for head in ("Setting", "Asked", "Actual", "Note"))
     caption = (
@@ -68,71 +69,39 @@ def _engine(analysis: Analysis) -> Table:
     return Table("engine", "Settings, asked and actual", columns, tuple(rows), caption)
 
 
-def _knob_row(point: PointRuns, knob: str, swept: bool) -> Row:
-    run = point.ok[0].run
-    asked, actual = run["knobs_asked"][knob], actual_of(run["knobs_actual"], knob)
-    name = f"{knob} (swept)" if swept else knob
-    if actual is None:
-        return Row((name, spaced(asked), "not read back", ""), "differs")
-    shown = _shown(knob, actual)
-    values = {str(actual_of(other.run["knobs_actual"], knob)) for other in point.ok}
-    if len(values) > 1:
-        return Row((name, spaced(asked), ", ".join(sorted(values)), "differs between runs"), "differs")
-    note = _difference(knob, asked, actual, run)
-    return Row((name, spaced(asked), shown, note or ""), "differs" if note and "differs" in note else "")
+def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
+    setting, loaded = point.settings[name], (point.ok[0].run["database"] or {}).get("bytes_loaded")
+    title, asked = f"{name} (swept)" if swept else name, readable(setting.asked or "")
+    if setting.actual is None:
+        return Row((title, asked, "not read back", ""), "differs")
+    ran = {words.setting_value(run.settings[name]) for run in point.ok if name in run.settings}
+    if len(ran) > 1:
+        return Row((title, asked, ", ".join(sorted(ran)), "differs between runs"), "differs")
+    note = "; ".join(filter(None, [_note(setting), _share_note(setting, loaded)]))
+    return Row((title, asked, words.setting_value(setting), note), "differs" if setting.differs else "")
 
 
-def _shown(knob: str, actual: Any) -> str:
-    if not isinstance(actual, int) or isinstance(actual, bool):
-        return str(actual)
-    return format_bytes(actual) if is_size(knob) else f"{actual:,}"
-
-
-#: Asked words that leave a setting, or the choice of a build, to the host.
-_LEFT_TO_THE_SERVER = frozenset({"auto", "path"})
-
-
-def _difference(knob: str, asked: str, actual: Any, run: Mapping[str, Any]) -> str | None:
-    """What a reader should know of asked against actual; None when they are the same."""
-    if asked in _LEFT_TO_THE_SERVER:
+def _note(setting: StoredSetting) -> str:
+    """What a reader should know of asked against actual."""
+    if setting.planned is None:
         return "the server's own"
-    if not isinstance(actual, int | float) or isinstance(actual, bool):
-        return None if str(actual) == asked else "differs from what was asked"
-    if not is_size(knob):
-        return _difference_of_number(asked, actual)
-    try:
-        size = parse_size(asked)
-    except UnitError:
-        return None if str(actual) == asked else "differs from what was asked"
-    if size.ratio is None:
-        off = int(actual) - (size.size_bytes or 0)
-        unit = _chunk(knob, run)
-        if unit and 0 < off < unit and int(actual) % unit == 0:
-            return f"differs from what was asked: rounded up to whole chunks of all instances ({format_bytes(unit)})"
-        page = actual_of(run["knobs_actual"], "page_size") or 1
-        if off == 0:
-            return None
-        return "rounded to whole pages" if abs(off) < page else f"differs from what was asked by {format_bytes(off)}"
-    loaded = (run["database"] or {}).get("bytes_loaded")
-    return f"{words.share(actual / loaded)} of the database as loaded" if loaded else None
+    if not setting.differs:
+        return setting.note
+    planned, actual = setting.planned, setting.actual
+    off = ""
+    if setting.unit == "bytes" and isinstance(planned, int) and isinstance(actual, int):
+        off = f" by {format_bytes(actual - planned)}"
+    return f"differs from what was asked{off}{': ' if setting.note else ''}{setting.note}"
 
 
-def _chunk(knob: str, run: Mapping[str, Any]) -> int | None:
-    """What InnoDB rounds its pool up to: chunk size times instances (buf0buf.cc, srv0start.cc: MySQL 5.7 and later)."""
-    chunk, instances = (run["knobs_actual"].get(f"innodb_buffer_pool_{name}") for name in ("chunk_size", "instances"))
-    if not knob.startswith("pool_size") or not isinstance(chunk, int):
-        return None
-    return chunk * (instances if isinstance(instances, int) else 1)
-
-
-def _difference_of_number(asked: str, actual: float) -> str | None:
-    """Counts may be asked as a share, and times with their unit; both are what the core was given."""
-    if asked.endswith("%"):
+def _share_note(setting: StoredSetting, loaded: Any) -> str:
+    """Of what was asked as a share: of a size the share that ran, of a count that it is one."""
+    if not (setting.asked or "").endswith("%"):
+        return ""
+    if setting.unit != "bytes":
         return "the count that this share is here"
-    number = re.match(r"[0-9.]+", asked)
-    if number is None or (number[0] != asked and not asked.endswith("s")):
-        return "differs from what was asked"
-    return None if number[0] != asked or float(asked) == actual else "differs from what was asked"
+    ran = setting.actual
+    return f"{words.share(ran / loaded)} of the database as loaded" if loaded and isinstance(ran, int) else ""
 
 
 def _workload(analysis: Analysis) -> Table:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 
 from bufferlab.results import metrics
+from bufferlab.results.schema import StoredSetting
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.verdict import Verdict
 from bufferlab.units import format_bytes
@@ -96,6 +97,16 @@ def cell(metric: str, found: Estimate | float | None) -> str:
         return NOTHING
     declared = metrics.get(metric)
     return share_interval(estimate) if declared.is_share else interval(estimate, declared.unit)
+
+
+def setting_value(setting: StoredSetting) -> str:
+    """Return the value of a setting that ran, or was planned: sizes, times and counts as people write them."""
+    found, unit = setting.value, " s" if setting.unit == "s" else ""
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return NOTHING if found is None else str(found)
+    if setting.unit == "bytes":
+        return format_bytes(found)
+    return f"{found:,}{unit}" if isinstance(found, int) else f"{found:,g}{unit}"
 
 
 def share(value: float | None, decimals: int = 1) -> str:

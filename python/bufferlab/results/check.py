@@ -20,6 +20,7 @@ from bufferlab.results.window import Window
 if TYPE_CHECKING:
     import polars as pl
 
+    from bufferlab.results.schema import StoredSetting
     from bufferlab.results.store import RunRecord
 
 #: Engines that are servers with InnoDB in them.
@@ -47,6 +48,7 @@ class MeasuredRun:
     """A run whose samples have been read: what every check and table starts from."""
 
     run: dict[str, Any]
+    settings: dict[str, StoredSetting]
     window: Window
     figures: dict[str, Figure]
     latency_us: dict[str, float]
@@ -69,7 +71,8 @@ class MeasuredRun:
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
         figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
         phases = {phase["name"]: figures_of(samples, phase["name"]) for phase in record.run.get("phases", [])}
-        return cls(record.run, window, figures, total_us(latency), n, phases, drift(samples), device_drift(samples))
+        drifts = drift(samples), device_drift(samples)
+        return cls(record.run, record.settings, window, figures, total_us(latency), n, phases, *drifts)
 
     @property
     def label(self) -> str:
@@ -77,8 +80,9 @@ class MeasuredRun:
         return f"{self.run['point']['label']}, block {self.run['block'] + 1}"
 
     def knob(self, name: str) -> Any:
-        """What a knob really was."""
-        return self.run["knobs_actual"].get(name)
+        """The value of a setting that ran; None where it was not read back, or there is no such setting."""
+        setting = self.settings.get(name)
+        return setting.actual if setting else None
 
     @property
     def open_loop(self) -> bool:
@@ -90,12 +94,12 @@ class MeasuredRun:
         """Whether the database file was read past the page cache."""
         if self.is_postgres:
             return "data" in str(self.knob("debug_io_direct")).split(",")
-        return self.knob("io_mode") == "direct" or str(self.knob("innodb_flush_method")).upper().startswith("O_DIRECT")
+        return self.knob("io_mode") == "direct" or str(self.knob("flush_method")).upper().startswith("O_DIRECT")
 
     @property
     def divides_memory(self) -> bool:
         """Whether one budget bounds the pool and the page cache together: then a miss of the pool is not yet a read."""
-        return isinstance(self.knob("memory_limit_bytes"), int)
+        return isinstance(self.knob("memory_limit"), int)
 
     @property
     def is_innodb(self) -> bool:

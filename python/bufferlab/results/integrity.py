@@ -60,7 +60,7 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     swept = {knob for run in runs for knob in run.run["point"]["swept"]}
     if len({run.run["point"]["index"] for run in runs}) < 2:
         return not_applicable(name, title, "the sweep has one point")
-    hashed = next((run for run in runs if str(run.knob("innodb_adaptive_hash_index")).lower() in ("on", "1")), None)
+    hashed = next((run for run in runs if str(run.knob("adaptive_hash_index")).lower() in ("on", "1")), None)
     if hashed:
         return not_applicable(
             name, title, "the adaptive hash index is on: a hit in it asks for one page, not for a path"
@@ -280,7 +280,7 @@ def _memory(runs: Sequence[MeasuredRun]) -> Check:
 
 def _memory_pair(run: MeasuredRun) -> tuple[float, float] | None:
     frames, resident = run.window.level("pool_frames_used").value, run.window.level("resident_bytes").value
-    page_size = run.knob("page_size_bytes")
+    page_size = run.knob("page_size")
     if frames is None or resident is None or not isinstance(page_size, int) or run.knob("pcache") == "stock":
         return None
     return frames * page_size, resident
@@ -296,7 +296,7 @@ def _same_data(runs: Sequence[MeasuredRun]) -> Check:
     for run in runs:
         scale = tuple(f"{setting} {run.run['workload'].get(setting, run.run['point']['swept'][setting])}"
                       for setting in _DATA_SETTINGS if setting in run.run["point"]["swept"])  # fmt: skip
-        keys.setdefault((f"page size {run.knob('page_size_bytes')}", *scale), set()).add(run.run["data_key"])
+        keys.setdefault((f"page size {run.knob('page_size')}", *scale), set()).add(run.run["data_key"])
     if any(None in found for found in keys.values()):
         return not_applicable(name, title, "a run does not record its data_key")
     differing = [", ".join(setting) for setting, found in keys.items() if len(found) > 1]

@@ -204,7 +204,7 @@ def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
     title = "Bytes read from data files = pages read × page size"
 
     def off(run: MeasuredRun) -> Off:
-        page, reads = run.knob("page_size_bytes"), run.window.change("pages_read")
+        page, reads = run.knob("page_size"), run.window.change("pages_read")
         if not isinstance(page, int) or reads.value is None:
             return Off(run, None, reads.reason or "the page size was not read back")
         return ratio_off(run, run.window.change("db_read_bytes"), Figure(reads.value * page))

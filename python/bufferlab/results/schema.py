@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from bufferlab.errors import FailureKind
+from bufferlab.knob import Value
 from bufferlab.results.keys import canonical_json
 
 FORMAT_VERSION = 2
@@ -104,7 +105,6 @@ def _flat(table: dict[str, Any]) -> dict[str, Any]:
 #: What must hold of a value beyond its type. None of it is part of the format: `schema_hash` does not see it.
 Moment = Annotated[str, AfterValidator(_moment)]
 Place = Annotated[int, Field(ge=0), AfterValidator(_small)]
-Settings = Annotated[dict[str, Any], AfterValidator(_flat)]
 
 
 class _Strict(BaseModel):
@@ -119,6 +119,31 @@ class Point(_Strict):
     index: Place
     label: str
     swept: dict[str, str]
+
+
+class StoredSetting(_Strict):
+    """One setting of a point, under the one name it has: as asked for, as planned and as read back."""
+
+    asked: str | None = None
+    """The canonical text ("10%"); None of what an engine tells although nobody asked."""
+    planned: Value = None
+    """The value that was to run; None where it was left to the engine."""
+    actual: Value = None
+    """The value that ran, read back; None where nothing was."""
+    unit: str = ""
+    """The unit of both values: "bytes", "s"; "" of a word or a bare number."""
+    note: str = ""
+    """Why the value is not the one asked for, in the words of the plan or engine that changed it."""
+
+    @property
+    def value(self) -> Value:
+        """The value that ran; the planned one where nothing was read back."""
+        return self.planned if self.actual is None else self.actual
+
+    @property
+    def differs(self) -> bool:
+        """Whether another value ran than was planned."""
+        return self.planned is not None and self.actual is not None and self.actual != self.planned
 
 
 class WarmUp(_Strict):
@@ -291,8 +316,7 @@ class Run(_Strict):
     engine: str
     engine_version: str | None = None
     workload: Annotated[dict[str, Any], AfterValidator(_named)]
-    knobs_asked: dict[str, str]
-    knobs_actual: Settings = {}
+    settings: dict[str, StoredSetting]
     point: Point
     repetition: int = Field(ge=0)
     block: int = Field(ge=0)
@@ -337,9 +361,7 @@ class StoredPoint(_Open):
     label: str
     swept: dict[str, str]
     point_key: str = ""
-    native_knobs: Settings = {}
-    workload: Settings = {}
-    load: Settings = {}
+    settings: dict[str, StoredSetting] = {}
 
 
 class StoredPlan(_Open):

@@ -44,6 +44,7 @@ from bufferlab.results.schema import (
     Run,
     StoredHost,
     StoredPlan,
+    StoredSetting,
 )
 from bufferlab.results.writing import copy, into, sync_folder, write_bytes, write_parquet
 
@@ -105,6 +106,8 @@ class RunRecord:
 
     folder: Path
     run: dict[str, Any] = field(repr=False)
+    settings: dict[str, StoredSetting] = field(repr=False)
+    """Every setting of the run by its name."""
 
     @property
     def run_id(self) -> str:
@@ -272,7 +275,7 @@ class SweepFolder:
                 raise InternalError(f"the run {run_id} is already published", str(final))
             temporary.rename(final)
             sync_folder(final.parent)
-        return RunRecord(final, document.model_dump(mode="json"))
+        return RunRecord(final, document.model_dump(mode="json"), document.settings)
 
     def runs(self) -> list[RunRecord]:
         """Every published run in the order they were run; a damaged one is a DataFileError that names it."""
@@ -347,7 +350,7 @@ def _open_run(folder: Path) -> RunRecord:
     for name, stored in run.files.items():
         _check_stored(folder / name, stored.bytes, stored.sha256)
     told = run.model_dump(mode="json")
-    return RunRecord(folder, {**told, **{name: Told(told[name], path) for name in ("workload", "knobs_actual")}})
+    return RunRecord(folder, {**told, "workload": Told(told["workload"], path)}, run.settings)
 
 
 def _check_stored(path: Path, size: int, sha256: str) -> None:

@@ -57,6 +57,7 @@ class FakeServerBehaviour(FakeBehaviour):
             **result,
             "actual": {**result["actual"], "pool_size_bytes": rounded},
             "engine_conf": "[mysqld]\n" + "".join(f"{name} = {value}\n" for name, value in sorted(knobs.items())),
+            "notes": {"pool_size_bytes": "sizes are rounded up to whole MiB"},
             "confounds": ["cleaners became 1 with one instance"] if knobs.get("new") == 1 else [],
         }
 

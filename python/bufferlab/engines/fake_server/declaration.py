@@ -26,6 +26,6 @@ DECLARATION = replace(
     data_kind="directory",
     is_server=True,
     default_connections=4,
-    rounds=("pool_size_bytes",),
+    rounds=("pool_size",),
     passes_through="var.",
 )  # fmt: skip

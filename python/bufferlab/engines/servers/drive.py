@@ -264,6 +264,7 @@ class ServerBehaviour(Behaviour):
             "engine_version": build.version,
             "engine_conf": server.conf,
             "confounds": found.confounds,
+            "notes": found.notes,
             "server_log": tail(server.log, _LOG_LINES),
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -15,3 +15,5 @@ class ReadBack:
     """Pages in the pool."""
     confounds: list[str]
     """Where the server did something else, or does something beside it, that a reader must know."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """By native name: the reason why another value runs than was asked for."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 from bufferlab.engines import registry as engines
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group, is_size
+from bufferlab.report.analysis import Analysis, Group
 from bufferlab.report.model import Column, Row, Section, Table
 from bufferlab.results import metrics
 from bufferlab.stats.best import BestSet, equivalence_set
@@ -92,7 +92,7 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
     rows: list[Row] = []
     said: list[str] = []
     fit = analysis.fit(analysis.headline)
-    groups = analysis.groups if is_size(analysis.axis or "") and analysis.axis != "page_size" else ()
+    groups = analysis.groups if analysis.axis_in_bytes and analysis.axis != "page_size" else ()
     for group in groups if fit else ():
         assert fit is not None
         sizes: dict[Hashable, int] = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns, actual_of
+from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.model import Column, Figure, Row, Section, Table
 from bufferlab.report.plots import points_figure
 from bufferlab.report.points_tables import headed, point_table
@@ -71,7 +71,7 @@ def _shapes(analysis: Analysis) -> list[tuple[int, int, Shape]]:
     for point in analysis.points:
         for run in point.ok:
             database = run.run["database"] or {}
-            page_size = actual_of(run.run["knobs_actual"], "page_size")
+            page_size = run.knob("page_size")
             if database.get("shape") and isinstance(page_size, int):
                 found.setdefault(page_size, (page_size, database["bytes_loaded"], database["shape"]))
     return [found[page_size] for page_size in sorted(found)]

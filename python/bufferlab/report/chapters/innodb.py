@@ -5,12 +5,12 @@ whether it ran with the pool and the settings asked for.
 from __future__ import annotations
 
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns, spaced
+from bufferlab.report.analysis import Analysis
 from bufferlab.report.chapters.time_series import course_figure
-from bufferlab.report.model import Column, Row, Section, Table
+from bufferlab.report.model import Section, Table
 from bufferlab.report.points_tables import point_table
 from bufferlab.results.check import INNODB_ENGINES
-from bufferlab.units import UnitError, format_bytes, parse_size
+from bufferlab.units import readable
 
 _COURSE = {
     "lru_batch_writes_per_s": "LRU batches\n(pages/s)",
@@ -32,12 +32,12 @@ _WRITERS = {
 _COUNTS = ("redo_bytes", "page_splits", "pages_created", "fsyncs", "row_lock_waits")
 #: Settings whose difference between points would be another experiment than the one asked for.
 _CONFOUNDS = {
-    "innodb_buffer_pool_instances": "instances: lists, scan depth and locks are per instance",
-    "innodb_page_cleaners": "page cleaner threads",
-    "innodb_buffer_pool_chunk_size": "chunk size, of which the pool is a multiple",
-    "innodb_adaptive_hash_index": "adaptive hash index, which changes page gets",
-    "innodb_flush_method": "flush method",
-    "innodb_doublewrite": "doublewrite buffer",
+    "buffer_pool_instances": "instances: lists, scan depth and locks are per instance",
+    "page_cleaners": "page cleaner threads",
+    "buffer_pool_chunk_size": "chunk size, of which the pool is a multiple",
+    "adaptive_hash_index": "adaptive hash index, which changes page gets",
+    "flush_method": "flush method",
+    "doublewrite": "doublewrite buffer",
 }
 
 
@@ -48,7 +48,6 @@ def innodb(analysis: Analysis) -> Section | None:
     course = course_figure(analysis, _COURSE, "innodb-over-time", "Flushing, free list and dirty pages")
     said = rounding(analysis)
     blocks = (
-        asked_table(analysis),
         _levels(analysis),
         _writers(analysis),
         *((course,) if course else ()),
@@ -59,88 +58,21 @@ def innodb(analysis: Analysis) -> Section | None:
 
 
 def rounding(analysis: Analysis) -> list[str]:
-    """Sentences on pools that are not what was asked, and on settings that differ between points unasked."""
+    """Sentences on settings that are not what was asked, and on those that differ between points unasked."""
     rounded = [
-        f"{spaced(asked)} asked is {format_bytes(actual)} run"
+        f"{readable(setting.asked or '')} asked is {words.setting_value(setting)} run: {setting.note}."
         for point in analysis.points
-        if (sizes := _pool(point)) is not None and (asked := sizes[0]) and (actual := sizes[1]) and _is_rounded(point)
+        for setting in point.settings.values()
+        if setting.differs and setting.note
     ]
-    told = []
-    if rounded:
-        rule = "a pool is rounded up to a multiple of chunk size × instances"
-        told.append(f"{words.listing(list(dict.fromkeys(rounded)))}: {rule}.")
-    swept = {f"innodb_{name}" for point in analysis.points for name in point.swept}
+    told = list(dict.fromkeys(rounded))
+    swept = {name for point in analysis.points for name in point.swept}
     for name, meaning in _CONFOUNDS.items():
-        values = {str(point.actual[name]) for point in analysis.points if name in point.actual}
+        values = {str(value) for point in analysis.points if (value := point.value(name)) is not None and point.ok}
         if len(values) > 1 and name not in swept:
-            told.append(f"Confounded: {name} is {words.listing(sorted(values))} at different points ({meaning}).")
+            found = words.listing(sorted(values))
+            told.append(f"Confounded: innodb_{name} is {found} at different points ({meaning}).")
     return told
-
-
-def _pool(point: PointRuns) -> tuple[str, int] | None:
-    """The pool as asked and as run."""
-    actual = point.actual.get("pool_size_bytes")
-    asked = point.swept.get("pool_size") or (point.ok[0].run["knobs_asked"].get("pool_size") if point.ok else None)
-    return (str(asked), actual) if asked and isinstance(actual, int) else None
-
-
-def _asked_bytes(point: PointRuns) -> int | None:
-    """What was asked, in bytes: a share is one of the database, as planned."""
-    planned = point.planned.get("pool_size_bytes")
-    if isinstance(planned, int):
-        return planned
-    pool = _pool(point)
-    try:
-        return parse_size(pool[0]).size_bytes if pool else None
-    except UnitError:
-        return None
-
-
-def _is_rounded(point: PointRuns) -> bool:
-    asked, pool = _asked_bytes(point), _pool(point)
-    page = point.actual.get("page_size_bytes") or 1
-    return asked is not None and pool is not None and abs(pool[1] - asked) >= page
-
-
-def asked_table(analysis: Analysis) -> Table:
-    """The pool as asked and as run, with what it was rounded by."""
-    rows = []
-    for point in analysis.points:
-        pool, asked = _pool(point), _asked_bytes(point)
-        if pool is None:
-            continue
-        instances = point.actual.get("innodb_buffer_pool_instances")
-        chunk = point.actual.get("innodb_buffer_pool_chunk_size")
-        whole = _is_rounded(point)
-        rows.append(
-            Row(
-                (
-                    analysis.name_of(point),
-                    spaced(pool[0]),
-                    format_bytes(asked) if asked is not None else words.NOTHING,
-                    format_bytes(pool[1]),
-                    f"{pool[1] / asked:.3f}" if asked else words.NOTHING,
-                    _frames(point),
-                    words.NOTHING if instances is None else str(instances),
-                    format_bytes(chunk) if isinstance(chunk, int) else words.NOTHING,
-                ),
-                "differs" if whole else "",
-            )
-        )
-    heads = ("Asked in bytes", "Run", "Run / asked", "Frames", "Instances", "Chunk")
-    columns = (Column("Point", numeric=False), Column("Pool asked", numeric=False), *(Column(head) for head in heads))
-    caption = (
-        "As the server says itself. Shares of the database and reads belong to the pool that ran, not to the one asked."
-    )
-    return Table("pool-asked", "The pool asked and the pool run", columns, tuple(rows), caption)
-
-
-def _frames(point: PointRuns) -> str:
-    """As the servers of all runs told them: where a chunk holds a page less, it does so by chance."""
-    told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
-    if not told or not told[0]:
-        return words.NOTHING
-    return f"{told[0]:,.0f}" if len(told) == 1 else f"{told[0]:,.0f} to {told[-1]:,.0f}"
 
 
 def _levels(analysis: Analysis) -> Table:

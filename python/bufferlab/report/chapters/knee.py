@@ -21,7 +21,7 @@ from bufferlab.models.hot_rows import (
     predicted_knee,
 )
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group, PointRuns, actual_of
+from bufferlab.report.analysis import Analysis, Group, PointRuns
 from bufferlab.report.model import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.report.plots import dot, points_data
 from bufferlab.results.integrity import MeasuredRun
@@ -58,7 +58,7 @@ class _Line:
 
     @property
     def page_size_bytes(self) -> int:
-        return int(actual_of(self.points[0].native, "page_size") or 0)
+        return self.points[0].number("page_size") or 0
 
     def measured(self) -> list[tuple[Hashable, int, float]]:
         """(block, hot rows, misses per transaction) of every run."""
@@ -108,11 +108,11 @@ def found_knees(analysis: Analysis) -> list[FoundKnee]:
 
 def _line(place: int, group: Group) -> _Line | None:
     points = tuple(point for point in group.points if point.values(_MISSES))
-    if len(points) < 2:
+    page_size_bytes = points[0].number("page_size") if points else None
+    if len(points) < 2 or not page_size_bytes:
         return None
     run = points[0].ok[0]
     workload = run.run["workload"]
-    page_size_bytes = int(actual_of(points[0].native, "page_size"))
     rows = int(workload["rows"])
     trees = ((run.run["database"] or {}).get("shape") or {}).get("trees", [])
     tree = next((tree for tree in trees if tree["name"] == _TABLE), None) or estimated_tree(rows, page_size_bytes)
@@ -120,7 +120,7 @@ def _line(place: int, group: Group) -> _Line | None:
     tree = {**tree, EDGE_ROWS: engine.edge_rows}
     told = [_frames(run, page_size_bytes) for point in points for run in point.ok]
     pool_frames = round(sum(told) / len(told))
-    frames = engine.frames_of_data(run.run["knobs_actual"], pool_frames)
+    frames = engine.frames_of_data({name: one.actual for name, one in run.settings.items()}, pool_frames)
     layout: Layout = workload["layout"]
     even = not float(workload.get("zipf") or 0)
     found = predicted_knee(tree, rows, frames, layout)
@@ -130,7 +130,8 @@ def _line(place: int, group: Group) -> _Line | None:
 def _frames(run: MeasuredRun, page_size_bytes: int) -> int:
     """As the pool itself tells; engines that do not tell have as many as their bytes are pages."""
     told = run.window.level("pool_frames").value
-    return int(told) if told else int(actual_of(run.run["knobs_actual"], "pool_size")) // page_size_bytes
+    pool = run.knob("pool_size")
+    return int(told) if told else pool // page_size_bytes if isinstance(pool, int) else 0
 
 
 def _fitted_knees(lines: Sequence[_Line]) -> Fit | None:

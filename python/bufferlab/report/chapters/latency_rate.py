@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group, PointRuns, actual_of
+from bufferlab.report.analysis import Analysis, Group, PointRuns
 from bufferlab.report.model import Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.report.plots import Axis, points_data
 from bufferlab.report.points_tables import point_rows
@@ -207,7 +207,7 @@ def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) 
             (
                 analysis.name_of(point),
                 str(len(one.per_run)),
-                words.number(actual_of(point.native, "rate")),
+                words.number(one.rate_per_s),
                 _mean(analysis, point, "arrivals_per_s"),
                 words.number(one.completed_per_s),
                 _mean(analysis, point, "late_share"),

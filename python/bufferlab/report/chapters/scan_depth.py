@@ -159,16 +159,10 @@ def _ends(found: FoundTrend) -> str:
 
 def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
     """The depths of all instances, as per cent of the pool's frames."""
-    pool, page, depth = (
-        point.actual.get("pool_size_bytes"),
-        point.actual.get("page_size_bytes"),
-        analysis.axis_value(point),
-    )
-    if not isinstance(pool, int) or not isinstance(page, int) or not page or depth is None:
+    pool, page, depth = point.number("pool_size"), point.number("page_size"), analysis.axis_value(point)
+    if not pool or not page or depth is None:
         return None
-    instances = point.actual.get("innodb_buffer_pool_instances")
-    instances = instances if isinstance(instances, int) else 1
-    return 100 * depth * instances * page / pool
+    return 100 * depth * (point.number("buffer_pool_instances") or 1) * page / pool
 
 
 def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
@@ -269,8 +263,8 @@ def _of_pool(share: float | None) -> str:
 
 
 def _mib(analysis: Analysis, point: PointRuns) -> str:
-    cache, page = _mean(analysis, "effective_cache_pages", point), point.actual.get("page_size_bytes")
-    return f"{cache * page / 1024**2:,.1f}" if cache is not None and isinstance(page, int) else words.NOTHING
+    cache, page = _mean(analysis, "effective_cache_pages", point), point.number("page_size")
+    return f"{cache * page / 1024**2:,.1f}" if cache is not None and page else words.NOTHING
 
 
 def _mean(analysis: Analysis, metric: str, point: PointRuns) -> float | None:

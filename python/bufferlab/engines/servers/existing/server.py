@@ -230,6 +230,7 @@ class ExistingServer(ABC):
             "as_found": as_found,
             "engine_version": found.version,
             "engine_conf": _conf(wanted, as_found, told.actual),
+            "notes": told.notes,
             "confounds": [*_confounds(others, as_found, told.actual, job), *left, start, *told.confounds],
             "start": start,
         }
