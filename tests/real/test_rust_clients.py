@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 def passes(family: str, socket: Path, user: str, password: str) -> None:
     """Run every test program of the family against the server; none may fail, and none may say that it was skipped."""
     server = {"SOCKET": str(socket), "USER": user, "PASSWORD": password}
+    programs = ["cargo", "test", "--quiet", "--locked", "-p", "bufferlab-load", "--test", f"{family}_*"]
     done = subprocess.run(
-        ["cargo", "test", "--quiet", "--locked", "-p", "bufferlab-load", "--test", f"{family}_*"]
-        + ["--", "--show-output", "--test-threads", "1"],
+        [*programs, "--", "--show-output", "--test-threads", "1"],
         cwd=ROOT,
         env={**os.environ, **{f"BUFFERLAB_TEST_{family.upper()}_{name}": value for name, value in server.items()}},
         capture_output=True,
