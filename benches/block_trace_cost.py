@@ -44,10 +44,8 @@ def hear(text):
     if event["event"] == "sample" and event["edge"]:
         busy = [row["count"] for row in event["values"] if row["metric"] in asked["busy"]]
         edges.append(sum(us for us in busy if us is not None))
-if asked["trace"]:
-    _native.block_trace_arm(json.dumps(asked["trace"]))
 result = json.loads(_native.run_random_read(json.dumps(asked["job"]), hear))
-told = json.loads(_native.block_trace_finish())
+told = result["recorded"].get("block_trace")
 actions = lost = None
 if told:
     actions = json.loads(_native.block_trace_decode(told["spool"], told["spool"] + ".records"))["actions"]
@@ -97,7 +95,6 @@ def measure(path: Path, folder: Path, depth: int, arguments: argparse.Namespace)
     """Pairs of runs at one depth, and their row."""
     pairs, seconds = arguments.pairs, arguments.seconds
     trace = {
-        "path": str(path),
         "spool": str(folder / "spool"),
         "buffer_kib_per_cpu": BUFFER_KIB,
         "every_step": arguments.every_step,
@@ -123,7 +120,8 @@ def measure(path: Path, folder: Path, depth: int, arguments: argparse.Namespace)
 
 def run(path: Path, trace: dict[str, Any] | None, depth: int, seconds: float) -> Done:
     """One run in a process of its own, traced if there is to be a trace."""
-    asked = {"job": job_of(path, SIZE_BYTES, depth, seconds), "trace": trace, "busy": _BUSY}
+    job = job_of(path, SIZE_BYTES, depth, seconds)
+    asked = {"job": {**job, "probes": {"block_trace": trace}}, "busy": _BUSY}
     done = subprocess.run(
         [sys.executable, "-P", "-c", _RUN], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True
     )

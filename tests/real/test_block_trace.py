@@ -122,7 +122,7 @@ def test_a_tiny_buffer_loses_events_which_fail_the_trace(loop: str, tmp_path: Pa
         read_direct(loop, offsets_of(20_000, 512, seed=1), 512)
     lost = sum(traced.told["lost"].values())
     assert lost > 0
-    stored, table = keep(BlockTraceAsked(8192), {"block_trace": traced.told}, tmp_path)
+    stored, table = keep(BlockTraceAsked(8192), {"recorded": {"block_trace": traced.told}}, tmp_path)
     assert table is None
     assert stored["status"] == "failed"
     assert f"dropped events {traced.told['lost']['dropped_events']:,}" in stored["reason"]
@@ -142,8 +142,8 @@ def test_other_devices_are_not_in_the_trace(loop: str, disk: Path, tmp_path: Pat
 KILLED = """
 import json, os, signal, sys
 from bufferlab.engines.native import native
-native().block_trace_arm(json.dumps({"path": sys.argv[1], "spool": sys.argv[2], "buffer_kib_per_cpu": 64}))
-native().block_trace_edge("start")
+trace = native().block_trace(sys.argv[1], json.dumps({"spool": sys.argv[2], "buffer_kib_per_cpu": 64}))
+trace.begin()
 print("on", flush=True)
 signal.pause()
 """

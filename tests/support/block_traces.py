@@ -76,17 +76,16 @@ class Traced:
 
     def __init__(self, path: str, place: Path, buffer_kib: int = 1024, *, every_step: bool = False) -> None:
         self.place = place
-        kept = {"spool": str(place / "spool"), "buffer_kib_per_cpu": buffer_kib}
-        job = {"path": path, **kept, "every_step": every_step}
-        native().block_trace_arm(json.dumps(job))
+        asked = {"spool": str(place / "spool"), "buffer_kib_per_cpu": buffer_kib, "every_step": every_step}
+        self._trace = native().block_trace(path, json.dumps(asked))
 
     def __enter__(self) -> Traced:
-        assert native().block_trace_edge("start")
+        self._trace.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        native().block_trace_edge("end")
-        self.told: dict[str, Any] = json.loads(native().block_trace_finish())
+        self._trace.end()
+        self.told: dict[str, Any] = json.loads(self._trace.finish())
 
     def table(self) -> pl.DataFrame:
         """The decoded events."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import polars as pl
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bufferlab.cli import run
-from bufferlab.engines import block_trace as engine_trace
+from bufferlab.engines.file import behaviour
 from bufferlab.errors import SpecError
 from bufferlab.execute import block_trace, block_trace_table
 from bufferlab.execute.block_trace import BlockTraceAsked, keep
@@ -216,7 +218,7 @@ TOLD: dict[str, Any] = {
 
 def test_a_trace_that_lost_events_fails_with_their_count_and_a_larger_buffer(tmp_path: Path) -> None:
     told = {**TOLD, "lost": {**TOLD["lost"], "dropped_events": 1234}}
-    stored, table = keep(BlockTraceAsked(8192), {"block_trace": told}, tmp_path)
+    stored, table = keep(BlockTraceAsked(8192), {"recorded": {"block_trace": told}}, tmp_path)
     assert table is None
     assert stored["status"] == "failed"
     assert "dropped events 1,234" in stored["reason"]
@@ -225,7 +227,7 @@ def test_a_trace_that_lost_events_fails_with_their_count_and_a_larger_buffer(tmp
 
 
 def test_the_worker_is_told_how_much_of_a_trace_is_wanted(tmp_path: Path) -> None:
-    trace = BlockTraceAsked(8192, every_step=True).job(tmp_path)["block_trace"]
+    (trace,) = BlockTraceAsked(8192, every_step=True).job(tmp_path).values()
     assert trace == {"spool": str(tmp_path / "block-trace"), "buffer_kib_per_cpu": 8, "every_step": True}
     assert not BlockTraceAsked().job(tmp_path)["block_trace"]["every_step"]
 
@@ -244,7 +246,7 @@ def test_options_of_a_trace_without_a_trace_are_refused(buffer: str | None, ever
 def test_a_trace_without_a_window_or_without_a_worker_fails_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored, _ = keep(BlockTraceAsked(), {"block_trace": {**TOLD, "window_start_ns": None}}, tmp_path)
+    stored, _ = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "window_start_ns": None}}}, tmp_path)
     assert stored["reason"] == "the measured window was not reached"
     cleaned = []
     monkeypatch.setattr(block_trace, "clean", lambda: cleaned.append(1))
@@ -266,7 +268,7 @@ class _Core:
 
 def test_a_good_trace_is_kept_as_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_trace, "native", lambda: _Core(1))
-    stored, path = keep(BlockTraceAsked(), {"block_trace": {**TOLD, "events_read": 1}}, tmp_path)
+    stored, path = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "events_read": 1}}}, tmp_path)
     assert path is not None
     assert (stored["status"], stored["events"], stored["actions"], stored["window_ns"]) == ("ok", 1, {"Q": 1}, 5)
     assert pl.read_parquet(path)["t_ns"].to_list() == [2]
@@ -274,48 +276,37 @@ def test_a_good_trace_is_kept_as_a_table(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_count_that_is_not_the_kernels_fails_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_trace, "native", lambda: _Core(1))
-    stored, path = keep(BlockTraceAsked(), {"block_trace": {**TOLD, "events_read": 2}}, tmp_path)
+    stored, path = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "events_read": 2}}}, tmp_path)
     assert path is None
     assert stored["reason"] == "the kernel handed over 2 events, and 1 were found"
 
 
-class _Recorder:
-    """A core that keeps what it was told, and an engine that makes its device in the run or not."""
+def test_the_device_that_a_run_makes_is_the_one_that_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = behaviour._Ready(Path("/dev/loop9"), 4096, (), None, "as_is")
+    told: list[dict[str, Any]] = []
 
-    def __init__(self, *, arms: bool) -> None:
-        self.calls: list[str] = []
-        self.arms_block_trace = arms
+    def hear(_core: object, job: dict[str, Any], _on_event: object) -> dict[str, Any]:
+        told.append(job)
+        return {"actual": {}}
 
-    def block_trace_arm(self, job: str) -> None:
-        self.calls.append(f"arm {json.loads(job)['path']}")
-
-    def block_trace_finish(self) -> str:
-        self.calls.append("finish")
-        return "{}"
-
-    def run(self, job: dict[str, Any], send: Any) -> dict[str, Any]:
-        assert "block_trace" not in job, "the core refuses what it does not know"
-        if self.arms_block_trace:
-            engine_trace.arm(Path("/dev/loop9"))
-        self.calls.append("run")
-        if job["database"] == "broken":
-            raise OSError("it broke")
-        return {"status": "ok"}
+    monkeypatch.setattr(behaviour, "_ready", lambda *_: nullcontext(ready))
+    monkeypatch.setattr(behaviour, "native", MagicMock())
+    monkeypatch.setattr(behaviour, "answer", hear)
+    knobs = dict.fromkeys(("io_mode", "advice", "cache", "backend", "path", "device"), "x")
+    rest: dict[str, Any] = {name: {} for name in ("workload", "load", "warm_up", "measure", "sample_interval_ms")}
+    probes = BlockTraceAsked().job(Path("/home"))
+    behaviour.BEHAVIOUR.run({"database": "/data/file.bin", "knobs": knobs, "probes": probes, **rest}, print)
+    assert [(job["path"], job["probes"]) for job in told] == [("/dev/loop9", probes)]
 
 
-@pytest.mark.parametrize(("arms", "path"), [(False, "/data/x.db"), (True, "/dev/loop9")])
-def test_a_trace_is_armed_before_the_run_and_ended_after_it(
-    monkeypatch: pytest.MonkeyPatch, arms: bool, path: str
+@pytest.mark.parametrize("engine", ["sqlite", "mysql", "mariadb", "postgres", "file"])
+def test_only_a_run_that_makes_its_device_is_not_asked_for_the_databases(
+    engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    core = _Recorder(arms=arms)
-    monkeypatch.setattr(block_trace, "native", lambda: core)
-    monkeypatch.setattr(engine_trace, "native", lambda: core)
-    job: dict[str, Any] = {"database": "/data/x.db", "block_trace": {"spool": "/s", "buffer_kib_per_cpu": 8}}
-    assert block_trace.run_traced(core, job, print) == {"status": "ok", "block_trace": {}}  # type: ignore[arg-type]
-    assert core.calls == [f"arm {path}", "run", "finish"]
-    with pytest.raises(OSError, match="it broke"):
-        block_trace.run_traced(core, {**job, "database": "broken"}, print)  # type: ignore[arg-type]
-    assert core.calls[-1] == "finish"
+    asked: list[Path] = []
+    monkeypatch.setattr(block_trace, "check", asked.append)
+    block_trace.require(engine, {"database": "/data/x", "knobs": {}})
+    assert (asked == [Path("/data/x")]) == (engine != "file")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 //! One error type for everything that can go wrong while loading or running, sorted by what the user does next.
+//! Python's `bufferlab.errors` has the whole vocabulary of kinds, and says what each of them means.
 
 use std::fmt;
 use std::io;
@@ -6,7 +7,8 @@ use std::path::Path;
 
 use bufferlab_workload::client::ClientError;
 
-/// What kind of trouble it is; decides the exit code and nothing else.
+/// The kind of a failure. run.json keeps it for a run. It decides whether `--resume` tries one run of a point before the
+/// others, and the exit code of a failed load; a failed run's exit code is 1 whatever its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// An impossible or contradictory setting.

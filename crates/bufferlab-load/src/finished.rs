@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bufferlab_probe::clock;
+use bufferlab_probe::{Table, clock};
 
 use crate::driver::Tally;
 use crate::findings::Findings;
@@ -64,6 +64,8 @@ pub struct Finished {
     pub findings: Findings,
     /// The engine's own name of its version.
     pub engine_version: String,
+    /// What probes have recorded over the measured window.
+    pub recorded: Vec<Table>,
     /// When the run's clock was started.
     pub clock: clock::Anchor,
 }

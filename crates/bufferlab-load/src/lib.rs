@@ -1,7 +1,6 @@
 //! Clients, loaders and the driver: what turns a workload into requests on a real engine, and times it.
 
 pub mod arrivals;
-pub mod block_trace;
 pub mod counter;
 pub mod dialect;
 pub mod driver;
@@ -17,6 +16,7 @@ pub mod merge;
 pub mod mysql;
 pub mod pacing;
 pub mod postgres;
+pub mod probes;
 pub mod q1;
 pub mod quota;
 pub mod random_read;

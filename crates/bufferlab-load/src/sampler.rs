@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bufferlab_probe::{Probe, Reading};
+use bufferlab_probe::Reading;
 
 use crate::event::{Event, Phase, Sink};
+use crate::probes::Probes;
 
 /// What the driver answers.
 #[derive(Debug)]
@@ -99,28 +100,10 @@ impl Mailbox {
     }
 }
 
-/// The probes of the host, shared by the sampler and the driver at the edges.
-pub struct HostProbes(Mutex<Vec<Box<dyn Probe>>>);
-
-impl HostProbes {
-    /// These probes.
-    #[must_use]
-    pub fn new(probes: Vec<Box<dyn Probe>>) -> Self {
-        HostProbes(Mutex::new(probes))
-    }
-
-    /// Reads all of them.
-    pub fn sample(&self, out: &mut Vec<Reading>) {
-        for probe in lock(&self.0).iter_mut() {
-            probe.sample(out);
-        }
-    }
-}
-
 /// Samples every `interval` until [`Mailbox::stop`]. Missed ticks are skipped, not made up for.
 pub fn sample_until_stopped(
     mailbox: &Mailbox,
-    probes: &HostProbes,
+    probes: &Probes,
     interval: Duration,
     seconds_now: &dyn Fn() -> f64,
     sink: &dyn Sink,
@@ -156,7 +139,7 @@ mod tests {
 
     /// Phases and whether the engine's counters are missing, of the samples taken meanwhile.
     fn samples(driver: impl FnOnce(&Mailbox)) -> Vec<(String, bool)> {
-        let (mailbox, probes) = (Mailbox::default(), HostProbes::new(Vec::new()));
+        let (mailbox, probes) = (Mailbox::default(), Probes::default());
         let seen: Mutex<Vec<(String, bool)>> = Mutex::default();
         let sink = |event: Event| {
             if let Event::Sample { phase, values, .. } = event {

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bufferlab_probe::Reading;
+use bufferlab_probe::{Reading, Table};
 
-use crate::block_trace;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
-use crate::sampler::HostProbes;
+use crate::probes::Probes;
 
 /// Counters that an engine keeps itself.
 pub trait EngineCounters: Send {
@@ -46,7 +45,7 @@ struct Stage {
 pub struct Watch<'a> {
     stage: Mutex<Stage>,
     engine: Mutex<Box<dyn EngineCounters>>,
-    probes: HostProbes,
+    probes: Probes,
     sink: &'a dyn Sink,
     seconds_now: &'a (dyn Fn() -> f64 + Sync),
     stopped: AtomicBool,
@@ -61,7 +60,7 @@ impl<'a> Watch<'a> {
     /// Watches with these.
     pub fn new(
         engine: Box<dyn EngineCounters>,
-        probes: HostProbes,
+        probes: Probes,
         sink: &'a dyn Sink,
         seconds_now: &'a (dyn Fn() -> f64 + Sync),
     ) -> Self {
@@ -93,7 +92,7 @@ impl<'a> Watch<'a> {
         let mut engine = lock(&self.engine);
         let stage = lock(&self.stage).clone();
         if edge == Edge::End {
-            block_trace::at_edge(edge, &stage.phase);
+            self.probes.at_edge(edge, &stage.phase);
         }
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(512);
@@ -107,7 +106,7 @@ impl<'a> Watch<'a> {
             self.sink.send(Event::StatusText { t_s, phase: stage.phase.clone(), edge: Some(edge), text });
         }
         if edge == Edge::Start {
-            block_trace::at_edge(edge, &stage.phase);
+            self.probes.at_edge(edge, &stage.phase);
         }
         Ok(())
     }
@@ -145,6 +144,12 @@ impl<'a> Watch<'a> {
         }
         self.sink.send(Event::Progress { phase: stage.phase.clone(), done, total: stage.total, t_s });
         self.sink.send(Event::Sample { t_s, phase: stage.phase, edge: None, values });
+    }
+
+    /// The tables that probes have recorded, when the run is over.
+    #[must_use]
+    pub fn finish(self) -> Vec<Table> {
+        self.probes.finish()
     }
 
     /// Ends the sampler's thread at once.
@@ -205,7 +210,7 @@ mod tests {
             Event::StatusText { .. } => *lock(&texts) += 1,
             _ => {}
         };
-        let watch = Watch::new(Box::new(Counting(0)), HostProbes::new(Vec::new()), &sink, &|| 0.0);
+        let watch = Watch::new(Box::new(Counting(0)), Probes::default(), &sink, &|| 0.0);
         watch.enter(Phase::Measure, None, 10);
         watch.edge(Edge::Start, &mut || Ok(Some("words".to_owned()))).expect("it answers");
         std::thread::scope(|scope| {
@@ -225,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_edge_without_counters_is_a_failure() {
-        let watch = Watch::new(Box::new(Counting(2)), HostProbes::new(Vec::new()), &|_| {}, &|| 0.0);
+        let watch = Watch::new(Box::new(Counting(2)), Probes::default(), &|_| {}, &|| 0.0);
         watch.edge(Edge::Start, &mut || Ok(None)).expect_err("the engine does not answer");
     }
 }

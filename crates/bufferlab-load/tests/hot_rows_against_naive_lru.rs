@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bufferlab_load::event::{Edge, Event};
+use bufferlab_load::probes::Asked;
 use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::job::{Limit, Pace, Run, WorkloadJob};
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
@@ -117,6 +118,7 @@ fn measured(
         warm_up: Limit { transactions: 100_000, seconds: 60.0 }.into(),
         measure: Limit { transactions: TRANSACTIONS, seconds: 60.0 },
         sample_interval: Duration::from_secs(1),
+        probes: Asked::default(),
     };
     let growth: Mutex<HashMap<&'static str, i64>> = Mutex::default();
     let sink = |event: Event| {

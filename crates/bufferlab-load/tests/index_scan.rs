@@ -12,6 +12,7 @@ use bufferlab_load::failure::{Failure, FailureKind};
 use bufferlab_load::findings::Findings;
 use bufferlab_load::finished::Finished;
 use bufferlab_load::gate::GateEnd;
+use bufferlab_load::probes::Asked;
 use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::job::{Limit, Pace, Run, WorkloadJob};
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
@@ -59,6 +60,7 @@ fn job(database: &Path, plan: Plan, transactions: u64) -> Run {
         warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
         measure: Limit { transactions, seconds: 600.0 },
         sample_interval: Duration::from_millis(20),
+        probes: Asked::default(),
     }
 }
 

@@ -21,6 +21,7 @@ use bufferlab_load::mysql::control::Control;
 use bufferlab_load::mysql::job::{Load, Run};
 use bufferlab_load::mysql::run::run;
 use bufferlab_load::mysql::target::Target;
+use bufferlab_load::probes::Asked;
 use bufferlab_load::server::Sending;
 use bufferlab_load::server::encode::Form;
 use bufferlab_load::sqlite::data::Tables;
@@ -53,6 +54,7 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
         warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
         measure: Limit { transactions, seconds: 600.0 },
         sample_interval: Duration::from_millis(50),
+        probes: Asked::default(),
     }
 }
 

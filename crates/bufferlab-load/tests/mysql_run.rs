@@ -18,6 +18,7 @@ use bufferlab_load::mysql::control::Control;
 use bufferlab_load::mysql::job::{Counted, Load, ProgramJob, Run};
 use bufferlab_load::mysql::run::run;
 use bufferlab_load::mysql::target::Target;
+use bufferlab_load::probes::Asked;
 use bufferlab_probe::Reading;
 
 const DATABASE: &str = "bufferlab_test_run";
@@ -82,6 +83,7 @@ fn job(target: &Target, text: &str, transactions: u64) -> Run {
         warm_up: Limit { transactions: 1_000, seconds: 60.0 }.into(),
         measure: Limit { transactions, seconds: 60.0 },
         sample_interval: Duration::from_millis(50),
+        probes: Asked::default(),
     }
 }
 

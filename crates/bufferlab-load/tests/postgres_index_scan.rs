@@ -18,6 +18,7 @@ use bufferlab_load::postgres::control::Control;
 use bufferlab_load::postgres::job::Run;
 use bufferlab_load::postgres::run::run;
 use bufferlab_load::postgres::target::Target;
+use bufferlab_load::probes::Asked;
 use bufferlab_load::server::Sending;
 use bufferlab_load::sqlite::data::Tables;
 use bufferlab_workload::index_scan::{IndexScanConfig, IndexScanPopulation, Plan, ScaleFactor, TableSet, day_of};
@@ -45,6 +46,7 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
         warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
         measure: Limit { transactions, seconds: 600.0 },
         sample_interval: Duration::from_millis(50),
+        probes: Asked::default(),
     }
 }
 

@@ -19,6 +19,7 @@ use bufferlab_load::postgres::control::Control;
 use bufferlab_load::postgres::job::Run;
 use bufferlab_load::postgres::run::run;
 use bufferlab_load::postgres::target::Target;
+use bufferlab_load::probes::Asked;
 use bufferlab_load::server::Sending;
 use bufferlab_load::sqlite::data::Tables;
 use bufferlab_probe::Reading;
@@ -68,6 +69,7 @@ fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run {
         warm_up: Limit { transactions: 1_000, seconds: 60.0 }.into(),
         measure: Limit { transactions, seconds: 60.0 },
         sample_interval: Duration::from_millis(50),
+        probes: Asked::default(),
     }
 }
 

@@ -30,5 +30,5 @@ pub use cpu::CpuProbe;
 pub use device::DeviceProbe;
 pub use memory::MemoryProbe;
 pub use process::{DriverThread, ProcessProbe};
-pub use reading::{Probe, Reading};
+pub use reading::{Probe, Reading, Table};
 pub use server::ServerProbe;

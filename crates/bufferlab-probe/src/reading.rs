@@ -1,7 +1,10 @@
-//! The one row every probe emits, and the trait of a probe.
+//! The one row every probe emits, the table that some record, and the trait of a probe.
 //! Metric names are declared (unit, kind, meaning) in python/bufferlab/results/metrics.py; nothing is declared twice here.
 
 use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
 
 /// One metric of one subject at one moment: a raw counter, a gauge, or a null with its reason.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,11 +40,41 @@ impl Reading {
     }
 }
 
+/// A table that a probe has recorded over the measured window. Its rows lie in files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Name of the probe.
+    pub probe: &'static str,
+    /// How it went, and where the files are.
+    pub told: Value,
+}
+
+impl Table {
+    /// A table of which this can be told. A text, if that cannot be written as JSON: why.
+    pub fn new(probe: &'static str, told: &impl Serialize) -> Self {
+        Self { probe, told: serde_json::to_value(told).unwrap_or_else(|error| Value::String(error.to_string())) }
+    }
+}
+
 /// Something that watches. A sample never fails: what cannot be read is a reading with a reason.
+///
+/// A probe with a window records from [`begin`](Probe::begin) to [`end`](Probe::end). Each is called once at most, in this
+/// order, while no transaction runs. A probe that is dropped without [`finish`](Probe::finish) leaves nothing behind.
 pub trait Probe: Send {
     /// Name of the probe, as it stands in every reading.
     fn name(&self) -> &'static str;
 
     /// Appends one reading per metric and subject; `out` is not cleared.
     fn sample(&mut self, out: &mut Vec<Reading>);
+
+    /// The measured window begins: everything else of its start edge has been done. Trouble is kept for the table.
+    fn begin(&mut self) {}
+
+    /// The measured window is over: nothing of its end edge has been done yet.
+    fn end(&mut self) {}
+
+    /// The run is over. The table of a probe with a window, also when the window was not reached.
+    fn finish(self: Box<Self>) -> Option<Table> {
+        None
+    }
 }

@@ -1,30 +1,52 @@
-//! The block trace as Python uses it: can it be had, prepare it, end it, decode it, tidy up after the dead.
+//! The block trace as Python uses it: can it be had, decode it, tidy up after the dead; and one outside of a run.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use bufferlab_load::block_trace;
-use bufferlab_load::event::{Edge, Phase};
 use bufferlab_load::failure::Failure;
-use bufferlab_probe::block_trace::{Settings, Tracing, check, decode, remove_stale};
-use bufferlab_probe::device;
+use bufferlab_load::probes::BlockTraceAsked;
+use bufferlab_probe::block_trace::{BlockTracer, Tracing, check, decode, remove_stale};
+use bufferlab_probe::{Probe, device};
 use pyo3::prelude::*;
-use serde::Deserialize;
 
 use crate::error::{guarded, json_text};
-use crate::jobs::{choice, parse};
+use crate::jobs::parse;
 
-/// What to trace.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BlockTraceJob {
-    /// A file, directory or block device: what holds it is traced.
-    path: PathBuf,
-    /// Where pages go until they are decoded.
-    spool: PathBuf,
-    buffer_kib_per_cpu: u64,
-    /// Also how a request was allocated, plugged and inserted.
-    #[serde(default)]
-    every_step: bool,
+/// A trace outside of a run, for what is measured without the core. Dropped unfinished, it leaves nothing behind.
+#[pyclass(frozen)]
+struct BlockTrace(Mutex<Option<Box<BlockTracer>>>);
+
+impl BlockTrace {
+    fn with<T>(&self, act: impl FnOnce(&mut Option<Box<BlockTracer>>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl BlockTrace {
+    /// Begins recording.
+    fn begin(&self, py: Python<'_>) {
+        py.detach(|| self.with(|tracer| tracer.iter_mut().for_each(|tracer| tracer.begin())));
+    }
+
+    /// Ends recording.
+    fn end(&self, py: Python<'_>) {
+        py.detach(|| self.with(|tracer| tracer.iter_mut().for_each(|tracer| tracer.end())));
+    }
+
+    /// Ends the trace and says how it went, as JSON; null the second time.
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        let table = py.detach(|| self.with(Option::take).and_then(|tracer| tracer.finish()));
+        json_text(&table.map(|table| table.told))
+    }
+}
+
+/// Prepares a trace of the device that is a path, or that holds it. See `BlockTraceAsked`.
+#[pyfunction]
+fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<BlockTrace> {
+    let asked: BlockTraceAsked = parse(asked_json)?;
+    let tracer = py.detach(|| guarded(|| asked.arm(Path::new(path))))?;
+    Ok(BlockTrace(Mutex::new(Some(Box::new(tracer)))))
 }
 
 /// Whether the device that holds a path can be traced here; its name, and the names of instances that died with their process
@@ -34,32 +56,6 @@ fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
     let device = device::resolve(Path::new(path));
     let removed = py.detach(|| guarded(|| check(&device).map_err(Failure::from)))?;
     json_text(&serde_json::json!({ "device": device.name, "removed": removed }))
-}
-
-/// Prepares the trace of the run that follows. See `BlockTraceJob`.
-#[pyfunction]
-fn block_trace_arm(py: Python<'_>, job_json: &str) -> PyResult<()> {
-    let job: BlockTraceJob = parse(job_json)?;
-    let settings = Settings {
-        device: device::resolve(&job.path),
-        spool: job.spool,
-        buffer_kib_per_cpu: job.buffer_kib_per_cpu,
-        every_step: job.every_step,
-    };
-    py.detach(|| guarded(|| block_trace::arm(&settings)))
-}
-
-/// Begins or ends recording ("start", "end"), for what is measured without a run of the core. True when a trace is prepared.
-#[pyfunction]
-fn block_trace_edge(py: Python<'_>, edge: &str) -> PyResult<bool> {
-    let edge = choice("edge", edge, Edge::from_name(edge))?;
-    Ok(py.detach(|| block_trace::at_edge(edge, &Phase::Measure)))
-}
-
-/// Ends the trace and says how it went, as JSON; null when none was prepared.
-#[pyfunction]
-fn block_trace_finish(py: Python<'_>) -> PyResult<String> {
-    json_text(&py.detach(|| guarded(|| Ok(block_trace::disarm())))?)
 }
 
 /// Decodes a spool into a file of records; what was in it, as JSON.
@@ -78,9 +74,7 @@ fn block_trace_clean(py: Python<'_>) -> PyResult<String> {
 /// Adds these functions to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(block_trace_check, module)?)?;
-    module.add_function(wrap_pyfunction!(block_trace_arm, module)?)?;
-    module.add_function(wrap_pyfunction!(block_trace_edge, module)?)?;
-    module.add_function(wrap_pyfunction!(block_trace_finish, module)?)?;
+    module.add_function(wrap_pyfunction!(block_trace, module)?)?;
     module.add_function(wrap_pyfunction!(block_trace_decode, module)?)?;
     module.add_function(wrap_pyfunction!(block_trace_clean, module)?)?;
     Ok(())

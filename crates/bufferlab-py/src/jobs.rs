@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bufferlab_load::failure::{Failure, FailureKind};
 use bufferlab_load::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing, WorkloadJob};
+use bufferlab_load::probes::Asked;
 use bufferlab_load::sqlite::data::{Data, Tables};
 use bufferlab_load::sqlite::job::Run;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
@@ -414,6 +415,8 @@ pub struct RunJob {
     warm_up: WarmUp,
     measure: Measure,
     sample_interval_ms: u64,
+    #[serde(default)]
+    probes: Asked,
 }
 
 impl RunJob {
@@ -433,6 +436,7 @@ impl RunJob {
             warm_up: self.warm_up.in_core(),
             measure: Limit { transactions: self.measure.transactions, seconds: self.measure.max_seconds },
             sample_interval: Duration::from_millis(self.sample_interval_ms.max(10)),
+            probes: self.probes.clone(),
         })
     }
 }

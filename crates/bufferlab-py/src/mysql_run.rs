@@ -9,6 +9,7 @@ use bufferlab_load::mysql::client::Sending;
 use bufferlab_load::mysql::job::{Counted, Load, ProgramJob, Run};
 use bufferlab_load::mysql::target::Target;
 use bufferlab_load::mysql::version::Flavour;
+use bufferlab_load::probes::Asked;
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -69,6 +70,8 @@ pub struct MysqlRunJob {
     measure: Measure,
     sample_interval_ms: u64,
     #[serde(default)]
+    probes: Asked,
+    #[serde(default)]
     program: Option<Program>,
 }
 
@@ -106,6 +109,7 @@ impl MysqlRunJob {
             warm_up: self.warm_up.in_core(),
             measure: Limit { transactions: self.measure.transactions, seconds: self.measure.max_seconds },
             sample_interval: Duration::from_millis(self.sample_interval_ms.max(10)),
+            probes: self.probes.clone(),
         })
     }
 }

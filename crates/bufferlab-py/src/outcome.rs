@@ -16,6 +16,7 @@ use bufferlab_workload::script::Script;
 use bufferlab_workload::tpcc::InputCounts;
 use bufferlab_workload::tpcc::random::NuRandConstants;
 use serde::Serialize;
+use serde_json::Value;
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -129,6 +130,8 @@ pub struct RunOutcome {
     delivered_orders: Vec<(u32, u32, u64)>,
     drawn: Option<Drawn>,
     engine_version: String,
+    /// By probe: how its table came about, and where the files are.
+    recorded: BTreeMap<&'static str, Value>,
     clock: Clock,
 }
 
@@ -189,6 +192,7 @@ impl From<Finished> for RunOutcome {
             delivered_orders,
             drawn,
             engine_version: finished.engine_version,
+            recorded: finished.recorded.into_iter().map(|table| (table.probe, table.told)).collect(),
             clock: Clock { wall_start: finished.clock.wall_utc, monotonic_start_ns: finished.clock.monotonic_ns },
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bufferlab_load::job::{Limit, Pace};
 use bufferlab_load::postgres::job::Run;
 use bufferlab_load::postgres::target::Target;
+use bufferlab_load::probes::Asked;
 use bufferlab_load::server::Sending;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -36,6 +37,8 @@ pub struct PostgresRunJob {
     warm_up: WarmUp,
     measure: Measure,
     sample_interval_ms: u64,
+    #[serde(default)]
+    probes: Asked,
     /// Must be absent or null.
     #[serde(default)]
     program: Option<IgnoredAny>,
@@ -65,6 +68,7 @@ impl PostgresRunJob {
             warm_up: self.warm_up.in_core(),
             measure: Limit { transactions: self.measure.transactions, seconds: self.measure.max_seconds },
             sample_interval: Duration::from_millis(self.sample_interval_ms.max(10)),
+            probes: self.probes.clone(),
         })
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bufferlab_load::job::{Limit, Pace};
+use bufferlab_load::probes::Asked;
 use bufferlab_load::random_read::fill::Filled;
 use bufferlab_load::random_read::io_uring_is_available;
 use bufferlab_load::random_read::job::{Backend, Cache, IoMode, Order, Reads, Run};
@@ -80,6 +81,8 @@ pub struct RandomReadJob {
     warm_up: WarmUp,
     measure: Measure,
     sample_interval_ms: u64,
+    #[serde(default)]
+    probes: Asked,
 }
 
 impl RandomReadJob {
@@ -114,6 +117,7 @@ impl RandomReadJob {
             warm_up: Limit { transactions: self.warm_up.max_transactions, seconds: self.warm_up.max_seconds },
             measure: Limit { transactions: self.measure.transactions, seconds: self.measure.max_seconds },
             sample_interval: Duration::from_millis(self.sample_interval_ms.max(10)),
+            probes: self.probes.clone(),
         })
     }
 }

@@ -81,6 +81,7 @@ class Behaviour(ABC):
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Do one run: open, warm up, measure, close; return the core's answer with the settings read back.
 
+        job["probes"], if it is there, goes to the core as it is: further probes, on the device that the run reads.
         Before: job["database"] is a copy that nobody else uses, or data that are only read. After, also on an error:
         no process of the run lives, and the host's settings are as they were.
         """
@@ -90,6 +91,9 @@ class Behaviour(ABC):
         """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
 
     # What only some engines have.
+
+    makes_its_device = False
+    """Whether a run reads a device that it makes itself, such as a loop device; else it reads the database's."""
 
     def server_version(self, knobs: NativeKnobs) -> str:
         """Return the version of the build these knobs name; raise EnvironmentLackingError when it is not here."""

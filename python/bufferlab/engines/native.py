@@ -10,6 +10,22 @@ from typing import Any, Protocol, cast
 from bufferlab.errors import EnvironmentLackingError
 
 
+class BlockTrace(Protocol):
+    """A block trace outside of a run, for what is measured without the core."""
+
+    def begin(self) -> None:
+        """Begin recording."""
+        ...
+
+    def end(self) -> None:
+        """End recording."""
+        ...
+
+    def finish(self) -> str:
+        """End the trace and say how it went; "null" the second time."""
+        ...
+
+
 class Native(Protocol):
     """The functions of `bufferlab._native`; JSON in and out, the GIL released."""
 
@@ -101,16 +117,8 @@ class Native(Protocol):
         """Whether the device that holds a path can be traced; a NativeError with the reason when not."""
         ...
 
-    def block_trace_arm(self, job_json: str) -> None:
-        """Prepare the block trace of the run that follows."""
-        ...
-
-    def block_trace_edge(self, edge: str) -> bool:
-        """Begin or end recording ("start", "end"), for what is measured without a run of the core."""
-        ...
-
-    def block_trace_finish(self) -> str:
-        """End it and say how it went; "null" when none was prepared."""
+    def block_trace(self, path: str, asked_json: str) -> BlockTrace:
+        """Prepare a block trace outside of a run; `asked_json` is what a run's job says of its own."""
         ...
 
     def block_trace_decode(self, spool: str, out: str) -> str:

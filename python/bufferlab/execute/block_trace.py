@@ -1,4 +1,4 @@
-"""`--probe block-trace` around a run: refused early where it cannot be, armed in the worker, kept with the run.
+"""`--probe block-trace` around a run: refused early where it cannot be, asked of the core, kept with the run.
 
 A trace that lost events fails and has no table; its run stays.
 """
@@ -11,21 +11,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bufferlab.engines import block_trace as engine_trace
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
 from bufferlab.units import MIB, format_bytes
 
-if TYPE_CHECKING:
-    from bufferlab.engines.behaviour import OnEvent
-
 DEFAULT_BUFFER_BYTES = 8 * MIB
 """Of each processor: a tenth of a second at 400,000 requests per second and processor."""
+_TABLE = "block_trace"
+"""The probe's name in a job, and its table's in the core's answer."""
 _SPOOL = "block-trace"
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""
@@ -40,16 +37,14 @@ class BlockTraceAsked:
     """Also how each request was allocated, plugged and inserted; dearer."""
 
     def job(self, home: Path) -> dict[str, Any]:
-        """What the worker is told beside the engine's own job."""
+        """Return the probes of a run's job: the trace, with a place for its pages."""
         kib = max(1, self.buffer_bytes // 1024)
-        trace = {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": kib, "every_step": self.every_step}
-        return {"block_trace": trace}
+        return {_TABLE: {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": kib, "every_step": self.every_step}}
 
 
 def require(engine: str, job: Mapping[str, Any]) -> None:
     """Refuse before anything starts what cannot be traced; `job` is a run's as far as it is known (database, knobs)."""
-    declaration, behaviour = engines.declaration(engine), engines.behaviour(engine)
-    if declaration.clock != "wall":
+    if engines.declaration(engine).clock != "wall":
         raise SpecError(
             f"the engine {engine} makes no block requests", "--probe block-trace", "leave it out, or use a real engine"
         )
@@ -59,7 +54,7 @@ def require(engine: str, job: Mapping[str, Any]) -> None:
             "--probe block-trace",
             "leave it out, or let bufferlab start the server",
         )
-    check(_some_device() if getattr(behaviour, "arms_block_trace", False) else Path(job["database"]))
+    check(_some_device() if engines.behaviour(engine).makes_its_device else Path(job["database"]))
 
 
 def _some_device() -> Path:
@@ -89,24 +84,9 @@ def clean() -> list[str]:
     return []
 
 
-def run_traced(behaviour: Behaviour, job: Mapping[str, Any], send: OnEvent) -> dict[str, Any]:
-    """In the worker: the engine's run, with a trace armed before it and ended after it."""
-    own = {name: value for name, value in job.items() if name != "block_trace"}
-    engine_trace.want(job["block_trace"])
-    if not getattr(behaviour, "arms_block_trace", False):
-        engine_trace.arm(Path(own["database"]))
-    told = None
-    try:
-        result = behaviour.run(own, send)
-    finally:
-        told = json.loads(native().block_trace_finish())
-        engine_trace.want(None)
-    return {**result, "block_trace": told}
-
-
 def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[dict[str, Any], Path | None]:
     """(run.json's `block_trace`, the Parquet file if the trace is good) of a run that is over."""
-    told = (result or {}).get("block_trace")
+    told = result["recorded"].get(_TABLE) if result else None
     if told is None:
         clean()  # The worker died: what it had in tracefs goes now, not at the next start.
         return _failed({}, "the run ended before the trace did", "repeat the run"), None

@@ -137,7 +137,7 @@ def _do(
     outcome = supervise(
         "run",
         setting.experiment.engine,
-        {**job, **(setting.block_trace.job(home) if setting.block_trace else {})},
+        {**job, **({"probes": setting.block_trace.job(home)} if setting.block_trace else {})},
         log_file=log_file,
         stop=setting.stop,
         silent_seconds=setting.experiment.limits.worker_silent,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import Behaviour, failure_of
+from bufferlab.engines.behaviour import failure_of
 from bufferlab.errors import causes
 from bufferlab.execute.checkers import check
 
@@ -26,22 +26,13 @@ def do(job: dict[str, Any], send: Callable[[str], None], stopped: threading.Even
         case "load":
             return engine.load(job["job"], send)
         case "run":
-            return _run(engine, job["job"], send)
+            return engine.run(job["job"], send)
         case "check":
             return check(job["engine"], job["job"], send, stopped)
         case "shape":
             return {"shape": engine.shape(Path(job["job"]["database"]))}
         case kind:
             raise ValueError(f"no such kind of job: {kind}")
-
-
-def _run(engine: Behaviour, job: dict[str, Any], send: Callable[[str], None]) -> dict[str, Any]:
-    if "block_trace" not in job:
-        return engine.run(job, send)
-    # Only where it is asked for: what keeps traces imports more than the rest of the worker together.
-    from bufferlab.execute.block_trace import run_traced
-
-    return run_traced(engine, job, send)
 
 
 def described(error: Exception) -> dict[str, str | None]:

@@ -7,6 +7,7 @@ use super::client::Sending;
 use super::target::Target;
 use super::version::Flavour;
 use crate::job::{Limit, Pace, PhaseJob, WarmUp, WorkloadJob};
+use crate::probes::Asked;
 
 /// What to run.
 pub struct Run {
@@ -39,6 +40,8 @@ pub struct Run {
     pub measure: Limit,
     /// Distance of two samples.
     pub sample_interval: Duration,
+    /// Probes beyond those of every run.
+    pub probes: Asked,
 }
 
 /// Who makes the transactions.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use bufferlab_probe::Reading;
+use bufferlab_probe::{ProcessProbe, Reading};
 
 use super::connection::no_socket;
 use super::control::{Control, Killer};
@@ -17,7 +17,8 @@ use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
 use crate::findings::Findings;
 use crate::finished::Finished;
-use crate::server::run::{drive, phases, probes, watched};
+use crate::probes::{Probes, Watched};
+use crate::server::run::{drive, phases, watched};
 use crate::server::session::{Course, Session};
 use crate::watch::EngineCounters;
 
@@ -59,7 +60,9 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         lines: Arc::clone(&lines),
         may_change_settings: job.may_change_settings,
     };
-    let probes = probes(job.server_pid, job.datadir.as_deref(), &cpu_ns);
+    let process = ProcessProbe::new().with_drivers(Arc::clone(&cpu_ns));
+    let data = job.datadir.as_deref();
+    let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes })?;
     watched(engine, version.text, probes, sink, job.sample_interval, |watch| {
         let mut session = Session { server, course, watch, cancelled, cpu_ns };
         let outcome = match &job.load {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::target::Target;
 use crate::job::{Limit, Pace, PhaseJob, WarmUp, WorkloadJob};
+use crate::probes::Asked;
 use crate::server::Sending;
 
 /// What to run.
@@ -33,4 +34,6 @@ pub struct Run {
     pub measure: Limit,
     /// Distance of two samples.
     pub sample_interval: Duration,
+    /// Probes beyond those of every run.
+    pub probes: Asked,
 }

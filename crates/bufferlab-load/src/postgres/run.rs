@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use bufferlab_probe::ProcessProbe;
+
 use super::control::Control;
 use super::counters::{Counters, DemandMisses};
 use super::interrupt::Interrupter;
@@ -11,7 +13,8 @@ use super::session::PostgresServer;
 use crate::event::Sink;
 use crate::failure::Failure;
 use crate::finished::Finished;
-use crate::server::run::{drive, probes, watched};
+use crate::probes::{Probes, Watched};
+use crate::server::run::{drive, watched};
 use crate::server::session::{Course, Session};
 
 /// Executes a run.
@@ -45,7 +48,9 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         own_commits,
     };
     let cpu_ns = Arc::new(AtomicU64::new(0));
-    let probes = probes(job.server_pid, job.datadir.as_deref(), &cpu_ns);
+    let process = ProcessProbe::new().with_drivers(Arc::clone(&cpu_ns));
+    let data = job.datadir.as_deref();
+    let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes })?;
     watched(Box::new(counters), version, probes, sink, job.sample_interval, |watch| {
         let mut session = Session { server, course, watch, cancelled, cpu_ns };
         drive(&mut session, &job.workload)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::failure::{Failure, FailureKind};
 use crate::job::Limit;
+use crate::probes::Asked;
 
 /// Smallest read, and the unit of every offset and size.
 pub const SECTOR_BYTES: u64 = 512;
@@ -206,4 +207,6 @@ pub struct Run {
     pub measure: Limit,
     /// Distance of two samples.
     pub sample_interval: Duration,
+    /// Probes beyond those of every run.
+    pub probes: Asked,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, Reading, clock};
+use bufferlab_probe::{ProcessProbe, Reading, clock};
 
 use super::board::{Board, READ};
 use super::job::{Backend, Cache, IoMode, Run};
@@ -20,7 +20,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::findings::Findings;
 use crate::finished::{Actual, Finished, Part, TypeLatency};
 use crate::gate::GateEnd;
-use crate::sampler::HostProbes;
+use crate::probes::{Probes, Watched};
 use crate::watch::{EngineCounters, StopOnDrop, Watch};
 
 const PROBE: &str = "engine";
@@ -41,7 +41,9 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let board = Arc::new(Board::new(readers(job, way), job.reads.io_size_bytes, Arc::clone(&cpu_ns)));
     let edges = EdgeTimes { sink, times: Mutex::default() };
-    let watch = Watch::new(Box::new(Size(job.range_bytes)), probes(job, &cpu_ns), &edges, &seconds_now);
+    let process = ProcessProbe::new().with_drivers(cpu_ns);
+    let probes = Probes::of(Watched { server_pid: None, data: Some(&job.path), process, asked: &job.probes })?;
+    let watch = Watch::new(Box::new(Size(job.range_bytes)), probes, &edges, &seconds_now);
     let with = Readers { job, target: &target, board: &board, way, cancelled };
     let measured = std::thread::scope(|scope| {
         let _stop = StopOnDrop(&watch);
@@ -60,6 +62,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         latencies: measured.latencies,
         findings: Findings::None,
         engine_version: kernel_release(),
+        recorded: watch.finish(),
         clock: anchor,
     })
 }
@@ -80,16 +83,6 @@ fn way(job: &Run) -> Result<(Way, Option<String>), Failure> {
             Err(Failure::new(FailureKind::Environment, what, "backend", hint))
         }
     }
-}
-
-fn probes(job: &Run, cpu_ns: &Arc<AtomicU64>) -> HostProbes {
-    let probes: Vec<Box<dyn Probe>> = vec![
-        Box::new(DeviceProbe::for_path(&job.path)),
-        Box::new(CpuProbe::new()),
-        Box::new(MemoryProbe::new()),
-        Box::new(ProcessProbe::new().with_drivers(Arc::clone(cpu_ns))),
-    ];
-    HostProbes::new(probes)
 }
 
 /// The only thing a file tells of itself.

@@ -345,6 +345,7 @@ mod tests {
             warm_up: limit,
             measure: limit,
             sample_interval: Duration::from_secs(1),
+            probes: crate::probes::Asked::default(),
         }
     }
 

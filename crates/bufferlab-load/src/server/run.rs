@@ -3,12 +3,10 @@
 //! The calling thread drives nothing: it starts and stops the drivers, one thread and connection each, and asks the
 //! server for its counters at the edges; the sampler's thread does so once a second over a connection of its own.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, ServerProbe, clock};
+use bufferlab_probe::clock;
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{HotRowsConfigError, HotRowsDriver};
 use bufferlab_workload::index_scan::IndexScanDriver;
@@ -22,7 +20,7 @@ use crate::findings::Findings;
 use crate::finished::{Finished, Part, TypeLatency};
 use crate::gate::GateEnd;
 use crate::job::WorkloadJob;
-use crate::sampler::HostProbes;
+use crate::probes::Probes;
 use crate::watch::{EngineCounters, StopOnDrop, Watch};
 
 /// What a run has come to so far.
@@ -51,7 +49,7 @@ pub struct Measured {
 pub fn watched(
     engine: Box<dyn EngineCounters>,
     engine_version: String,
-    probes: HostProbes,
+    probes: Probes,
     sink: &dyn Sink,
     interval: Duration,
     drive: impl FnOnce(&Watch<'_>) -> Result<(Measured, Findings), Failure>,
@@ -77,26 +75,9 @@ pub fn watched(
         latencies: measured.latencies,
         findings,
         engine_version,
+        recorded: watch.finish(),
         clock: anchor,
     })
-}
-
-/// What watches a server: its process, when it runs on this host; the device of its data, when this host can see them; the
-/// host; the drivers' threads.
-#[must_use]
-pub fn probes(server_pid: Option<u32>, datadir: Option<&Path>, cpu_ns: &Arc<AtomicU64>) -> HostProbes {
-    let mut probes: Vec<Box<dyn Probe>> = Vec::new();
-    // First, so that nothing of this sample lies between the engine's counters and the bytes of its process.
-    if let Some(pid) = server_pid {
-        probes.push(Box::new(ServerProbe::new(pid)));
-    }
-    if let Some(datadir) = datadir {
-        probes.push(Box::new(DeviceProbe::for_path(datadir)));
-    }
-    probes.push(Box::new(CpuProbe::new()));
-    probes.push(Box::new(MemoryProbe::new()));
-    probes.push(Box::new(ProcessProbe::new().with_drivers(Arc::clone(cpu_ns))));
-    HostProbes::new(probes)
 }
 
 /// Warm-up, window and phases of a workload.

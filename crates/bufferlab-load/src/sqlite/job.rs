@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::knobs::SqliteKnobs;
 pub use crate::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing, WarmUp, WorkloadJob};
+use crate::probes::Asked;
 
 /// What to run.
 pub struct Run {
@@ -24,4 +25,6 @@ pub struct Run {
     pub measure: Limit,
     /// Distance of two samples.
     pub sample_interval: Duration,
+    /// Probes beyond those of every run.
+    pub probes: Asked,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use bufferlab_probe::{CpuProbe, DeviceProbe, DriverThread, MemoryProbe, ProcessProbe, clock};
+use bufferlab_probe::{DriverThread, ProcessProbe, clock};
 use bufferlab_workload::hot_rows::HotRowsDriver;
 use bufferlab_workload::index_scan::IndexScanDriver;
 use bufferlab_workload::script::ScriptWorkload;
@@ -23,7 +23,8 @@ use crate::failure::{Failure, FailureKind};
 pub use crate::finished::{Finished, Part, TypeLatency, latencies};
 use crate::gate::{Gate, GateEnd};
 use crate::pacing::wake_on_time;
-use crate::sampler::{HostProbes, Mailbox, sample_until_stopped};
+use crate::probes::{Probes, Watched};
+use crate::sampler::{Mailbox, sample_until_stopped};
 
 /// Transactions between two looks of the gate.
 const GATE_WINDOW: u64 = 500;
@@ -84,12 +85,8 @@ fn run_workload<W: SqliteWorkload>(
         wake_on_time();
         driver = driver.open_loop(arrivals);
     }
-    let probes = HostProbes::new(vec![
-        Box::new(DeviceProbe::for_path(&job.database)),
-        Box::new(CpuProbe::new()),
-        Box::new(MemoryProbe::new()),
-        Box::new(ProcessProbe::new().with_driver(DriverThread::current())),
-    ]);
+    let process = ProcessProbe::new().with_driver(DriverThread::current());
+    let probes = Probes::of(Watched { server_pid: None, data: Some(&job.database), process, asked: &job.probes })?;
     let mailbox = Mailbox::default();
     let mut session = Session::new(engine, &mailbox, &probes, sink, cancelled, &seconds_now);
     let measured = std::thread::scope(|scope| {
@@ -113,6 +110,7 @@ fn run_workload<W: SqliteWorkload>(
         latencies: measured.latencies,
         findings,
         engine_version: rusqlite::version().to_owned(),
+        recorded: probes.finish(),
         clock: anchor,
     })
 }

@@ -13,12 +13,12 @@ use bufferlab_workload::client::{ClientError, Workload};
 use super::client::SqliteClient;
 use super::engine::Engine;
 use super::job::Limit;
-use crate::block_trace;
 use crate::driver;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
 use crate::finished::Part;
-use crate::sampler::{Answer, HostProbes, Mailbox};
+use crate::probes::Probes;
+use crate::sampler::{Answer, Mailbox};
 
 /// A driver on SQLite.
 pub(super) type Driver<W> = driver::Driver<SqliteClient, W>;
@@ -38,7 +38,7 @@ pub(super) enum Stepped {
 pub(super) struct Session<'a> {
     pub engine: Engine,
     pub mailbox: &'a Mailbox,
-    pub probes: &'a HostProbes,
+    pub probes: &'a Probes,
     pub sink: &'a dyn Sink,
     pub cancelled: &'a AtomicBool,
     pub seconds_now: &'a dyn Fn() -> f64,
@@ -53,7 +53,7 @@ impl<'a> Session<'a> {
     pub fn new(
         engine: Engine,
         mailbox: &'a Mailbox,
-        probes: &'a HostProbes,
+        probes: &'a Probes,
         sink: &'a dyn Sink,
         cancelled: &'a AtomicBool,
         seconds_now: &'a dyn Fn() -> f64,
@@ -176,7 +176,7 @@ impl<'a> Session<'a> {
     /// All probes and the engine at one moment, while nothing runs.
     fn edge<W: Workload>(&mut self, driver: &mut Driver<W>, edge: Edge) {
         if edge == Edge::End {
-            block_trace::at_edge(edge, &self.phase);
+            self.probes.at_edge(edge, &self.phase);
         }
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(256);
@@ -184,7 +184,7 @@ impl<'a> Session<'a> {
         self.probes.sample(&mut values);
         self.sink.send(Event::Sample { t_s, phase: self.phase.clone(), edge: Some(edge), values });
         if edge == Edge::Start {
-            block_trace::at_edge(edge, &self.phase);
+            self.probes.at_edge(edge, &self.phase);
         }
     }
 

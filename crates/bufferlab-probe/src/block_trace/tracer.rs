@@ -22,7 +22,10 @@ use super::tracefs::{Instance, Tracing, remove_stale};
 use crate::clock::monotonic_ns;
 use crate::device::{Device, Disk, has_requests, partitions_of};
 use crate::process::DriverThread;
+use crate::reading::{Probe, Reading, Table};
 
+/// Of the probe, and of its table.
+const NAME: &str = "block_trace";
 const WAIT_MS: libc::c_int = 100;
 const PAUSE: Duration = Duration::from_millis(2);
 /// The kernel wakes the reader when this much of a buffer is full.
@@ -130,42 +133,6 @@ impl BlockTracer {
         Ok(Self { reader: None, stop, switch: Some(switch), instance, layout, cpus, summary, spool: spool.clone() })
     }
 
-    /// Recording begins.
-    pub fn begin(&mut self) {
-        if self.reader.is_none() && self.summary.window_start_ns.is_none() {
-            match self.start_reader() {
-                Ok(reader) => {
-                    self.reader = Some(reader);
-                    self.switch_to("1");
-                    self.summary.window_start_ns = Some(monotonic_ns());
-                }
-                Err(error) => self.summary.problem = Some(error.to_string()),
-            }
-        }
-    }
-
-    /// Recording ends; what is in the buffers is still read.
-    pub fn end(&mut self) {
-        if self.reader.is_some() && self.summary.window_end_ns.is_none() {
-            self.summary.window_end_ns = Some(monotonic_ns());
-            self.switch_to("0");
-            self.stop.store(true, Ordering::Release);
-        }
-    }
-
-    /// Waits for the last page, takes the instance away, and says how it went.
-    pub fn finish(mut self) -> Summary {
-        self.end();
-        self.join();
-        let mut summary = std::mem::take(&mut self.summary);
-        if summary.window_start_ns.is_some()
-            && let Err(error) = self.count_lost(&mut summary)
-        {
-            summary.problem.get_or_insert(error.to_string());
-        }
-        summary
-    }
-
     fn switch_to(&mut self, state: &str) {
         let written = self.switch.as_mut().map_or(Ok(()), |file| file.write_all(state.as_bytes()));
         if let Err(error) = written {
@@ -221,6 +188,49 @@ impl BlockTracer {
         named
             .spawn(move || read_until(&stop, layout, sources))
             .map_err(|error| TraceError::io("the reading thread cannot be started", &self.spool, &error))
+    }
+}
+
+impl Probe for BlockTracer {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn sample(&mut self, _out: &mut Vec<Reading>) {}
+
+    fn begin(&mut self) {
+        if self.reader.is_none() && self.summary.window_start_ns.is_none() {
+            match self.start_reader() {
+                Ok(reader) => {
+                    self.reader = Some(reader);
+                    self.switch_to("1");
+                    self.summary.window_start_ns = Some(monotonic_ns());
+                }
+                Err(error) => self.summary.problem = Some(error.to_string()),
+            }
+        }
+    }
+
+    /// What is in the buffers is still read.
+    fn end(&mut self) {
+        if self.reader.is_some() && self.summary.window_end_ns.is_none() {
+            self.summary.window_end_ns = Some(monotonic_ns());
+            self.switch_to("0");
+            self.stop.store(true, Ordering::Release);
+        }
+    }
+
+    /// Waits for the last page, takes the instance away, and says how it went: a [`Summary`].
+    fn finish(mut self: Box<Self>) -> Option<Table> {
+        self.end();
+        self.join();
+        let mut summary = std::mem::take(&mut self.summary);
+        if summary.window_start_ns.is_some()
+            && let Err(error) = self.count_lost(&mut summary)
+        {
+            summary.problem.get_or_insert(error.to_string());
+        }
+        Some(Table::new(NAME, &summary))
     }
 }
 

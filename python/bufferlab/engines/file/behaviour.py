@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines import block_trace, direct_io, host_settings, read_ahead
+from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import loop_device, places
 from bufferlab.engines.file.declaration import OWN, OWN_BYTES
@@ -23,6 +23,8 @@ from bufferlab.errors import BufferlabError
 from bufferlab.units import format_bytes
 
 _ADVICE = "advice = random (POSIX_FADV_RANDOM) needs no right"
+_THE_CORES = ("workload", "load", "warm_up", "measure", "sample_interval_ms", "probes")
+"""What the core gets of a run's job as it is."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,7 @@ class _Ready:
 class FileBehaviour(Behaviour):
     """A file or block device, and the kernel's ways to read it."""
 
-    arms_block_trace = True
-    """The device that is read may be made in the run."""
+    makes_its_device = True
 
     def find(self) -> Found:
         """What reads is the kernel: its release is the version."""
@@ -120,14 +121,13 @@ class FileBehaviour(Behaviour):
         if job.get("phases"):
             raise EngineFailure("usage", "a file has no phases: scripts need a database", "phases", "leave them out")
         with _ready(Path(job["database"]), knobs) as ready:
-            block_trace.arm(ready.path)
             core_job = {
                 "path": str(ready.path),
                 "range_bytes": ready.range_bytes,
                 "below": [str(path) for path in ready.below],
                 "knobs": {name: knobs[name] for name in ("io_mode", "advice", "cache", "backend")},
                 "read_ahead_kib": ready.read_ahead_kib,
-                **{name: job[name] for name in ("workload", "load", "warm_up", "measure", "sample_interval_ms")},
+                **{name: job[name] for name in _THE_CORES if name in job},
             }
             result = answer(native().run_random_read, core_job, on_event)
         actual = result["actual"]

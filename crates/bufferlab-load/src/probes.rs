@@ -1,0 +1,188 @@
+//! The probes of a run: one list, made here from the job; read once a second and at the edges of windows.
+//!
+//! A probe may also record between the edges of the measured window (the block trace does): whoever samples the edges
+//! tells the list, and at the end of the run the list gives the tables that were recorded.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bufferlab_probe::block_trace::{BlockTracer, Settings, TraceError};
+use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, Reading, ServerProbe, Table, device};
+use serde::Deserialize;
+
+use crate::event::{Edge, Phase};
+use crate::failure::{Failure, FailureKind};
+
+/// The probes that a job asks for, beyond those that watch every run.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Asked {
+    /// The requests of the device that holds the data, one by one.
+    pub block_trace: Option<BlockTraceAsked>,
+}
+
+/// How block requests are traced.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockTraceAsked {
+    /// A directory for the trace's pages, which is made; they are decoded after the run.
+    pub spool: PathBuf,
+    /// Kernel buffer of each processor.
+    pub buffer_kib_per_cpu: u64,
+    /// Also how a request was allocated, plugged and inserted.
+    #[serde(default)]
+    pub every_step: bool,
+}
+
+impl BlockTraceAsked {
+    /// Prepares the trace of the device that is this path, or that holds it. Nothing is recorded yet.
+    ///
+    /// # Errors
+    /// Why the device cannot be traced.
+    pub fn arm(&self, path: &Path) -> Result<BlockTracer, Failure> {
+        let settings = Settings {
+            device: device::resolve(path),
+            spool: self.spool.clone(),
+            buffer_kib_per_cpu: self.buffer_kib_per_cpu,
+            every_step: self.every_step,
+        };
+        Ok(BlockTracer::arm(&settings)?)
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        Failure::new(FailureKind::Environment, error.what, error.place, error.hint)
+    }
+}
+
+/// A run, as far as it decides what watches it.
+pub struct Watched<'a> {
+    /// The server's process, when it runs on this host.
+    pub server_pid: Option<u32>,
+    /// The data, or the device itself, when this host can see them.
+    pub data: Option<&'a Path>,
+    /// This process, with the threads that drive.
+    pub process: ProcessProbe,
+    /// Further probes.
+    pub asked: &'a Asked,
+}
+
+/// The probes of one run, shared by the sampler and whoever samples the edges.
+#[derive(Default)]
+pub struct Probes(Mutex<Vec<Box<dyn Probe>>>);
+
+impl Probes {
+    /// All probes of a run, ready to be read.
+    ///
+    /// # Errors
+    /// Why one that is asked for cannot be had.
+    pub fn of(run: Watched<'_>) -> Result<Self, Failure> {
+        let mut probes: Vec<Box<dyn Probe>> = Vec::new();
+        // First, so that nothing of this sample lies between the engine's counters and the bytes of its process.
+        if let Some(pid) = run.server_pid {
+            probes.push(Box::new(ServerProbe::new(pid)));
+        }
+        if let Some(data) = run.data {
+            probes.push(Box::new(DeviceProbe::for_path(data)));
+        }
+        probes.push(Box::new(CpuProbe::new()));
+        probes.push(Box::new(MemoryProbe::new()));
+        probes.push(Box::new(run.process));
+        if let Some(trace) = &run.asked.block_trace {
+            let hint = "leave the block trace out, or let bufferlab start the server";
+            let what = "the device of the data is not known here";
+            let data = run.data.ok_or_else(|| Failure::new(FailureKind::Usage, what, "block-trace", hint))?;
+            probes.push(Box::new(trace.arm(data)?));
+        }
+        Ok(Probes(Mutex::new(probes)))
+    }
+
+    /// Reads all of them.
+    pub fn sample(&self, out: &mut Vec<Reading>) {
+        for probe in self.lock().iter_mut() {
+            probe.sample(out);
+        }
+    }
+
+    /// Begins or ends recording at an edge of the measured window; to be said last of all at its start, and first of all
+    /// at its end. Further windows of a run are not recorded.
+    pub fn at_edge(&self, edge: Edge, phase: &Phase) {
+        if *phase != Phase::Measure {
+            return;
+        }
+        for probe in self.lock().iter_mut() {
+            match edge {
+                Edge::Start => probe.begin(),
+                Edge::End => probe.end(),
+            }
+        }
+    }
+
+    /// The tables that were recorded.
+    #[must_use]
+    pub fn finish(self) -> Vec<Table> {
+        let probes = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        probes.into_iter().filter_map(|probe| probe.finish()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Box<dyn Probe>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Records what it is told; its table are the words.
+    struct Told(Vec<&'static str>);
+
+    impl Probe for Told {
+        fn name(&self) -> &'static str {
+            "told"
+        }
+
+        fn sample(&mut self, _out: &mut Vec<Reading>) {
+            self.0.push("sample");
+        }
+
+        fn begin(&mut self) {
+            self.0.push("begin");
+        }
+
+        fn end(&mut self) {
+            self.0.push("end");
+        }
+
+        fn finish(self: Box<Self>) -> Option<Table> {
+            Some(Table::new("told", &self.0))
+        }
+    }
+
+    #[test]
+    fn a_probe_records_the_measured_window_alone_and_one_without_a_table_gives_none() {
+        let probes = Probes(Mutex::new(vec![Box::new(CpuProbe::new()), Box::new(Told(Vec::new()))]));
+        let after = Phase::Extra(Arc::from("range_scan"));
+        for phase in [Phase::WarmUp, Phase::Measure, after] {
+            probes.at_edge(Edge::Start, &phase);
+            probes.at_edge(Edge::End, &phase);
+        }
+        probes.sample(&mut Vec::new());
+        let tables = probes.finish();
+        assert_eq!(tables.iter().map(|table| table.probe).collect::<Vec<_>>(), ["told"]);
+        assert_eq!(tables[0].told, serde_json::json!(["begin", "end", "sample"]));
+    }
+
+    #[test]
+    fn a_trace_of_data_that_this_host_cannot_see_is_refused() {
+        let trace = BlockTraceAsked { spool: "spool".into(), buffer_kib_per_cpu: 64, every_step: false };
+        let asked = Asked { block_trace: Some(trace) };
+        let run = Watched { server_pid: None, data: None, process: ProcessProbe::new(), asked: &asked };
+        let refused = Probes::of(run).err().expect("there is no path");
+        assert_eq!(refused.kind, FailureKind::Usage);
+        assert!(!refused.hint.is_empty());
+    }
+}
