@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab import spec
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
-from bufferlab.execute import one_run
-from bufferlab.execute.sweep import SweepOptions
+from bufferlab.execute import host, one_run
+from bufferlab.execute.sweep import SweepOptions, prepare_estimate
 from support.fake import Bench, Heard
 
 
@@ -272,3 +273,16 @@ def test_data_are_refused_where_no_directory_can_be(bench: Bench) -> None:
     (bench.root / "file").write_text("not a folder")
     with pytest.raises(EnvironmentLackingError, match="the directory for the data cannot be written"):
         bench.measure(experiment, options=SweepOptions(data_dir=bench.root / "file" / "data"))
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_a_pool_larger_than_the_hosts_memory_is_refused_before_anything_starts(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, dry: bool
+) -> None:
+    monkeypatch.setattr(host, "memory_bytes", lambda: 1 << 30)
+    experiment = bench.experiment(sweep='pool_size = ["64MiB", "2GiB"]', repetitions=1)
+    refused = r"a pool of 2(\.00)? GiB does not fit into this host's 1(\.00)? GiB of memory"
+    with pytest.raises(EnvironmentLackingError, match=refused) as told:
+        prepare_estimate(spec.load(experiment)) if dry else bench.measure(experiment)
+    assert told.value.where == "point pool_size 2GiB"
+    assert not bench.out.exists()

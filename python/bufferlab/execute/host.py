@@ -1,4 +1,4 @@
-"""The host, for host.json: the core's fingerprint, or what Python can tell where there is no core."""
+"""The host: its fingerprint for host.json, by the core or by Python alone, and whether its memory holds a pool."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import hashlib
 import json
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.native import native
+from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.storage import filesystem_of
+from bufferlab.plan import Point
+from bufferlab.units import format_bytes
 
 
 def fingerprint(directory: Path) -> dict[str, Any]:
@@ -23,13 +28,36 @@ def fingerprint(directory: Path) -> dict[str, Any]:
     return {**found, "data_directory": str(directory), "host_id": _identity(found)}
 
 
+def memory_bytes() -> int:
+    """Return the bytes of this host's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def require_memory(engine: EngineDeclaration, points: Sequence[Point]) -> None:
+    """Refuse pools that are larger than this host's memory: the kernel would end their runs, or others' programs.
+
+    Raises EnvironmentLackingError that names the first such point; a pool of a server by URL is not asked of this host.
+    """
+    if not engine.frame_knob:
+        return
+    whole = memory_bytes()
+    for point in points:
+        pool = point.native_knobs.get(engine.by_name()[engine.frame_knob].native_name)
+        if isinstance(pool, int) and pool > whole and not is_url(point.native_knobs.get("server")):
+            raise EnvironmentLackingError(
+                f"a pool of {format_bytes(pool)} does not fit into this host's {format_bytes(whole)} of memory",
+                f"point {point.label}",
+                f"ask for a smaller {engine.frame_knob}",
+            )
+
+
 def _plain(directory: Path) -> dict[str, Any]:
     return {
         "os": platform.system(),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory_bytes": memory_bytes(),
         "filesystem": filesystem_of(directory),
     }
 

@@ -135,6 +135,7 @@ def run_sweep(
 def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
     """The plan and what it will cost, on a database of the estimated size. Touches nothing."""
     plan, loaded = make(experiment, estimated_facts(experiment)), 0
+    host.require_memory(engines.declaration(experiment.engine), plan.points)
     cache: Path | None = None
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
         cache = storage.cache_root(servers_owner(experiment.engine))
@@ -204,6 +205,7 @@ def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path
     """Everything that can be refused before any work: engine, its versions, directories, file system, direct I/O."""
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
     plan = make(experiment, estimated_facts(experiment))
+    host.require_memory(declaration, plan.points)
     if not declaration.is_server:  # A server is found by its own name, which a point has.
         behaviour.find()
     _require_versions(experiment, plan)
