@@ -42,6 +42,21 @@ _MAX_FRACTION_DIGITS = 12
 """More digits of a number or share than this are a slip of the hand, and floats could not tell them apart."""
 
 
+class Asked(str):
+    """The canonical text of a value asked for, with what it was parsed to: nobody need parse it again."""
+
+    ratio: Decimal | None
+    """The share, of a value that is a share of a whole."""
+    value: Native
+    """The typed value, of any other; AUTO for what is left to the engine."""
+
+    def __new__(cls, text: str, value: Native = "", ratio: Decimal | None = None) -> Asked:
+        """Make the text; `ratio` is of a share, `value` of anything else."""
+        asked = super().__new__(cls, text)
+        asked.value, asked.ratio = value, ratio
+        return asked
+
+
 class KnobKind(Enum):
     """How a knob's value is written."""
 
@@ -102,17 +117,18 @@ class Knob:
     example: str = ""
     """Of a TEXT: what may be written, in words."""
 
-    def parse(self, value: object) -> str:
+    def parse(self, value: object) -> Asked:
         """The canonical text of a value asked for. Raises UnitError when it cannot be."""
         if self.auto is not None and value == AUTO:
-            return AUTO
+            own = self.parse(self.auto) if self.auto else Asked(AUTO, AUTO)
+            return Asked(AUTO, own.value, own.ratio)
         match self.kind:
             case KnobKind.TEXT:
-                return self._text(value)
+                return self._word(self._text(value))
             case KnobKind.CHOICE:
-                return self._choice(value)
+                return self._word(self._choice(value))
             case KnobKind.COUNT:
-                return str(self._within(self._whole(value), value))
+                return self._count(value)
             case KnobKind.COUNT_OR_SHARE:
                 return self._count_or_share(value)
             case KnobKind.NUMBER:
@@ -120,51 +136,46 @@ class Knob:
             case KnobKind.DURATION:
                 return self._duration(value)
             case KnobKind.SIZE:
-                return canonical_bytes(int(self._within(parse_bytes(self._text_or_whole(value, "size")), value)))
+                size_bytes = int(self._within(parse_bytes(self._text_or_whole(value, "size")), value))
+                return Asked(canonical_bytes(size_bytes), size_bytes)
             case KnobKind.SIZE_OR_SHARE:
                 return self._size_or_share(value)
             case KnobKind.FILE:
                 if isinstance(value, str) and value.strip():
-                    return value
+                    return self._word(value)
                 raise UnitError(f"{self.name} = {brief(value)} is not the path of a file", f"write {self.range_text()}")
 
-    def native(self, canonical: str, whole: int | None) -> Native:
+    def native(self, asked: str, whole: int | None) -> Native:
         """The value the core takes. A share needs the whole of which it is one; "auto" for what is not to be set."""
-        if self.auto is not None and canonical == AUTO:
-            return self.native(self.parse(self.auto), whole) if self.auto else AUTO
-        ratio = self.share(canonical)
-        if ratio is not None:
-            if whole is None:
-                raise ValueError(f"{self.name} = {canonical} needs {self.share_of}")
-            return int(ratio * whole)
-        match self.kind:
-            case KnobKind.CHOICE | KnobKind.FILE | KnobKind.TEXT:
-                return canonical
-            case KnobKind.COUNT | KnobKind.COUNT_OR_SHARE:
-                return int(canonical)
-            case KnobKind.NUMBER:
-                return canonical if canonical in self.choices else float(canonical)
-            case KnobKind.DURATION:
-                return parse_duration(canonical)
-            case KnobKind.SIZE | KnobKind.SIZE_OR_SHARE:
-                return canonical if canonical in self.choices else parse_bytes(canonical)
+        parsed = self._parsed(asked)
+        if parsed.ratio is None:
+            return parsed.value
+        if whole is None:
+            raise ValueError(f"{self.name} = {asked} needs {self.share_of}")
+        return int(parsed.ratio * whole)
 
     def typed(self, told: Value) -> Value:
         """Return a value that an engine told as text as the number it is: a time in seconds, a number.
 
         Words, and texts that are no such number, stay as they are.
         """
-        if not isinstance(told, str) or self.kind not in (KnobKind.NUMBER, KnobKind.DURATION):
-            return told
         try:
-            return self.native(told, None)
+            if isinstance(told, str) and self.kind is KnobKind.DURATION:
+                return parse_duration(told)
+            return float(parse_number(told)) if isinstance(told, str) and self.kind is KnobKind.NUMBER else told
         except UnitError:
             return told
 
-    def share(self, canonical: str) -> Decimal | None:
-        """The ratio, when the canonical text is a share."""
-        is_share = self.kind in (KnobKind.SIZE_OR_SHARE, KnobKind.COUNT_OR_SHARE) and canonical.endswith("%")
-        return parse_percent(canonical) if is_share else None
+    def share(self, asked: str) -> Decimal | None:
+        """The ratio, when the value asked for is a share."""
+        return self._parsed(asked).ratio
+
+    def _parsed(self, asked: str) -> Asked:
+        return asked if isinstance(asked, Asked) else self.parse(asked)
+
+    @staticmethod
+    def _word(text: str) -> Asked:
+        return Asked(text, text)
 
     def range_text(self) -> str:
         """What may be written, for hints and for `bufferlab list`."""
@@ -217,40 +228,43 @@ class Knob:
             raise UnitError(f"{self.name} = {brief(value)} is not a whole number", f"write {self.range_text()}")
         return value
 
-    def _number(self, value: object) -> str:
+    def _count(self, value: object) -> Asked:
+        count = int(self._within(self._whole(value), value))
+        return Asked(str(count), count)
+
+    def _number(self, value: object) -> Asked:
         if isinstance(value, str) and value in self.choices:
-            return value
+            return self._word(value)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UnitError(f"{self.name} = {brief(value)} is not a number", f"write {self.range_text()}")
         number = parse_number(value)
         self._within(number, value)
-        return canonical_number(self._fraction(number, value))
+        return Asked(canonical_number(self._fraction(number, value)), float(number))
 
-    def _duration(self, value: object) -> str:
+    def _duration(self, value: object) -> Asked:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UnitError(f"{self.name} = {brief(value)} is not a duration", f"write {self.range_text()}")
         seconds = parse_duration(value)
         if seconds != seconds:
             raise UnitError(f"{self.name} = {brief(value)} is not a duration", f"write {self.range_text()}")
         self._within(seconds, value)
-        return canonical_duration(seconds)
+        return Asked(canonical_duration(seconds), seconds)
 
-    def _size_or_share(self, value: object) -> str:
+    def _size_or_share(self, value: object) -> Asked:
         if isinstance(value, str) and value in self.choices:
-            return value
+            return self._word(value)
         size = parse_size(self._text_or_whole(value, "size"))
         if size.ratio is None:
-            self._within(size.size_bytes or 0, value)
-        else:
-            self._share(size.ratio, value)
-        return str(size)
+            return Asked(str(size), int(self._within(size.size_bytes or 0, value)))
+        self._share(size.ratio, value)
+        return Asked(str(size), ratio=size.ratio)
 
-    def _count_or_share(self, value: object) -> str:
+    def _count_or_share(self, value: object) -> Asked:
         if isinstance(value, str) and value.strip().endswith("%"):
             ratio = parse_percent(value)
             self._share(ratio, value)
-            return f"{canonical_number(ratio * 100)}%"
-        return str(self._within(self._whole(value), value))
+            return Asked(f"{canonical_number(ratio * 100)}%", ratio=ratio)
+        return self._count(value)
 
     def _share(self, ratio: Decimal, written: object) -> None:
         if ratio <= 0:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bufferlab import spec
+from bufferlab import spec, units
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
-from bufferlab.execute import host, one_run
+from bufferlab.execute import host, one_run, sweep
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate
 from support.fake import Bench, Heard
 
@@ -286,3 +287,27 @@ def test_a_pool_larger_than_the_hosts_memory_is_refused_before_anything_starts(
         prepare_estimate(spec.load(experiment)) if dry else bench.measure(experiment)
     assert told.value.where == "point pool_size 2GiB"
     assert not bench.out.exists()
+
+
+def test_a_share_is_parsed_once_and_the_plan_is_made_once_on_estimates_and_once_on_what_was_loaded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: Counter[str] = Counter()
+    made = []
+
+    def split(text: str, quantity: str, hint: str, whole: Any = units._split) -> Any:
+        parsed[text] += 1
+        return whole(text, quantity, hint)
+
+    def make(experiment: Any, facts: Any, whole: Any = sweep.make) -> Any:
+        made.append(facts)
+        return whole(experiment, facts)
+
+    monkeypatch.setattr(units, "_split", split)
+    monkeypatch.setattr(sweep, "make", make)
+    bench.measure(bench.experiment(sweep='pool_size = ["10%", "30%"]', repetitions=1))
+    assert (parsed["10%"], parsed["30%"]) == (1, 1)
+    assert len(made) == 2
+    made.clear()
+    bench.measure(bench.experiment(sweep='pool_size = ["64KiB", "1MiB"]', repetitions=1))
+    assert len(made) == 1, "without a share there is nothing that a loaded database could tell"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import AUTO, Asked, Knob, KnobKind
 from bufferlab.load_knobs import LOAD_KNOBS, by_name, native_load
 from bufferlab.units import KIB, UnitError, parse_number
 
@@ -162,3 +164,23 @@ def test_the_load_is_closed_until_a_rate_is_asked_for() -> None:
 def test_a_number_is_read_or_refused_and_nothing_else(text: str) -> None:
     number = outcome(parse_number, text)
     assert number.hint if isinstance(number, UnitError) else number.is_finite()
+
+
+def test_a_text_keeps_what_it_was_parsed_to_and_is_the_text_all_the_same() -> None:
+    share = SIZE_OR_SHARE.parse("12.50 %".replace(" ", ""))
+    assert (share, share.ratio) == ("12.5%", Decimal("0.125"))
+    for kept in (copy.deepcopy(share), pickle.loads(pickle.dumps(share))):
+        assert isinstance(kept, Asked)
+        assert (kept, kept.ratio, kept.value) == (share, share.ratio, share.value)
+    left = knob(KnobKind.COUNT, auto="").parse(AUTO)
+    chosen = knob(KnobKind.COUNT, auto="3").parse(AUTO)
+    assert (left, left.value, chosen, chosen.value) == (AUTO, AUTO, AUTO, 3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told", "typed"),
+    [(DURATION, "0.2s", 0.2), (NUMBER, "0.90", 0.9), (NUMBER, "unlimited", "unlimited"), (DURATION, "soon", "soon"),
+     (COUNT, 7, 7), (CHOICE, "red", "red"), (DURATION, None, None)],
+)  # fmt: skip
+def test_what_an_engine_tells_as_text_becomes_a_number_where_it_is_one(setting: Knob, told: Any, typed: Any) -> None:
+    assert setting.typed(told) == typed

@@ -109,9 +109,10 @@ def run_sweep(
     cache = storage.cache_root(owner)
     for said in restore_host():
         progress.warn(Problem(said, None, "a run that was killed had left it so"))
-    _require_host(experiment, out, data_dir, cache)
+    guess = make(experiment, estimated_facts(experiment))
+    _require_host(guess, out, data_dir, cache)
     if options.block_trace:
-        _require_trace(experiment, data_dir)
+        _require_trace(guess, data_dir)
     with StopRequest() as stop, ExitStack() as stack:
         stack.enter_context(device_lock(_measured_place(experiment, data_dir, cache), share=options.share_device))
         if folder:
@@ -119,12 +120,12 @@ def run_sweep(
             folder.clean_temporaries()
         with storage.locked(out):
             storage.clean_temporaries(out)
-        stack.enter_context(_reserved_servers(experiment, options, progress))
+        stack.enter_context(_reserved_servers(guess, options, progress))
         stack.enter_context(cache_folders.noted(cache, data_dir, out))
         scratch = stack.enter_context(storage.scratch(data_dir, owner))
         sweep = _begin(experiment, options, out, cache, progress, stop)
         stack.callback(sweep.datasets.release)
-        plan = _plan(sweep, data_dir, cache)
+        plan = _plan(sweep, guess, data_dir, cache)
         setting = _setting(sweep, plan, folder, scratch, data_dir)
         try:
             return _run_all(sweep, plan, setting)
@@ -140,23 +141,23 @@ def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
         cache = storage.cache_root(servers_owner(experiment.engine))
         loaded = _cached(experiment, plan, cache)
-        _require_versions(experiment, plan)
+        _require_versions(plan)
     rates = _known_rates(experiment, cache or storage.cache_root())
     return plan, estimate(plan, rates.now, loaded=loaded)
 
 
 @contextmanager
-def _reserved_servers(experiment: Experiment, options: SweepOptions, progress: Progress) -> Iterator[None]:
+def _reserved_servers(plan: Plan, options: SweepOptions, progress: Progress) -> Iterator[None]:
     """Context manager for servers whose settings runs may change: no other sweep does so until this one ends.
 
     Leaving puts back what a worker that had to be killed could not. Without leave to change settings it does nothing.
     """
-    behaviour = engines.behaviour(experiment.engine)
-    if not options.allow_online_changes or not engines.declaration(experiment.engine).is_server:
+    name = plan.experiment.engine
+    behaviour = engines.behaviour(name)
+    if not options.allow_online_changes or not engines.declaration(name).is_server:
         yield
         return
-    points = make(experiment, estimated_facts(experiment)).points
-    urls = sorted({str(point.native_knobs["server"]) for point in points})
+    urls = sorted({str(point.native_knobs["server"]) for point in plan.points})
     with behaviour.reserved(urls) as before:
         for url, names in before:
             _say_put_back(progress, url, names)
@@ -176,11 +177,12 @@ def _say_put_back(progress: Progress, url: str, names: Sequence[str]) -> None:
         progress.say(f"put back on {url}, where a run that was killed had left them: {', '.join(names)}")
 
 
-def _require_versions(experiment: Experiment, plan: Plan) -> None:
+def _require_versions(plan: Plan) -> None:
     """No point asks a server for a setting that its version does not have."""
-    if not engines.declaration(experiment.engine).is_server:
+    engine = engines.declaration(plan.experiment.engine)
+    if not engine.is_server:
         return
-    behaviour = engines.behaviour(experiment.engine)
+    behaviour = engines.behaviour(engine.name)
     known: dict[object, str] = {}
 
     def version_of(knobs: Mapping[str, int | str]) -> str:
@@ -188,7 +190,7 @@ def _require_versions(experiment: Experiment, plan: Plan) -> None:
             known[knobs["server"]] = behaviour.server_version(knobs)
         return known[knobs["server"]]
 
-    problems = lacking(engines.declaration(experiment.engine), plan.points, version_of)
+    problems = lacking(engine, plan.points, version_of)
     if problems:
         raise SpecError.of(problems)
 
@@ -201,14 +203,14 @@ def _measured_place(experiment: Experiment, data_dir: Path, cache: Path) -> Path
     return Path(path) if path.startswith("/") else cache
 
 
-def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path) -> None:
+def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
     """Everything that can be refused before any work: engine, its versions, directories, file system, direct I/O."""
+    experiment = plan.experiment
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
-    plan = make(experiment, estimated_facts(experiment))
     host.require_memory(declaration, plan.points)
     if not declaration.is_server:  # A server is found by its own name, which a point has.
         behaviour.find()
-    _require_versions(experiment, plan)
+    _require_versions(plan)
     storage.require_directory(out, "the results", "--out")
     storage.require_directory(data_dir, "the data", "--data-dir or $BUFFERLAB_DATA")
     storage.require_directory(cache, "loaded databases", "$BUFFERLAB_CACHE")
@@ -230,11 +232,12 @@ def _require_host(experiment: Experiment, out: Path, data_dir: Path, cache: Path
         raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
 
 
-def _require_trace(experiment: Experiment, data_dir: Path) -> None:
+def _require_trace(plan: Plan, data_dir: Path) -> None:
     """Every point's device can be traced; a trace that cannot be had is known before hours of runs."""
-    database = str(data_dir / database_name(engines.declaration(experiment.engine)))
-    for knobs in {tuple(point.native_knobs.items()) for point in make(experiment, estimated_facts(experiment)).points}:
-        block_trace.require(experiment.engine, {"database": database, "knobs": dict(knobs)})
+    engine = plan.experiment.engine
+    database = str(data_dir / database_name(engines.declaration(engine)))
+    for knobs in {tuple(point.native_knobs.items()) for point in plan.points}:
+        block_trace.require(engine, {"database": database, "knobs": dict(knobs)})
 
 
 def _known_rates(experiment: Experiment, cache: Path) -> KnownRates:
@@ -275,10 +278,12 @@ def _settings(plan: Plan) -> list[DataSetting]:
     return list(dict.fromkeys([*needed_data(plan.experiment), *(point.data for point in plan.points)]))
 
 
-def _plan(sweep: _Sweep, data_dir: Path, cache: Path) -> Plan:
-    """Room checked, then the plan, on what is found in the databases that its shares are reckoned from."""
+def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
+    """Check free space, load the databases that percentages refer to, and make the plan from their sizes.
+
+    `guess` is the plan on estimated sizes. It is the plan where no setting is a share.
+    """
     experiment = sweep.experiment
-    guess = make(experiment, sweep.estimated)
     loaded = _cached(experiment, guess, cache)
     cost = estimate(guess, sweep.rates.now, loaded=loaded)
     storage.require_space(data_dir, cost.data_bytes, "a run's copy of the database", "--data-dir")

@@ -18,7 +18,7 @@ from bufferlab.load_knobs import LOAD_KNOBS, native_load
 from bufferlab.plan.facts import DataSetting, Facts, data_setting, reference_setting, workload_of
 from bufferlab.results.keys import point_key
 from bufferlab.spec import Experiment
-from bufferlab.units import format_bytes, parse_size
+from bufferlab.units import format_bytes
 from bufferlab.workloads.declaration import Impossible, PoolAndData, WorkloadDeclaration
 
 
@@ -248,7 +248,7 @@ def _native_knobs(engine: EngineDeclaration, asked: Mapping[str, str], database_
     whole_frames = pool_bytes // page_bytes
     if whole_frames < engine.min_frames:
         text = asked[frames.name]
-        share = f" of {format_bytes(database_bytes)}" if parse_size(text).ratio is not None else ""
+        share = f" of {format_bytes(database_bytes)}" if frames.share(text) is not None else ""
         raise SpecError(
             f"{frames.name} = {text}{share} is {whole_frames} frames of {format_bytes(page_bytes)}; "
             f"{engine.name} needs {engine.min_frames}",

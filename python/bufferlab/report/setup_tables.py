@@ -73,7 +73,8 @@ def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
     setting, loaded = point.settings[name], (point.ok[0].run["database"] or {}).get("bytes_loaded")
     title, asked = f"{name} (swept)" if swept else name, readable(setting.asked or "")
     if setting.actual is None:
-        return Row((title, asked, "not read back", ""), "differs")
+        left = setting.planned is None
+        return Row((title, asked, "not read back", "the server's own" if left else ""), "" if left else "differs")
     ran = {words.setting_value(run.settings[name]) for run in point.ok if name in run.settings}
     if len(ran) > 1:
         return Row((title, asked, ", ".join(sorted(ran)), "differs between runs"), "differs")

@@ -9,7 +9,7 @@ import hashlib
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
 
 from bufferlab.units import UnitError, parse_bytes, parse_duration
 
@@ -46,6 +46,8 @@ def _reference_page(value: Any) -> int | str:
 OWN: Literal["own"] = "own"
 """As a reference page size: each point's own."""
 
+AskedText = Annotated[str, InstanceOf()]
+"""The very text that a knob made (knob.Asked), with what it was parsed to."""
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=7 * 86400)]
 PageBytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
 ReferencePage = Annotated[int | Literal["own"], BeforeValidator(_reference_page)]
@@ -75,7 +77,7 @@ class Workload(Table):
     """Which workload, and those of its parameters that are not swept, as canonical text."""
 
     name: str
-    parameters: dict[str, str] = {}
+    parameters: dict[str, AskedText] = {}
     connections: int = Field(default=1, ge=1, le=_MOST)
     script: Script | None = None
 
@@ -163,9 +165,9 @@ class Experiment(Table):
     engine: str
     workload: Workload
     reference: Reference = Reference()
-    knobs: dict[str, str]
+    knobs: dict[str, AskedText]
     """Every knob of the engine and the load that is not swept, as canonical text, defaults filled in."""
-    sweep: dict[str, tuple[str, ...]]
+    sweep: dict[str, tuple[AskedText, ...]]
     """The swept settings, of whichever owner, in the order written."""
     warm_up: WarmUp
     measure: Measure

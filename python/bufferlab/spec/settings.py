@@ -18,7 +18,7 @@ from bufferlab.knob import Knob, KnobKind
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.spec.merge import NOT_PARAMETERS, Merged
 from bufferlab.texts import PASSWORD_HINT, has_password
-from bufferlab.units import UnitError, format_bytes, parse_bytes, parse_size
+from bufferlab.units import UnitError, format_bytes
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import WorkloadDeclaration
 
@@ -238,17 +238,18 @@ def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> 
     page_knob, frame_knob = engine.page_knob, engine.frame_knob
     if not frame_knob:
         return
+    page, frames = engine.by_name()[page_knob], engine.by_name()[frame_knob]
     pages = judged.sweep.get(page_knob) or (judged.knobs[page_knob],)
     pools = judged.sweep.get(frame_knob) or (judged.knobs[frame_knob],)
-    largest_page_bytes = max(parse_bytes(page) for page in pages)
+    largest_page_bytes = max(int(page.native(text, None)) for text in pages)
     need_bytes = largest_page_bytes * engine.min_frames
     path = ("sweep" if frame_knob in judged.sweep else "knobs", frame_knob)
     for pool in pools:
-        size = parse_size(pool)
-        if size.size_bytes is not None and size.size_bytes < need_bytes:
+        size_bytes = None if frames.share(pool) is not None else int(frames.native(pool, None))
+        if size_bytes is not None and size_bytes < need_bytes:
             judged.problems.append(
                 Problem(
-                    f"{frame_knob} = {pool} is {size.size_bytes // largest_page_bytes} frames of "
+                    f"{frame_knob} = {pool} is {size_bytes // largest_page_bytes} frames of "
                     f"{format_bytes(largest_page_bytes)}; {engine.name} needs {engine.min_frames}",
                     merged.where(path),
                     f"write {format_bytes(need_bytes)} or more",
