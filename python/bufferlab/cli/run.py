@@ -230,7 +230,7 @@ def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal
         if mendable := outcome.failed - outcome.refused:
             say(f"{_runs(mendable)} failed; to try again: bufferlab run --resume {path}")
         if outcome.refused:
-            say(f"{_runs(outcome.refused)} failed for their settings, which trying again does not mend: change them")
+            say(f"{_runs(outcome.refused)} failed because settings were refused, which trying again does not mend")
         return 1
     return 0
 
