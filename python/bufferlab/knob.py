@@ -31,6 +31,8 @@ Value = bool | int | float | str | None
 """A value as an engine tells it; None where it tells none."""
 
 AUTO = "auto"
+UNLIMITED = "unlimited"
+"""A rate without a limit."""
 """What a setting with a value of its own for each version may be: not the user's choice."""
 
 _WHOLE = re.compile(r"\s*([+-]?[0-9][0-9_]{0,30})\s*")

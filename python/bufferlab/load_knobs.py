@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from bufferlab.knob import Knob, KnobKind
-
-UNLIMITED = "unlimited"
+from bufferlab.knob import UNLIMITED, Knob, KnobKind
 
 LOAD_KNOBS: tuple[Knob, ...] = (
     Knob(

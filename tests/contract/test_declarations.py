@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from decimal import Decimal
 
@@ -61,6 +63,12 @@ def test_an_engine_names_the_knobs_of_its_pages_and_frames(name: str) -> None:
     assert page.decides_file
     assert frames is not None
     assert frames.kind is KnobKind.SIZE_OR_SHARE
+
+
+def test_declarations_and_their_results_are_quick_to_import() -> None:
+    code = "import sys; import bufferlab.engines.registry; print(sorted({'numpy', 'scipy', 'polars'} & {*sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("name", ENGINES)

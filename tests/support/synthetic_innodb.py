@@ -1,6 +1,6 @@
 """Synthetic sweeps of InnoDB with a known truth: where frames came from, how much of the pool was cache.
 
-Counters are chosen so that the wanted shares come out; none of the formulas in `results.innodb` is used.
+Counters are chosen so that the wanted shares come out; none of the formulas in `engines.innodb.formulas` is used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Synthetic sweeps of PostgreSQL with a known truth: what shared buffers, the page cache and the device served.
 
-Counters are chosen so that the wanted shares come out; none of the formulas in `results.postgres` is used.
+Counters are chosen so that the wanted shares come out; none of the formulas in `engines.postgres.formulas` is used.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bufferlab.chapter.blocks import PointsPlot
 from bufferlab.errors import SpecError
 from bufferlab.report.compare import SidesCompared, compare_sides
 from bufferlab.report.compare_json import as_json
@@ -18,7 +19,6 @@ from bufferlab.report.compare_sides import of_one_folder, of_two_folders
 from bufferlab.report.compare_words import answer
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
-from bufferlab.report.model import PointsPlot
 from bufferlab.results.store import SweepFolder
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
 

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab import spec
+from bufferlab.engines.file import checks
+from bufferlab.engines.file.chapters.costs import point_name
+from bufferlab.engines.file.chapters.factors import answer
 from bufferlab.errors import SpecError
 from bufferlab.models.random_read import PAGE_BYTES, amplification, pages_first_touched, pages_per_read
 from bufferlab.plan import estimated_facts, make
-from bufferlab.report.chapters.factors import answer
-from bufferlab.report.chapters.random_reads import point_name
-from bufferlab.results import integrity_random_read
+from bufferlab.report.reading import own_chapters
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.derive import figures_of
 from bufferlab.results.schema import SAMPLE_COLUMNS, StoredSetting
@@ -234,7 +235,7 @@ def analysis(scatter: dict[str, list[float]], device: str = "device") -> Any:
     for index, (name, values) in enumerate(scatter.items()):
         mode, where = name.split()
         points.append(Point(index, {"io_mode": mode, device: where}, {"reads_cv": values}))
-    return SimpleNamespace(points=points, runs=[SimpleNamespace(is_file=True)])
+    return SimpleNamespace(points=points, runs=[SimpleNamespace(run={"engine": "file"})])
 
 
 def test_the_answer_names_the_factor_that_makes_reads_erratic_and_the_way_it_does() -> None:
@@ -278,7 +279,7 @@ def test_the_answer_is_of_what_was_asked_for_and_of_rates_alone() -> None:
         twice = 1.0 if mode == "direct" else 2.0
         values = {"requests_per_read": noisy(twice), "reads_cv": noisy(0.1), "iops": noisy(1000 / twice)}
         points.append(Point(index, {"io_mode": mode, "io_size": size}, values))
-    short: Any = SimpleNamespace(points=points, runs=[SimpleNamespace(is_file=True)])
+    short: Any = SimpleNamespace(points=points, runs=[SimpleNamespace(run={"engine": "file"})])
     requests, rates = answer(short)
     assert requests.startswith("What makes a read take more requests most is io mode from direct to buffered")
     assert rates.startswith("What slows reads most is io mode from direct to buffered")
@@ -288,8 +289,9 @@ def test_other_engines_and_single_factors_have_no_such_answer() -> None:
     one = analysis({"direct disk": [0.1, 0.1], "buffered disk": [0.2, 0.2]})
     assert answer(one) == []
     database = analysis({"direct disk": [0.1], "buffered disk": [0.2], "direct memory": [0.1]})
-    database.runs = [SimpleNamespace(is_file=False)]
-    assert answer(database) == []
+    assert own_chapters(database).answer(database)
+    database.runs = [SimpleNamespace(run={"engine": "sqlite"})]
+    assert own_chapters(database).answer(database) == []
 
 
 def test_a_point_is_named_in_few_words_and_one_order() -> None:
@@ -312,7 +314,7 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
 
 
 def status(run: MeasuredRun) -> dict[str, str]:
-    return {check.name: check.status for check in (check([run]) for check in integrity_random_read.CHECKS)}
+    return {check.name: check.status for check in (check([run]) for check in checks.CHECKS)}
 
 
 def test_direct_reads_on_a_device_of_our_own_must_be_one_request_each() -> None:

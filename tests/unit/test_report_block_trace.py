@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from bufferlab.chapter.blocks import Figure, Section, Table
 from bufferlab.cli.blkparse_format import print_traces
 from bufferlab.errors import RunFailed
 from bufferlab.report.build import build as build_report
 from bufferlab.report.figures import draw, for_page
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
-from bufferlab.report.model import Figure, Section, Table
 from bufferlab.results.store import BLOCK_TRACE_FILE, SweepFolder, write_block_trace
 from support.block_traces import trace_of
 from support.synthetic import BUFFER_SIZE, Sweep, build

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlot
 from bufferlab.models.hot_rows import predicted_knee
-from bufferlab.report.analysis import Analysis
 from bufferlab.report.build import build as build_report
 from bufferlab.report.figures import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
-from bufferlab.report.model import Figure, PointsPlot, Report, Section, Table, TimePlot
+from bufferlab.report.model import Report
+from bufferlab.report.reading import analysis_of
 from bufferlab.report.terminal import terminal_table
 from bufferlab.results.store import SweepFolder
 from support.fake import Bench
@@ -344,7 +345,7 @@ def test_every_chapter_is_in_every_format_with_words_for_its_figures_and_their_d
 def test_points_of_an_a_a_sweep_keep_their_letters(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     bench.measure(bench.experiment(sweep='arm = ["a", "b"]', repetitions=2))
-    analysis = Analysis.of(bench.sweep())
+    analysis = analysis_of(bench.sweep())
     assert analysis.axis == "arm"
     assert [analysis.name_of(point) for point in analysis.points] == ["a", "b"]
     assert not [section for section in build_report(bench.sweep()).sections if section.id == "best"]

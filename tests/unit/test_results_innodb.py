@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.results import innodb, metrics
+from bufferlab.engines.innodb import formulas
+from bufferlab.engines.innodb.metrics import METRIC_PREFIX
+from bufferlab.results import metrics
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
-from bufferlab.results.metrics_innodb import METRIC_PREFIX
 from bufferlab.results.schema import StoredSetting
 from bufferlab.results.window import Reading, Window
 from support.synthetic import MIB, Sweep, build
@@ -103,8 +104,8 @@ def test_redo_doublewrite_splits_and_the_servers_cpu_are_told(quiet: dict[int, M
 @pytest.mark.parametrize(
     ("engine", "version", "lacks", "why"),
     [
-        ("mysql", "5.6.24", LACKS_56, innodb.NO_LOOPS),
-        ("mariadb", "10.11.14-MariaDB", LACKS_1011, innodb.NO_SINGLE_PAGE),
+        ("mysql", "5.6.24", LACKS_56, formulas.NO_LOOPS),
+        ("mariadb", "10.11.14-MariaDB", LACKS_1011, formulas.NO_SINGLE_PAGE),
     ],
 )
 def test_a_version_that_cannot_tell_the_victim_path_says_why_and_tells_the_rest(

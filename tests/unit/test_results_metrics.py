@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.report import compare, words
-from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import PointRuns
+from bufferlab.report import compare
 from bufferlab.report.compare import compare_sides
 from bufferlab.report.compare_sides import of_one_folder
+from bufferlab.report.reading import analysis_of
 from bufferlab.results import metrics
+from bufferlab.results.check import ENGINES, EngineResults
+from bufferlab.results.families import hand_in
 from bufferlab.stats.estimate import Estimate
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
@@ -32,7 +36,7 @@ def every_metric(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("every_metric")
 def test_run_and_compare_judge_every_metric_on_the_same_scale(tmp_path: Path) -> None:
     sweep = build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=4, warm_up_seconds=2, transactions=4000))
-    of_run = Analysis.of(sweep)
+    of_run = analysis_of(sweep)
     of_compare = {
         figure.metric: figure.found.verdict.contrast
         for figure in compare_sides(of_one_folder(sweep, "pool_size=5%", "pool_size=10%")).figures
@@ -97,6 +101,22 @@ def test_a_count_is_known_by_what_it_counts_and_by_the_work_it_is_told_per() -> 
         assert metric.work is None or metrics.per_work(metric.count, metric.work) == name
 
 
+def test_a_metric_that_every_engine_may_have_says_what_each_counts_as_it() -> None:
+    said = "InnoDB: data_read"
+    assert metrics.get("db_read_bytes").meaning == f"bytes read from the database file ({said})"
+    gets = metrics.get("page_gets")
+    assert gets.meaning.startswith("logical page requests (SQLite's CACHE_HIT + CACHE_MISS; InnoDB's")
+    assert "PostgreSQL's statistics views" in gets.source
+
+
+def test_words_for_a_metric_that_is_not_shared_and_metrics_declared_twice_are_refused() -> None:
+    with pytest.raises(AssertionError, match="page_getz"):
+        hand_in({"new": EngineResults(words={"page_getz": "gets"})})
+    with pytest.raises(AssertionError, match="pages_read is declared twice"):
+        hand_in({"new": EngineResults(raw=(metrics.get("pages_read"),))})
+    assert "new" not in ENGINES
+
+
 def test_a_row_that_says_something_unknown_of_its_metric_is_refused() -> None:
     with pytest.raises(AssertionError, match="'long windows'} is not understood"):
-        metrics._derived("x | 1 | share | lower | X | a share of nothing | long windows")
+        metrics.derived("x | 1 | share | lower | X | a share of nothing | long windows")

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.report.analysis import Analysis
+from bufferlab.chapter.blocks import Table
+from bufferlab.engines.postgres import formulas
+from bufferlab.engines.postgres.chapters import inside as chapter
 from bufferlab.report.answer import answer
-from bufferlab.report.chapters.postgres import postgres as chapter
-from bufferlab.report.model import Table
+from bufferlab.report.chapters import chapters_of
 from bufferlab.report.points_tables import main_table
-from bufferlab.results import metrics, postgres
+from bufferlab.report.reading import analysis_of
+from bufferlab.results import metrics
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.schema import StoredSetting
 from support.synthetic import Sweep, build
@@ -56,7 +58,7 @@ def test_where_the_device_read_more_than_was_asked_the_split_is_not_told(tmp_pat
     (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[2:], kind=Postgres(read_ahead=2.0)))
     for name in ("page_cache_share", "page_cache_pages_per_transaction"):
         assert run.figures[name].value is None
-        assert run.figures[name].reason == postgres.NO_SPLIT
+        assert run.figures[name].reason == formulas.NO_SPLIT
     assert figure(run, "device_pages_per_transaction") > 0
 
 
@@ -97,8 +99,8 @@ def test_pages_by_which_tables_grow_are_no_reads_on_any_version(tmp_path: Path, 
 
 def test_other_engines_have_none_of_these_figures_and_say_so(tmp_path: Path) -> None:
     (run, *_) = runs(tmp_path, Sweep(blocks=1))
-    assert run.figures["page_cache_share"].reason == postgres.NOT_POSTGRES
-    assert run.figures["backend_writes_per_s"].reason == postgres.NOT_POSTGRES
+    assert run.figures["page_cache_share"].reason == formulas.NOT_POSTGRES
+    assert run.figures["backend_writes_per_s"].reason == formulas.NOT_POSTGRES
     assert run.figures["heap_pages_read_per_transaction"].value is None
 
 
@@ -143,11 +145,11 @@ def test_each_check_finds_the_fault_it_is_there_for(tmp_path: Path, check: str, 
 def test_reading_ahead_is_no_fault_and_the_split_is_said_not_to_be_told(tmp_path: Path) -> None:
     found = checks(tmp_path, memory_split(truths=SPLITS[2:], kind=Postgres(read_ahead=3.0)))["postgres_split"]
     assert found.status == "not_applicable"
-    assert found.detail == postgres.NO_SPLIT
+    assert found.detail == formulas.NO_SPLIT
 
 
 def test_the_report_tells_where_pages_came_from_and_that_reads_are_not_the_devices(tmp_path: Path) -> None:
-    analysis = Analysis.of(build(tmp_path, memory_split()))
+    analysis = analysis_of(build(tmp_path, memory_split()))
     section = chapter(analysis)
     assert section is not None
     tables = {block.id: block for block in section.blocks if isinstance(block, Table)}
@@ -162,7 +164,7 @@ def test_what_answers_for_one_budget_is_what_the_device_read(tmp_path: Path) -> 
     """Shared buffers miss ever less as they grow; the device reads most in the middle, where pages are kept twice."""
     humped = tuple(replace(truth, cached_share=cached) for truth, cached in zip(SPLITS, (0.9, 0.2, 0.1), strict=True))
     sweep = memory_split(truths=humped)
-    analysis = Analysis.of(build(tmp_path / "bounded", sweep))
+    analysis = analysis_of(build(tmp_path / "bounded", sweep))
     assert analysis.headline == "device_pages_per_new_order"
     said = answer(analysis)
     assert said.startswith("Pages from the device per New-Order do not move one way as the buffer pool grows")
@@ -170,7 +172,7 @@ def test_what_answers_for_one_budget_is_what_the_device_read(tmp_path: Path) -> 
     assert "64 MiB to 128 MiB falls" in said
     heads = [column.title for column in main_table(analysis).columns]
     assert heads[2].startswith("Pages from the device")
-    free = Analysis.of(build(tmp_path / "free", memory_split(truths=humped, kind=Postgres(memory_limit_bytes=None))))
+    free = analysis_of(build(tmp_path / "free", memory_split(truths=humped, kind=Postgres(memory_limit_bytes=None))))
     assert free.headline == "reads_per_new_order"
     assert "fall at every step" in answer(free)
 
@@ -187,4 +189,7 @@ def test_a_page_cache_that_had_not_settled_fails_a_check_of_its_own(tmp_path: Pa
 
 
 def test_the_chapter_is_of_postgresql_alone(tmp_path: Path) -> None:
-    assert chapter(Analysis.of(build(tmp_path, Sweep(blocks=1)))) is None
+    (tmp_path / "other").mkdir()
+    others = chapters_of(analysis_of(build(tmp_path / "other", Sweep(blocks=1))))
+    assert chapter not in others
+    assert chapter in chapters_of(analysis_of(build(tmp_path, memory_split(truths=SPLITS[:1], blocks=1))))

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab.results import derive, keys, metrics, schema
+from bufferlab.results.derive import counted
 from bufferlab.results.quantity import Unit, UnitMismatchError, check_units
-from bufferlab.results.window import counted, elapsed
+from bufferlab.results.sampled import elapsed
 
 #: A field that may be missing, or a further word for one, can be added: old files read as before (test_results_store.py
 #: reads a run without those fields that were). Any other

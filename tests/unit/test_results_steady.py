@@ -55,8 +55,7 @@ def test_a_run_without_samples_inside_its_window_is_not_judged() -> None:
 def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
     from bufferlab.results.check import MeasuredRun
     from bufferlab.results.integrity import check_sweep
-    from bufferlab.results.quantity import Figure
-    from bufferlab.results.window import Window
+    from bufferlab.results.window import Figure, Window
 
     table = samples([1500] * 4 + [1200] * 4 + [1000] * 4)
     run = {

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bufferlab import spec
+from bufferlab.chapter.blocks import Table
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
 from bufferlab.report.build import build
-from bufferlab.report.model import Table
 from bufferlab.results import derive
 from bufferlab.spec import Overrides
 from bufferlab.workloads import registry as workloads

@@ -10,9 +10,9 @@ from bufferlab.audit.case import Case
 from bufferlab.audit.corrected import corrected_tables
 from bufferlab.audit.finding import Finding
 from bufferlab.audit.rules import RULES
+from bufferlab.chapter.blocks import Table
 from bufferlab.errors import DataFileError, Problem
 from bufferlab.importers.read import FileEvidence, read_file
-from bufferlab.report.model import Table
 
 
 @dataclass(frozen=True)

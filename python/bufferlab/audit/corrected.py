@@ -15,10 +15,10 @@ from bufferlab.audit.rules.gets_per_new_order import gets_of
 from bufferlab.audit.rules.rounded_sizes import rounds, sizes_run
 from bufferlab.audit.rules.shares_of_what import adds_up, exclusive
 from bufferlab.audit.rules.tpmc_counts import right_tpmc
+from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.importers.read import FileEvidence
 from bufferlab.importers.results import ResultRow, ResultTable
 from bufferlab.importers.stated import parse_lenient_bytes
-from bufferlab.report.model import Column, Row, Table
 from bufferlab.units import MIB, format_bytes
 
 _NOTHING = "–"

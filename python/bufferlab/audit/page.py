@@ -10,8 +10,9 @@ from bufferlab.audit.audit import Audit
 from bufferlab.audit.corrected import as_documents
 from bufferlab.audit.finding import Finding
 from bufferlab.audit.rules import RULES
-from bufferlab.report.model import Banner, Column, Report, Row, Section, Table
-from bufferlab.report.words import plural
+from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
+from bufferlab.chapter.words import plural
+from bufferlab.report.model import Report
 from bufferlab.results.integrity import Check
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Literal
 
 from bufferlab.knob import AUTO, Knob, KnobKind, Value
+from bufferlab.results.check import EngineResults
 from bufferlab.units import canonical_duration, canonical_number
 
 
@@ -57,6 +58,10 @@ class EngineDeclaration:
     source: Literal["measured", "predicted"] = "measured"
     inputs: Literal["server", "given"] = "server"
     clock: Literal["wall", "virtual"] = "wall"
+    results: EngineResults = field(default_factory=EngineResults)
+    """What the engine owns of its results; engines that share a family share it."""
+    chapters: str = ""
+    """The module whose `CHAPTERS` the engine adds to a report; "": none."""
     family: str = ""
     """The storage engine several engines share: an experiment may have sizes for all of them at once."""
     data_kind: Literal["file", "directory"] = "file"

@@ -6,20 +6,18 @@ The checks made from what is stored (gates, consistency, engine bytes against pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bufferlab.errors import Failure
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
+from bufferlab.execute.setting import Setting
 from bufferlab.plan import Point
 from bufferlab.results.schema import StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
-
-if TYPE_CHECKING:
-    from bufferlab.execute.one_run import Setting
 
 Row = dict[str, str]
 

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import BufferlabError, Failure, Interrupted, RunFailed, causes, is_full
 from bufferlab.execute.block_trace import BlockTraceAsked, keep
 from bufferlab.execute.conditions import stored_conditions, violations
@@ -23,17 +22,16 @@ from bufferlab.execute.datasets import Dataset, database_name
 from bufferlab.execute.host_settings import restore_host
 from bufferlab.execute.integrity import check_run, fatal
 from bufferlab.execute.jobs import check_job, run_job, run_workload
-from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.reach import Owner, open_way
-from bufferlab.execute.restore import Method, restore
+from bufferlab.execute.reach import open_way
+from bufferlab.execute.restore import restore
 from bufferlab.execute.server_text import engine_status, log_ends
-from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.setting import Setting
 from bufferlab.execute.supervise import Event, interrupted, supervise
 from bufferlab.execute.trees import size_of
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.facts import workload_of
 from bufferlab.results.keys import actual_key
-from bufferlab.results.store import RunRecord, SweepFolder, latency_rows, new_run_id, sample_rows
+from bufferlab.results.store import RunRecord, latency_rows, new_run_id, sample_rows
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
 
@@ -44,26 +42,6 @@ _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 OnStage = Callable[[str, float], None]
 """Told the stage a run is in, and the share of it that is done."""
-
-
-@dataclass
-class Setting:
-    """What all runs of a sweep have in common."""
-
-    experiment: Experiment
-    engine: EngineDeclaration
-    folder: SweepFolder
-    scratch: Path
-    method: Method
-    versions: dict[str, str]
-    host_id: str
-    stop: StopRequest
-    rates: KnownRates
-    owner: Owner | None = None
-    """The user a server runs as, to whom copies then belong."""
-    allow_online_changes: bool = False
-    block_trace: BlockTraceAsked | None = None
-    """Whether block requests are traced."""
 
 
 @dataclass

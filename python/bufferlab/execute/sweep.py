@@ -24,11 +24,12 @@ from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.host_settings import restore_host
 from bufferlab.execute.integrity import warnings
-from bufferlab.execute.one_run import COPYING, MEASURING, WARMING_UP, Setting, describe, execute_run
+from bufferlab.execute.one_run import COPYING, MEASURING, WARMING_UP, describe, execute_run
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import require_reachable, servers_owner
 from bufferlab.execute.restore import probe_method
+from bufferlab.execute.setting import Setting
 from bufferlab.execute.stop import StopRequest
 from bufferlab.plan import (
     DataFacts,

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
+from bufferlab.chapter.blocks import Banner
 from bufferlab.knob import Value
-from bufferlab.report import findings, words
-from bufferlab.report.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
-from bufferlab.report.model import Banner
+from bufferlab.report import findings
+from bufferlab.report.reading import own_chapters
 from bufferlab.results import metrics
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.stats.verdict import SweepVerdict
@@ -21,11 +23,6 @@ from bufferlab.workloads import registry as workloads
 _ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping", "stolen_time"})
 #: What a server's own account of its settings is stored as: to be known, but no miscount.
 _CONFOUNDED = "no_confounds"
-_COMMIT = "flush_log_at_trx_commit"
-_THROUGH_PAGE_CACHE = (
-    "PostgreSQL reads through the page cache: its reads are pages that were not in shared buffers; the table "
-    '"Where pages came from" tells how many of them the device saw.'
-)
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
 #: Below this share of the misses, the log is no cache to speak of.
 LOG_SHARE_WORTH_SAYING = 0.005
@@ -239,7 +236,7 @@ def _uneven(analysis: Analysis, metric: str) -> str | None:
 
 def _long_window(analysis: Analysis) -> str | None:
     window_s = analysis.shortest_window_s
-    if any(run.is_file for run in analysis.runs):
+    if not all(run.engine.needs_long_windows for run in analysis.runs):
         return None
     if window_s is None or window_s >= LONG_WINDOW_SECONDS:
         return None
@@ -258,22 +255,11 @@ def _settings(analysis: Analysis) -> list[str]:
             ran.setdefault(name, set()).add(setting.actual)
     if "off" in ran.get("synchronous", ()):
         found.append("Commits did not wait for the device (synchronous = off): commit latency is not measured.")
-    if "off" in ran.get("synchronous_commit", ()):
-        found.append("Commits did not wait for the device (synchronous_commit = off): commit latency is not measured.")
-    commits = {str(value) for value in ran.get(_COMMIT, ()) if value is not None}
-    if commits - {"1"}:
-        found.append(
-            f"Commits did not wait for the device (innodb_{_COMMIT} = {words.listing(sorted(commits))}): "
-            "commit latency is not measured."
-        )
-    if {str(value).lower() for value in ran.get("adaptive_hash_index", ())} & {"off", "0"}:
-        found.append("Adaptive hash index off: with it, page gets per transaction depend on the pool and are fewer.")
+    found += own_chapters(analysis).limits(analysis.runs)
     if "direct" in ran.get("io_mode", ()):
         found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
     if "buffered" in ran.get("io_mode", ()):
         found.append("Buffered I/O: reads of the database may have been served by the page cache, not the device.")
-    if any(run.is_postgres and not run.direct for run in analysis.runs):
-        found.append(_THROUGH_PAGE_CACHE)
     served = max((_served_by_log(run) for run in analysis.runs), default=0.0)
     if served > LOG_SHARE_WORTH_SAYING:
         found.append(
@@ -284,7 +270,7 @@ def _settings(analysis: Analysis) -> list[str]:
 
 def _served_by_log(run: MeasuredRun) -> float:
     """The share of the demand misses that no read of the database file answered (reads by checkpoints do not count)."""
-    if run.is_server:
+    if run.engine.is_server:
         return 0.0
     misses, reads = run.figures["misses_per_transaction"].value, run.figures["reads_per_transaction"].value
     return max(0.0, 1 - reads / misses) if misses and reads is not None else 0.0

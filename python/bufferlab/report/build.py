@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Figure, Section, Table
+from bufferlab.chapter.plots import points_figure
 from bufferlab.report.answer import answer, banners, limits
-from bufferlab.report.chapters import CHAPTERS
-from bufferlab.report.chapters.factors import answer as answer_of_factors
-from bufferlab.report.chapters.factors import asked_figure
-from bufferlab.report.chapters.random_reads import of_random_reads
-from bufferlab.report.chapters.scan_depth import DEPTH
+from bufferlab.report.chapters import chapters_of
 from bufferlab.report.detail_tables import (
     check_table,
     consistency_table,
@@ -21,8 +19,7 @@ from bufferlab.report.detail_tables import (
     run_table,
 )
 from bufferlab.report.findings import instead
-from bufferlab.report.model import FailedRun, Figure, PointResult, Report, Section, StepResult, Summary, Table
-from bufferlab.report.plots import points_figure
+from bufferlab.report.model import FailedRun, PointResult, Report, StepResult, Summary
 from bufferlab.report.points_tables import (
     main_table,
     parts_of_window,
@@ -33,6 +30,7 @@ from bufferlab.report.points_tables import (
     step_table,
     verdict_cell,
 )
+from bufferlab.report.reading import analysis_of, own_chapters
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results import metrics
 from bufferlab.results.store import SweepFolder
@@ -47,7 +45,7 @@ _WORKLOAD_WORDS = {
 
 def build(sweep: SweepFolder) -> Report:
     """The report of a sweep, from its stored samples alone."""
-    analysis = Analysis.of(sweep)
+    analysis = analysis_of(sweep)
     summaries = _summaries(analysis)
     first = _first(analysis)
     return Report(
@@ -82,9 +80,9 @@ class _First:
 
 def _first(analysis: Analysis) -> _First:
     """The chapter that answers what this sweep asks gives the first figure; else it is the headline metric's."""
-    chapters = tuple(filter(None, (chapter(analysis) for chapter in CHAPTERS)))
+    chapters = tuple(filter(None, (chapter(analysis) for chapter in chapters_of(analysis))))
     one_group = len(analysis.groups) == 1
-    shown = asked_figure(analysis) or analysis.headline
+    shown = own_chapters(analysis).figure(analysis) or analysis.headline
     own = points_figure(analysis, shown, shown.replace("_", "-"), value_labels=one_group)
     answering = next((found for found in chapters if found.id == _answering(analysis)), None)
     blocks = answering.blocks if answering else ()
@@ -103,15 +101,18 @@ def _answering(analysis: Analysis) -> str:
     """Id of the chapter whose sentences answer in place of the headline metric's; empty when none does."""
     if not instead(analysis):
         return ""
-    if answer_of_factors(analysis):
-        return "factors"
-    return {"rate": "response", DEPTH: "scan-depth"}.get(analysis.axis or "", "knee")
+    own = own_chapters(analysis)
+    if own.answer(analysis):
+        return own.answers_in
+    return "response" if analysis.axis == "rate" else "knee"
 
 
 def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
     def section(id: str, title: str, intro: str, *blocks: Table | Figure | None) -> Section:
         return Section(id, title, intro, tuple(block for block in blocks if block is not None and _has_rows(block)))
 
+    # Pages, pools and commits are a database's; a bare file has a chapter of its own.
+    has_pool = all(run.engine.has_pool for run in analysis.runs)
     per_second_figure = analysis.work_per_s.replace("_", "-")
     writes = analysis.per_work("writes")
     return (
@@ -119,12 +120,11 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             "numbers",
             "The numbers",
             "",
-            # Pages, pools and commits are a database's; a bare file has a chapter of its own.
-            None if of_random_reads(analysis) else main_table(analysis),
+            main_table(analysis) if has_pool else None,
             _all_steps(analysis),
             sizes(analysis),
             per_transaction(analysis),
-            None if of_random_reads(analysis) else per_second(analysis),
+            per_second(analysis) if has_pool else None,
         ),
         *first.chapters,
         section(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bufferlab.report.figures import FONT_SIZE, INK, canvas, colour_of, tick
-from bufferlab.report.model import HistogramPlot, ScatterPlot, Steps
+from bufferlab.chapter.blocks import HistogramPlot, ScatterPlot, Steps
+from bufferlab.report.canvas import FONT_SIZE, INK, canvas, colour_of, tick
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
-from bufferlab.report.analysis import Analysis, PointRuns
 from bufferlab.report.compare_guard import objections, warnings
 from bufferlab.report.compare_sides import MatchedPoint, Sides
 from bufferlab.results.metrics import get, qualified

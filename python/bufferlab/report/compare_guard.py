@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from bufferlab.chapter import words
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem
 from bufferlab.knob import Value
-from bufferlab.report import words
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.units import readable

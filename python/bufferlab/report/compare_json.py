@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.report.compare import FigureCompared, SidesCompared
 from bufferlab.report.compare_guard import differing_settings
 from bufferlab.report.compare_words import answer, limits

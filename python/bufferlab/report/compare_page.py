@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Banner, Column, Dot, Figure, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.plots import dot, points_data
 from bufferlab.report.answer import banners
 from bufferlab.report.compare import SidesCompared
 from bufferlab.report.compare_guard import differing_settings
 from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.report.compare_words import answer, limits, table, unmatched
 from bufferlab.report.detail_tables import check_table
-from bufferlab.report.model import Banner, Column, Dot, Figure, PointsPlot, Report, Row, Section, Series, Table
-from bufferlab.report.plots import dot, points_data
+from bufferlab.report.model import Report
 from bufferlab.results.integrity import Check
 from bufferlab.units import readable
 

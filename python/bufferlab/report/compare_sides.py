@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bufferlab import load_knobs
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
 from bufferlab.knob import Knob
-from bufferlab.report.analysis import Analysis, PointRuns
+from bufferlab.report.reading import analysis_of
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import UnitError, readable
 from bufferlab.workloads import registry as workloads
@@ -66,7 +67,7 @@ class Sides:
 
 def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
     """Two sweeps, matched by the settings that either swept. SpecError when no point has a partner."""
-    a, b = Analysis.of(first), Analysis.of(second)
+    a, b = analysis_of(first), analysis_of(second)
     names = _swept_names([*a.points, *b.points])
     matched, only_a, only_b = _match(a.points, b.points, names)
     if not matched and len(only_a) == len(only_b) == 1 and only_a[0].ok and only_b[0].ok:
@@ -83,7 +84,7 @@ def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
 
 def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
     """Two settings of one sweep, each written as setting=value (more of them joined by commas)."""
-    analysis = Analysis.of(folder)
+    analysis = analysis_of(folder)
     wanted = [_settings_of_text(analysis, text) for text in (first, second)]
     if wanted[0] == wanted[1]:
         raise SpecError("both sides are the same setting", f"--between {first} {second}", "name two that differ")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.report import words
+from bufferlab.chapter import words
+from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.report.compare import FigureCompared, SidesCompared
-from bufferlab.report.model import Column, Row, Table
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.verdict import Verdict
 

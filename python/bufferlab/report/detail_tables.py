@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
-from bufferlab.report.model import Column, Row, Table
-from bufferlab.report.points_tables import point_table
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.point_table import point_table
 from bufferlab.results import metrics
 from bufferlab.results.derive import cpu_shares
 from bufferlab.results.integrity import Check

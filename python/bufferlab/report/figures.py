@@ -14,8 +14,8 @@ from io import StringIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from bufferlab.report import words
-from bufferlab.report.model import (
+from bufferlab.chapter import words
+from bufferlab.chapter.blocks import (
     INTERVAL_REACH,
     Dot,
     Figure,
@@ -27,17 +27,15 @@ from bufferlab.report.model import (
     StackedPlot,
     TimePlot,
 )
+from bufferlab.report.canvas import FAINT, FONT_SIZE, INK, SERIES_COLOURS, canvas, colour_of, tick
+from bufferlab.report.clouds import draw_histograms, draw_scatter
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-#: Stand-ins that `for_page` turns into the page's own colours, so that a figure follows dark mode.
-INK, FAINT = "#1b1f24", "#d5d9de"
-SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-FONT_SIZE = 11.5
 #: CSS pixels that a point of a figure's width gets at least.
 _NARROWEST = 0.76
 
@@ -94,8 +92,6 @@ def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot 
         case TimePlot():
             return _draw_times(plot)
         case ScatterPlot() | HistogramPlot():
-            from bufferlab.report.clouds import draw_histograms, draw_scatter
-
             return draw_scatter(plot) if isinstance(plot, ScatterPlot) else draw_histograms(plot)
 
 
@@ -129,13 +125,6 @@ def _on_white(svg: str) -> str:
     """Markdown viewers have dark modes too, and dark text needs a light ground there."""
     place = svg.index(">", svg.index("<svg")) + 1
     return svg[:place] + "\n " + _GROUND + svg[place:]
-
-
-def canvas(width_in: float, height_in: float) -> Canvas:
-    """A sheet to draw on, without pyplot and its global state."""
-    from matplotlib.figure import Figure as Canvas
-
-    return Canvas(figsize=(width_in, height_in), layout="constrained")
 
 
 def _draw_points(plot: PointsPlot) -> Canvas:
@@ -212,11 +201,6 @@ def _draw_on(axes: Axes, plot: PointsPlot) -> None:
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     axes.grid(visible=False, axis="x")
-
-
-def colour_of(place: int) -> str:
-    """The colour of a series by its place; the seventh has the first's."""
-    return SERIES_COLOURS[place % len(SERIES_COLOURS)]
 
 
 def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width: float) -> None:
@@ -332,11 +316,6 @@ def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
     values = [value for series in plot.series for dot in series.dots for value in (dot.mean, *dot.runs)]
     low, high = max(low, min(values) / INTERVAL_REACH**2), min(high, max(values) * INTERVAL_REACH**2)
     axes.set_ylim(low / 1.1, high * 1.3)
-
-
-def tick(value: float) -> str:
-    """A number at an axis."""
-    return f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:g}"
 
 
 def _draw_times(plot: TimePlot) -> Canvas:

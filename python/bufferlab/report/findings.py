@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Literal
 
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.engines import registry as engines
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group, PointRuns
-from bufferlab.report.chapters.factors import answer as answer_of_factors
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
-from bufferlab.report.chapters.scan_depth import answer as answer_of_scan_depth
+from bufferlab.report.reading import own_chapters
 from bufferlab.results import metrics
 from bufferlab.results.metrics import qualified
 from bufferlab.stats.best import BestSet, equivalence_set
@@ -37,7 +36,7 @@ _MANY_TIMES = 3.0
 def instead(analysis: Analysis) -> str:
     """What answers in place of the headline's change: knees, the rate that is served, trends, effects of factors."""
     found = [_knee(one) for one in found_knees(analysis)] or [_saturation(one) for one in saturation(analysis)]
-    return " ".join(found or answer_of_scan_depth(analysis) or answer_of_factors(analysis))
+    return " ".join(found or own_chapters(analysis).answer(analysis))
 
 
 def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:

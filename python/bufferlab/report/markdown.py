@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bufferlab.chapter.blocks import Figure, Table
 from bufferlab.report.figures import draw
-from bufferlab.report.model import Figure, Report, Table
+from bufferlab.report.model import Report
 from bufferlab.texts import printable
 
 if TYPE_CHECKING:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns, rest_label
-from bufferlab.report.model import Column, Row, Table
-from bufferlab.results.check import MeasuredRun
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns, rest_label
+from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.point_table import headed, point_table
+from bufferlab.report.reading import own_chapters
 from bufferlab.results.derive import FORMULAS
 from bufferlab.results.metrics import per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part
@@ -19,10 +20,6 @@ _BRIEF = (
     "New-Orders per second", "Transactions per second",
 )  # fmt: skip
 _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
-_UNITS_IN_HEADS = {"us": "µs", "pages": "pages", "gets": "gets"}
-
-#: Titles of columns, and what each shows of a point: a metric by its name, or the text that a function makes.
-Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
@@ -82,19 +79,12 @@ def main_table(analysis: Analysis) -> Table:
     caption = "Means over the runs of a point with 95 % intervals for another run like them."
     if analysis.unit_of_work == "new_order":
         caption += " Per New-Order divides by New-Orders completed, the 1 % rolled back included."
-    if any(run.is_innodb for run in analysis.runs):
-        redo = [] if any(_leaves_out_redo(run) for run in analysis.runs) else ["redo log"]
-        files = words.listing(["data files", "doublewrite buffer", *redo])
-        caption += f" Bytes written are those of {files} together."
+    if files := own_chapters(analysis).bytes_written(analysis.runs):
+        caption += f" Bytes written are those of {words.listing(files)} together."
     if blocked := analysis.claim_blocked(analysis.work_per_s):
         caption += f" Differences of throughput are not resolved ({blocked})."
     id = f"per-{analysis.unit_of_work.replace('_', '-')}"
     return point_table(analysis, id, f"Per {analysis.work_noun}", headed(metrics), caption, brief=_BRIEF)
-
-
-def _leaves_out_redo(run: MeasuredRun) -> bool:
-    """MariaDB counts no redo in Innodb_data_written since 10.5."""
-    return bool(run.run["engine"] == "mariadb" and run.version >= (10, 5))
 
 
 def per_transaction(analysis: Analysis) -> Table | None:
@@ -118,62 +108,6 @@ def per_second(analysis: Analysis) -> Table:
     )
     title = "Per second of the measured window"
     return point_table(analysis, "per-second", title, headed(metrics), "Rates of this host.")
-
-
-def point_table(
-    analysis: Analysis,
-    id: str,
-    title: str,
-    heads: Heads,
-    caption: str,
-    *,
-    known_only: bool = False,
-    name: Callable[[PointRuns], str] | None = None,
-    brief: tuple[str, ...] = (),
-    folded: bool = False,
-) -> Table:
-    """Return a table with one row per point: means with their intervals, or the reason why runs failed.
-
-    `known_only` leaves out columns of metrics that no run has, and all rows where no column is left. `name` says how
-    a point is called here.
-    """
-    if known_only and analysis.runs:
-        heads = {head: of for head, of in heads.items() if not isinstance(of, str) or analysis.fit(of) is not None}
-    name = name or analysis.name_of
-
-    def row(point: PointRuns) -> Row:
-        cells = (analysis.cell(of, point) if isinstance(of, str) else of(point) for of in heads.values())
-        return Row((name(point), str(len(point.ok)), *cells))
-
-    columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
-    rows = point_rows(analysis.points, len(columns), row, name) if heads else ()
-    return Table(id, title, columns, rows, caption, folded, brief)
-
-
-def point_rows(
-    points: Sequence[PointRuns], width: int, row: Callable[[PointRuns], Row], name: Callable[[PointRuns], str]
-) -> tuple[Row, ...]:
-    """Return a row for every point that ran, and one with the reason for every point with failed runs."""
-    rows = []
-    for point in points:
-        rows += [row(point)] if point.ok else []
-        rows += [_failure_row(point, width, name(point))] if point.status != "ok" else []
-    return tuple(rows)
-
-
-def headed(metrics: Sequence[str]) -> dict[str, str]:
-    """Return heads for metrics: their titles without the unit of work, with the unit of what is counted."""
-    heads = {}
-    for metric in metrics:
-        unit = _UNITS_IN_HEADS.get(words.unit_of(metric).partition("/")[0])
-        heads[f"{words.heading(metric)} ({unit})" if unit else words.heading(metric)] = metric
-    return heads
-
-
-def _failure_row(point: PointRuns, width: int, name: str) -> Row:
-    count = f"{len(point.failures)} of {len(point.records)} runs " if point.records else ""
-    text = f"{count}{point.status}: {point.reason}"
-    return Row((name, str(len(point.ok)), text, *("",) * (width - 3)), "failed")
 
 
 def sizes(analysis: Analysis) -> Table | None:

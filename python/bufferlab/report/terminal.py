@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bufferlab.report.model import Report, Table
+from bufferlab.chapter.blocks import Table
+from bufferlab.report.model import Report
 
 if TYPE_CHECKING:
     from rich.console import Group

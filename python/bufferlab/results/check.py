@@ -1,31 +1,28 @@
 """What every integrity check is made of: a run whose samples have been read, a check's outcome, the worst of many runs.
 
-Pure: runs in, checks out. Which checks there are is said in `integrity`, `integrity_innodb` and `integrity_postgres`.
+Pure: runs in, checks out. Which checks there are is said in `integrity`, and by each engine in its `EngineResults`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
-from bufferlab.results.derive import FORMULAS, figures_of
+from bufferlab.results.derive import FORMULAS, Basis, figures_of
 from bufferlab.results.latency import total_us
-from bufferlab.results.quantity import Figure
+from bufferlab.results.metrics import Metric
+from bufferlab.results.quantity import Quantity
 from bufferlab.results.steady import MIN_MISSES, device_drift, drift
-from bufferlab.results.window import Window
+from bufferlab.results.window import Figure, Window
 
 if TYPE_CHECKING:
     import polars as pl
 
     from bufferlab.results.schema import StoredSetting
     from bufferlab.results.store import RunRecord
-
-#: Engines that are servers with InnoDB in them.
-INNODB_ENGINES = frozenset({"mysql", "mariadb"})
-POSTGRES = "postgres"
 
 #: A mean over a window that still falls or rises by more says how long the warm-up was.
 DRIFT_LIMIT = 0.10
@@ -71,7 +68,8 @@ class MeasuredRun:
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
         figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
         phases = {phase["name"]: figures_of(samples, phase["name"]) for phase in record.run.get("phases", [])}
-        drifts = drift(samples), device_drift(samples)
+        late = ENGINES.get(record.run["engine"], UNKNOWN).late_work
+        drifts = drift(samples, late), device_drift(samples)
         return cls(record.run, record.settings, window, figures, total_us(latency), n, phases, *drifts)
 
     @property
@@ -90,36 +88,19 @@ class MeasuredRun:
         return bool(self.run.get("load", {}).get("mode") == "open")
 
     @property
+    def engine(self) -> EngineResults:
+        """What the run's engine owns of its results."""
+        return ENGINES.get(self.run["engine"], UNKNOWN)
+
+    @property
     def direct(self) -> bool:
         """Whether the database file was read past the page cache."""
-        if self.is_postgres:
-            return "data" in str(self.knob("debug_io_direct")).split(",")
-        return self.knob("io_mode") == "direct" or str(self.knob("flush_method")).upper().startswith("O_DIRECT")
+        return self.engine.reads_directly(self)
 
     @property
     def divides_memory(self) -> bool:
         """Whether one budget bounds the pool and the page cache together: then a miss of the pool is not yet a read."""
         return isinstance(self.knob("memory_limit"), int)
-
-    @property
-    def is_innodb(self) -> bool:
-        """Whether the engine is a server with InnoDB."""
-        return self.run["engine"] in INNODB_ENGINES
-
-    @property
-    def is_file(self) -> bool:
-        """Whether the engine is a file or device without a database."""
-        return bool(self.run["engine"] == "file")
-
-    @property
-    def is_postgres(self) -> bool:
-        """Whether the engine is PostgreSQL."""
-        return bool(self.run["engine"] == POSTGRES)
-
-    @property
-    def is_server(self) -> bool:
-        """Whether the engine is a process of its own, with a connection for each that runs transactions."""
-        return self.is_innodb or self.is_postgres
 
     @property
     def connections(self) -> int:
@@ -131,6 +112,49 @@ class MeasuredRun:
         """The engine's version as numbers: (5, 7, 22); empty when it is not known."""
         found = re.match(r"\d+(?:\.\d+)*", self.run["engine_version"] or "")
         return tuple(map(int, found[0].split("."))) if found else ()
+
+
+@dataclass(frozen=True)
+class EngineResults:
+    """What an engine, or a family of engines, owns of its results: data and pure functions over its runs."""
+
+    raw: tuple[Metric, ...] = ()
+    """What it counts beside the metrics that every engine may have."""
+    derived: tuple[Metric, ...] = ()
+    formulas: Callable[[Basis], Mapping[str, Quantity]] = lambda basis: {}
+    """One formula for each of `derived`."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """What this engine counts as a metric that every engine may have, by that metric's name."""
+    source: str = ""
+    """Where its numbers of those metrics come from."""
+    checks: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = ()
+    reads_directly: Callable[[MeasuredRun], bool] = lambda run: run.knob("io_mode") == "direct"
+    """Whether a run read its database past the page cache."""
+    is_server: bool = False
+    """It is a process of its own, with a connection for each that runs transactions."""
+    same_work: frozenset[str] = frozenset()
+    """Settings that leave it to the transactions which pages are asked for."""
+    page_gets_limit: float = 0.03
+    """How far page gets of the same work may differ. The database grows while it is warmed up, and a larger pool may
+    need longer to be warm: 2.5 % was seen at one warehouse, far less than any step of a sweep that is worth reading."""
+    page_gets_vary: Callable[[MeasuredRun], str | None] = lambda run: None
+    """Why the same work asks for other numbers of pages in pools of other sizes; None where it does not."""
+    asked_for: Callable[[MeasuredRun], Figure] = lambda run: run.figures["page_gets_per_transaction"]
+    """Page gets per transaction that the work itself asks for."""
+    has_pool: bool = True
+    """It keeps pages in a pool of its own."""
+    needs_long_windows: bool = True
+    """Its writes and rates depend on checkpoints, which only a long window evens out."""
+    log: str = ""
+    """What it counts per unit of work in place of bytes of the embedded engine's log."""
+    late_work: tuple[str, ...] = ()
+    """Counters of transactions that lag as misses do, where the engine publishes both late."""
+
+
+#: What an engine that no registry knows has.
+UNKNOWN = EngineResults()
+#: By the engine's name; filled by `families`.
+ENGINES: dict[str, EngineResults] = {}
 
 
 def _of_window(latency: pl.DataFrame) -> pl.DataFrame:

@@ -1,21 +1,27 @@
 """The formula registry: every derived figure of a run, computed from its edge samples and from nothing else.
 
-Pure: it takes samples and returns numbers. Every formula's unit is checked against the registry's
-when this module is imported. Device columns are computed as iostat -x does, CPU columns as mpstat does.
+Pure: it takes samples and returns numbers. Every formula's unit is checked against the registry's when it is added.
+Here stand the figures that any engine may have; `families` adds those of the engines. Device columns are computed as
+iostat -x does, CPU columns as mpstat does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bufferlab.results import innodb, metrics, postgres, random_read
-from bufferlab.results.quantity import Figure, Quantity, check_units
-from bufferlab.results.window import MEASURE, Window, counted, elapsed
+from bufferlab.results import metrics
+from bufferlab.results.quantity import Quantity, check_units
+from bufferlab.results.sampled import Sampled, elapsed
+from bufferlab.results.window import MEASURE, Figure, Window
 
 if TYPE_CHECKING:
     import polars as pl
 
     from bufferlab.results.store import RunRecord
+
+counted = Sampled(metrics.RAW.values()).counted
 
 _SECONDS = elapsed()
 _COMMITTED = counted("transactions_committed")
@@ -65,6 +71,7 @@ def _rate_formulas() -> dict[str, Quantity]:
         "write_us": counted("db_write_ns") / counted("pages_written").counted_as("writes"),
         "cpu_us_per_transaction": _WORKER_CPU / _TRANSACTIONS,
         "driver_cpu_us_per_transaction": counted("driver_cpu_us") / _TRANSACTIONS,
+        "server_cpu_us_per_transaction": (counted("server_user_us") + counted("server_system_us")) / _TRANSACTIONS,
         "measured_seconds": _SECONDS,
         "new_orders": _NEW_ORDERS,
         "transactions": _TRANSACTIONS,
@@ -123,21 +130,40 @@ def _cpu_formulas(subject: str) -> dict[str, Quantity]:
     return {f"cpu_{name}_share": column / whole for name, column in zip(metrics.CPU_COLUMNS, columns, strict=True)}
 
 
-FORMULAS = check_units(
+@dataclass(frozen=True)
+class Basis:
+    """What formulas of every engine are told per."""
+
+    seconds: Quantity
+    work: Mapping[metrics.Work, Quantity]
+
+    def per_work(self, counts: Mapping[str, Quantity]) -> dict[str, Quantity]:
+        """Return each count over each unit of work, under the name of that figure."""
+        return {
+            metrics.per_work(name, work): count / quantity
+            for work, quantity in self.work.items()
+            for name, count in counts.items()
+        }
+
+
+BASIS = Basis(_SECONDS, {"new_order": _NEW_ORDERS, "transaction": _TRANSACTIONS})
+
+FORMULAS: dict[str, Quantity] = {}
+
+
+def add(formulas: Mapping[str, Quantity], declared: Iterable[metrics.Metric]) -> None:
+    """Add the formulas of declared figures, one for each; UnitMismatchError if one gives another unit."""
+    FORMULAS.update(check_units(formulas, {metric.name: metric.unit for metric in declared}))
+
+
+add(
     _io_formulas()
     | _rate_formulas()
     | _row_formulas()
     | _arrival_formulas()
     | _device_formulas()
-    | _cpu_formulas("all")
-    | innodb.per_work_formulas(_NEW_ORDERS, "new_order")
-    | innodb.per_work_formulas(_TRANSACTIONS, "transaction")
-    | innodb.formulas(_SECONDS)
-    | random_read.formulas(_SECONDS)
-    | postgres.per_work_formulas(_NEW_ORDERS, "new_order")
-    | postgres.per_work_formulas(_TRANSACTIONS, "transaction")
-    | postgres.formulas(_SECONDS),
-    {name: metric.unit for name, metric in metrics.DERIVED.items()},
+    | _cpu_formulas("all"),
+    metrics.DERIVED.values(),
 )
 
 

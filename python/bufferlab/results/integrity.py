@@ -7,28 +7,23 @@ limits are constants here, so that a report can print them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from bufferlab.results import integrity_innodb, integrity_postgres, integrity_random_read, metrics
+from bufferlab.results import metrics
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, stood_still, worst_of
-from bufferlab.results.quantity import Figure
+from bufferlab.results.window import Figure
 
 __all__ = ["Check", "MeasuredRun", "check_sweep"]
 
-#: The database grows while it is warmed up, and a larger pool may need longer to be warm: 2.5 % was seen at
-#: one warehouse, far less than any step of a sweep that is worth reading. The transactions themselves are the same.
-PAGE_GETS_LIMIT = 0.03
 PROCESS_BYTES_LIMIT = 0.005
 DEVICE_BYTES_LIMIT = 0.02
 DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
-FETCHES_LIMIT = 0.05
+#: A connection is idle between its last transaction and the window's end, when the others have not ended theirs.
+CONNECTIONS_LIMIT = 0.05
 ARRIVALS_LIMIT = 0.005
 #: Random arrivals scatter around their rate by one over the root of their number; this many times that is no fault.
 ARRIVALS_SIGMAS = 4.5
-MEMORY_LIMIT = 0.10
-MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
 STOLEN_LIMIT = 0.20
 
 
@@ -36,22 +31,11 @@ def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:
     """Every check over the runs that ended well, in the order a report shows them."""
     if not runs:
         return []
-    of_engine = _OF_SQLITE
-    if all(run.is_innodb for run in runs):
-        of_engine = integrity_innodb.CHECKS
-    elif all(run.is_postgres for run in runs):
-        of_engine = integrity_postgres.CHECKS
-    elif all(run.is_file for run in runs):
-        of_engine = integrity_random_read.CHECKS
-    return [check(runs) for check in (*_BEFORE, *of_engine, *_AFTER)]
+    return [check(runs) for check in (*_BEFORE, *runs[0].engine.checks, *_AFTER)]
 
 
-#: Settings that leave it to the transactions which pages are asked for.
-_SAME_WORK = {
-    *("pool_size", "pool_size_bytes", "io_mode", "pcache", "arm"),
-    *integrity_innodb.SAME_WORK,
-    *integrity_postgres.SAME_WORK,
-}
+#: Settings that leave it to the transactions which pages are asked for, on any engine.
+_SAME_WORK = frozenset({"pool_size", "pool_size_bytes", "io_mode", "arm"})
 
 
 def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
@@ -60,14 +44,12 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     swept = {knob for run in runs for knob in run.run["point"]["swept"]}
     if len({run.run["point"]["index"] for run in runs}) < 2:
         return not_applicable(name, title, "the sweep has one point")
-    hashed = next((run for run in runs if str(run.knob("adaptive_hash_index")).lower() in ("on", "1")), None)
-    if hashed:
-        return not_applicable(
-            name, title, "the adaptive hash index is on: a hit in it asks for one page, not for a path"
-        )
-    if not swept <= _SAME_WORK:
+    engine = runs[0].engine
+    if why := next(filter(None, map(engine.page_gets_vary, runs)), None):
+        return not_applicable(name, title, why)
+    if not swept <= _SAME_WORK | engine.same_work:
         return not_applicable(name, title, f"{', '.join(sorted(swept))} may change which pages the work asks for")
-    gets = [(run, _asked_for(run)) for run in runs]
+    gets = [(run, engine.asked_for(run)) for run in runs]
     told = [(run, figure.value) for run, figure in gets if figure.value is not None]
     if not told:
         return not_applicable(name, title, gets[0][1].reason or "not sampled")
@@ -77,16 +59,7 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
         of_block = [value for run, value in told if run.run["block"] == block]
         means[block] = sum(of_block) / len(of_block)
     offs = (Off(run, abs(value / means[run.run["block"]] - 1)) for run, value in told)
-    limit = integrity_postgres.PAGE_GETS_LIMIT if all(run.is_postgres for run in runs) else PAGE_GETS_LIMIT
-    return worst_of(name, title, limit, offs)
-
-
-def _asked_for(run: MeasuredRun) -> Figure:
-    """Page gets per transaction that the work itself asks for."""
-    gets, reads = run.figures["page_gets_per_transaction"], run.figures["reads_per_transaction"]
-    if gets.value is None or reads.value is None or not integrity_innodb.a_read_is_a_get(run):
-        return gets
-    return replace(gets, value=gets.value - reads.value)
+    return worst_of(name, title, engine.page_gets_limit, offs)
 
 
 def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
@@ -99,7 +72,7 @@ def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 def _process_of(run: MeasuredRun) -> str:
     """Who reads the database: a server is a process of its own."""
-    return "server_read_bytes" if run.is_server else "process_read_bytes"
+    return "server_read_bytes" if run.engine.is_server else "process_read_bytes"
 
 
 def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
@@ -132,9 +105,9 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
     A server's connections are as many as run transactions at once: connections = throughput x service.
     """
     name = "littles_law"
-    if all(run.is_server for run in runs):
+    if all(run.engine.is_server for run in runs):
         title = "Little's law holds (connections = throughput × service time)"
-        return worst_of(name, title, integrity_innodb.LITTLE_LIMIT, map(integrity_innodb.little_off, runs))
+        return worst_of(name, title, CONNECTIONS_LIMIT, map(_connections_off, runs))
     return worst_of(name, "Little's law holds (terminals = throughput × time)", LITTLE_LIMIT, map(_little_off, runs))
 
 
@@ -151,6 +124,17 @@ def _little_off(run: MeasuredRun) -> Off:
     # Transactions that wait at either edge are counted once whole and once not at all: at most one per terminal.
     allowance = terminals / max(1, run.latency_n)
     return Off(run, max(0.0, abs(inside / terminals - 1) - allowance))
+
+
+def _connections_off(run: MeasuredRun) -> Off:
+    """Connections = throughput x mean service time, in a closed loop without think time."""
+    if run.open_loop:
+        return Off(run, None, "open loop: a connection waits for its next arrival")
+    if not run.window.seconds or not run.latency_n:
+        return Off(run, None, "the run has no service times")
+    inside = run.latency_us.get("service", 0.0) / 1e6 / run.window.seconds
+    allowance = run.connections / run.latency_n
+    return Off(run, max(0.0, abs(inside / run.connections - 1) - allowance))
 
 
 def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
@@ -211,32 +195,6 @@ def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs))
 
 
-def _fetches(runs: Sequence[MeasuredRun]) -> Check:
-    """SQLite's pager and the pool count the same thing in two places; new pages are fetched without being got."""
-    name, title = "pool_fetches", "The page pool was asked about as often as SQLite got pages"
-    ours = [run for run in runs if run.knob("pcache") == "ours"]
-    if not ours:
-        return not_applicable(name, title, "SQLite's own page cache does not count fetches")
-
-    def off(run: MeasuredRun) -> Off:
-        return ratio_off(run, run.window.change("pool_fetches"), run.window.change("page_gets"))
-
-    return worst_of(name, title, FETCHES_LIMIT, map(off, ours))
-
-
-def _bounces(runs: Sequence[MeasuredRun]) -> Check:
-    name, title = "bounce_copies", "Reads land in the page frame itself (no bounce copies)"
-    ours = [run for run in runs if run.direct and run.knob("pcache") == "ours"]
-    if not ours:
-        return not_applicable(name, title, "only direct I/O into the aligned frames of our pool promises this")
-    counts = [(run.window.change("bounce_reads"), run) for run in ours]
-    unknown = next((figure.reason for figure, _ in counts if figure.value is None), None)
-    if unknown:
-        return not_applicable(name, title, unknown)
-    total = sum(figure.value or 0 for figure, _ in counts)
-    return outcome(name, title, total == 0, f"{total:.0f} bounced reads in {len(ours)} runs")
-
-
 def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "warm_up_gates", "Every warm-up ended in a steady state, none at its cap"
     gates = [(run.run["warm_up"] or {}).get("gate", "not recorded") for run in runs]
@@ -262,28 +220,6 @@ def _consistency(runs: Sequence[MeasuredRun]) -> Check:
     if broken or unchecked:
         return outcome(name, title, False, "; ".join([*broken, *(f"not checked: {label}" for label in unchecked)]))
     return outcome(name, title, True, f"{len(rows)} conditions held in {len(runs)} runs")
-
-
-def _memory(runs: Sequence[MeasuredRun]) -> Check:
-    """Frames that hold a page are memory: the worker must grow by as much as its used frames do."""
-    name, title = "memory_growth", "The worker's memory grows by what the pool uses"
-    pairs = [pair for run in runs if (pair := _memory_pair(run)) is not None]
-    used = [used for used, _ in pairs]
-    if not pairs or max(used) - min(used) < MEMORY_MIN_RANGE_BYTES:
-        return not_applicable(name, title, "the pools' use differs by less than 4 MiB, or is not known")
-    mean_used = sum(used) / len(used)
-    mean_resident = sum(resident for _, resident in pairs) / len(pairs)
-    slope = sum((u - mean_used) * (r - mean_resident) for u, r in pairs) / sum((u - mean_used) ** 2 for u in used)
-    detail = f"{slope:.3f} bytes of memory per byte of pool, from {len(pairs)} runs; limit 1 ± {MEMORY_LIMIT}"
-    return outcome(name, title, abs(slope - 1) <= MEMORY_LIMIT, detail)
-
-
-def _memory_pair(run: MeasuredRun) -> tuple[float, float] | None:
-    frames, resident = run.window.level("pool_frames_used").value, run.window.level("resident_bytes").value
-    page_size = run.knob("page_size")
-    if frames is None or resident is None or not isinstance(page_size, int) or run.knob("pcache") == "stock":
-        return None
-    return frames * page_size, resident
 
 
 #: Beside the page size, what is swept of these asks for other data.
@@ -346,5 +282,4 @@ _BEFORE: _Checks = (
     _achieved_rate,
     _latency_counts,
 )
-_OF_SQLITE: _Checks = (_fetches, _bounces, _memory)
 _AFTER: _Checks = (_same_data, _consistency, _counters_rise, _swapping, _stolen)

@@ -1,17 +1,15 @@
 """The metric registry: every raw metric and every derived figure, declared once.
 
-It says what a number means, its unit and who counts it. It computes nothing: `derive` holds the formulas.
+It says what a number means, its unit and who counts it. It computes nothing: `derive` holds the formulas. Here stand
+the metrics that any engine may have; a family of engines declares its own, and `families` adds them.
 Device columns follow the kernel's Documentation/admin-guide/iostats.rst, CPU columns follow mpstat(1).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, cast
-
-from bufferlab.results import metrics_innodb as innodb
-from bufferlab.results import metrics_postgres as postgres
-from bufferlab.results import metrics_random_read as random_read
 
 Kind = Literal["counter", "gauge", "ratio", "share", "latency"]
 Better = Literal["lower", "higher", "neither"]
@@ -74,7 +72,7 @@ def _cells(table: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
 
 
-def _raw(probe: str, source: str, kind: Kind, table: str) -> list[Metric]:
+def raw(probe: str, source: str, kind: Kind, table: str) -> list[Metric]:
     """Rows of: name | unit | which way is better | meaning."""
     return [
         Metric(name, unit, kind, cast(Better, better), meaning, source, probe)
@@ -82,12 +80,12 @@ def _raw(probe: str, source: str, kind: Kind, table: str) -> list[Metric]:
     ]
 
 
-def _derived(table: str) -> list[Metric]:
+def derived(table: str) -> list[Metric]:
     """Rows of: name | unit | kind | which way is better | title | meaning [| "long window", "log scale", ...]."""
     return [_figure(*row) for row in _cells(table)]
 
 
-def _per_work(table: str) -> list[Metric]:
+def counts_per_work(table: str) -> list[Metric]:
     """Counts over each unit of work, those rolled back included.
 
     Rows of: count | unit | which way is better | title | meaning [| "long window"].
@@ -130,14 +128,14 @@ def _figure(name: str, unit: str, kind: str, better: str, title: str, meaning: s
 
 
 _ENGINE_COUNTERS = """
-page_gets        | gets   | neither | logical page requests (SQLite's CACHE_HIT + CACHE_MISS; InnoDB's buffer_pool_read_requests; PostgreSQL's blks_hit + blks_read, growth never among them)
-demand_misses    | gets   | lower   | gets that found no page in the pool (CACHE_MISS, of which the WAL may serve some; InnoDB's buffer_pool_reads; PostgreSQL's blks_read without growth)
-pages_read       | pages  | lower   | whole pages read from the database file (InnoDB: pages_read, read-ahead included; PostgreSQL: blks_read without growth, of which the page cache may serve some)
-pages_written    | pages  | lower   | whole pages written to the database file (InnoDB: pages_written, doublewrite not counted; PostgreSQL: by checkpoints, background writer and connections)
-pages_created    | pages  | neither | pages added to the database (InnoDB: pages_created in the pool)
+page_gets        | gets   | neither | logical page requests
+demand_misses    | gets   | lower   | gets that found no page in the pool
+pages_read       | pages  | lower   | whole pages read from the database file
+pages_written    | pages  | lower   | whole pages written to the database file
+pages_created    | pages  | neither | pages added to the database
 pages_spilled    | pages  | lower   | dirty pages written before commit to free a frame (CACHE_SPILL)
-db_read_bytes    | bytes  | lower   | bytes read from the database file (InnoDB: data_read)
-db_write_bytes   | bytes  | lower   | bytes written to the database file (InnoDB: data_written, with the doublewrite buffer and, on MySQL, the redo log)
+db_read_bytes    | bytes  | lower   | bytes read from the database file
+db_write_bytes   | bytes  | lower   | bytes written to the database file
 db_other_reads   | reads  | lower   | reads of the database file that are not whole pages
 wal_reads        | reads  | lower   | reads of the write-ahead log
 wal_read_bytes   | bytes  | lower   | bytes read from the write-ahead log
@@ -154,7 +152,7 @@ pool_hits        | gets   | higher  | fetches the page pool answered from memory
 pool_admissions  | pages  | neither | pages taken into a frame of the pool because they were not in it
 pool_evictions   | pages  | lower   | pages evicted to make room
 pool_recycled    | pages  | neither | frames given to a new page without leaving the pool
-"""  # noqa: E501
+"""
 
 _ENGINE_GAUGES = """
 pool_frames          | pages | neither | frames the pool may hold
@@ -198,6 +196,18 @@ process_write_bytes  | bytes  | lower | bytes the worker caused to be sent to st
 process_minor_faults | faults | lower | page faults served without I/O
 process_major_faults | faults | lower | page faults that needed I/O
 """
+
+_SERVERS_PROCESS = "/proc/PID/io, stat and statm of the database server"
+#: The server's own process and its children; the driver's is the probe "process".
+_SERVER_COUNTERS = """
+server_read_bytes   | bytes  | lower | bytes the server caused to be read from storage
+server_write_bytes  | bytes  | lower | bytes the server caused to be sent to storage
+server_user_us      | us     | lower | CPU time of the server in user mode, in steps of 10 ms
+server_system_us    | us     | lower | CPU time of the server in the kernel, in steps of 10 ms
+server_minor_faults | faults | lower | page faults of the server served without I/O
+server_major_faults | faults | lower | page faults of the server that needed I/O
+"""
+_SERVER_RESIDENT = "server_resident_bytes | bytes | neither | resident memory of the server"
 
 _DEVICE_COUNTERS = """
 device_reads           | requests | lower   | read requests completed
@@ -256,34 +266,24 @@ CPU_COLUMNS = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", 
 
 _CPU_COUNTERS = "\n".join(f"cpu_{name}_us | us | neither | CPU time in mpstat's %{name}" for name in CPU_COLUMNS)
 
-_ENGINE_OWN = (
-    "SQLite's status counters, bufferlab's VFS and page pool; InnoDB's status variables (docs/innodb-metrics.md); "
-    "PostgreSQL's statistics views (docs/postgres-metrics.md)"
-)
 _PROC_SELF = "getrusage, /proc/self/io and statm, and the driver thread's CPU clock"
 _RAW_LIST = [
-    *_raw("engine", _ENGINE_OWN, "counter", _ENGINE_COUNTERS),
-    *_raw("engine", _ENGINE_OWN, "gauge", _ENGINE_GAUGES),
-    *_raw("engine", innodb.STATUS_SOURCE, "counter", innodb.STATUS_COUNTERS),
-    *_raw("engine", innodb.STATUS_SOURCE, "gauge", innodb.STATUS_GAUGES),
-    *_raw("engine", innodb.METRICS_SOURCE, "counter", innodb.stored_rows(innodb.METRICS_COUNTERS)),
-    *_raw("engine", innodb.METRICS_SOURCE, "gauge", innodb.stored_rows(innodb.METRICS_GAUGES)),
-    *_raw("engine", random_read.SOURCE, "counter", random_read.COUNTERS),
-    *_raw("engine", random_read.CACHE_SOURCE, "gauge", random_read.GAUGES),
-    *_raw("engine", postgres.SOURCE, "counter", postgres.counters()),
-    *_raw("workload", "the driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
-    *_raw("workload", "the driver's histograms", "latency", _WORKLOAD_LATENCIES),
-    *_raw("workload", "the driver's arrival clock", "gauge", _ARRIVAL_LAG),
-    *_raw("process", _PROC_SELF, "counter", _PROCESS_COUNTERS),
-    *_raw("process", _PROC_SELF, "gauge", "resident_bytes | bytes | neither | resident memory of the worker"),
-    *_raw("server", innodb.SERVER_SOURCE, "counter", innodb.SERVER_COUNTERS),
-    *_raw("server", innodb.SERVER_SOURCE, "gauge", innodb.SERVER_GAUGES),
-    *_raw("device", "/proc/diskstats, the whole disk that holds the data", "counter", _DEVICE_COUNTERS),
-    *_raw("device", "/proc/diskstats, each disk below a stacked device", "counter", _DISK_COUNTERS),
-    *_raw("device", "/proc/diskstats", "gauge", "device_in_flight | requests | lower | requests in flight"),
-    *_raw("cpu", "/proc/stat", "counter", _CPU_COUNTERS),
-    *_raw("memory", "/proc/meminfo and /proc/stat", "gauge", _MEMORY_GAUGES),
-    *_raw("memory", "/proc/stat and /proc/vmstat", "counter", _MEMORY_COUNTERS),
+    # Of these the engines say themselves where they come from (`families`).
+    *raw("engine", "", "counter", _ENGINE_COUNTERS),
+    *raw("engine", "", "gauge", _ENGINE_GAUGES),
+    *raw("workload", "the driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
+    *raw("workload", "the driver's histograms", "latency", _WORKLOAD_LATENCIES),
+    *raw("workload", "the driver's arrival clock", "gauge", _ARRIVAL_LAG),
+    *raw("process", _PROC_SELF, "counter", _PROCESS_COUNTERS),
+    *raw("process", _PROC_SELF, "gauge", "resident_bytes | bytes | neither | resident memory of the worker"),
+    *raw("server", _SERVERS_PROCESS, "counter", _SERVER_COUNTERS),
+    *raw("server", _SERVERS_PROCESS, "gauge", _SERVER_RESIDENT),
+    *raw("device", "/proc/diskstats, the whole disk that holds the data", "counter", _DEVICE_COUNTERS),
+    *raw("device", "/proc/diskstats, each disk below a stacked device", "counter", _DISK_COUNTERS),
+    *raw("device", "/proc/diskstats", "gauge", "device_in_flight | requests | lower | requests in flight"),
+    *raw("cpu", "/proc/stat", "counter", _CPU_COUNTERS),
+    *raw("memory", "/proc/meminfo and /proc/stat", "gauge", _MEMORY_GAUGES),
+    *raw("memory", "/proc/stat and /proc/vmstat", "counter", _MEMORY_COUNTERS),
 ]
 
 
@@ -322,7 +322,7 @@ dropped_share  | 1          | share | lower   | Dropped arrivals    | share give
 def _device_direction(word: str, said: str = "") -> list[Metric]:
     """The iostat -x columns of one direction (read, write or discard)."""
     letter = word[0]
-    return _derived(
+    return derived(
         f"""
         device_{word}s_per_s | requests/s | ratio | neither | {letter}/s | {word} requests a second
         device_{word}_kib_per_s | KiB/s | ratio | neither | {letter}kB/s | KiB a second
@@ -350,6 +350,7 @@ write_bytes_per_s              | bytes/s       | ratio | neither | Bytes written
 read_us                        | us/read       | latency | lower | Mean database read               | mean time of one read
 write_us                       | us/write      | latency | lower | Mean database write              | mean time of one write | long window
 cpu_us_per_transaction         | us/transaction | ratio | lower  | Worker CPU per transaction       | user and system time
+server_cpu_us_per_transaction  | us/transaction | ratio | lower  | Server CPU per transaction       | user and system time of the server
 driver_cpu_us_per_transaction  | us/transaction | ratio | lower  | Driver CPU per transaction       | of the driver thread
 measured_seconds               | s             | gauge | neither | Measured window                  | between the two edge samples
 new_orders                     | New-Order     | counter | neither | New-Orders completed           | rolled back included
@@ -369,29 +370,33 @@ _CPU_SHARES = "\n".join(
 )
 
 _DERIVED_LIST = [
-    *_per_work(_IO),
-    *_derived(_RATES),
-    *_derived(_PER_ROW),
-    *_derived(_ARRIVALS),
+    *counts_per_work(_IO),
+    *derived(_RATES),
+    *derived(_PER_ROW),
+    *derived(_ARRIVALS),
     *_device_direction("read"),
     *_device_direction("write", f"| {_LONG_WINDOW}"),
     *_device_direction("discard"),
-    *_derived(_DEVICE_REST),
-    *_derived(_CPU_SHARES),
-    *_per_work(innodb.PER_WORK),
-    *_derived(innodb.DERIVED),
-    *_derived(random_read.DERIVED),
-    *_per_work(postgres.PER_WORK),
-    *_derived(postgres.DERIVED),
+    *derived(_DEVICE_REST),
+    *derived(_CPU_SHARES),
 ]
 
 #: What probes and engines emit, by name.
-RAW: dict[str, Metric] = {metric.name: metric for metric in _RAW_LIST}
+RAW: dict[str, Metric] = {}
 #: What `derive` computes from a run's edge samples, by name.
-DERIVED: dict[str, Metric] = {metric.name: metric for metric in _DERIVED_LIST}
+DERIVED: dict[str, Metric] = {}
 
-if len(RAW) != len(_RAW_LIST) or len(DERIVED) != len(_DERIVED_LIST) or RAW.keys() & DERIVED.keys():
-    raise AssertionError("a metric is declared twice")
+
+def declare(raw: Iterable[Metric], derived: Iterable[Metric]) -> None:
+    """Add metrics to the registry; AssertionError if one is declared twice."""
+    for registry, metrics in ((RAW, raw), (DERIVED, derived)):
+        for metric in metrics:
+            if metric.name in RAW or metric.name in DERIVED:
+                raise AssertionError(f"{metric.name} is declared twice")
+            registry[metric.name] = metric
+
+
+declare(_RAW_LIST, _DERIVED_LIST)
 
 
 def qualified(phase: str, name: str) -> str:

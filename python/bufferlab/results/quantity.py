@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from bufferlab.results.window import Window
+from bufferlab.results.window import Figure, Window
 
 #: Units that are another unit times a factor. All others are units of their own ("page", "New-Order").
 _SCALED = {
@@ -75,14 +73,6 @@ def _single(name: str) -> Unit:
     name = _SINGULAR.get(name, name[:-1] if name in _PLURALS else name)
     base, scale = _SCALED.get(name, (name, 1.0))
     return Unit(((base, 1),), scale)
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A number, or the reason why there is none."""
-
-    value: float | None
-    reason: str | None = None
 
 
 @dataclass(frozen=True)

@@ -19,32 +19,33 @@ MIN_MISSES = 1000
 _DEVICE_PAGE_BYTES = 8192
 _THIRD = 1 / 3
 _WORK = ("transactions_committed", "transactions_rolled_back")
-#: PostgreSQL's processes publish what they count up to a second late: misses and transactions of theirs at once.
-_LATE_WORK = ("postgres_database_xact_commit", "postgres_database_xact_rollback")
 
 
-def drift(samples: pl.DataFrame) -> float | None:
-    """Misses per transaction in the last third of the window over those in the first; None where too few to say."""
-    return _drift(samples, "demand_misses", 1, late=True)
+def drift(samples: pl.DataFrame, late_work: Sequence[str] = ()) -> float | None:
+    """Return misses per transaction in the last third of the window over those in the first; None where too few to say.
+
+    `late_work` counts the transactions where the engine publishes misses late: then it publishes those at once.
+    """
+    return _drift(samples, "demand_misses", 1, late_work or _WORK)
 
 
 def device_drift(samples: pl.DataFrame) -> float | None:
     """The same of pages that a server had read from storage, which the kernel counts at once."""
-    return _drift(samples, "server_read_bytes", _DEVICE_PAGE_BYTES, late=False)
+    return _drift(samples, "server_read_bytes", _DEVICE_PAGE_BYTES, _WORK)
 
 
-def _drift(samples: pl.DataFrame, metric: str, unit: int, *, late: bool) -> float | None:
-    wanted = samples["metric"].is_in([metric, *_WORK, *_LATE_WORK])
-    points = measured_instants(samples.filter(wanted))
+def _drift(samples: pl.DataFrame, metric: str, unit: int, work: Sequence[str]) -> float | None:
+    points = measured_instants(samples.filter(samples["metric"].is_in([metric, *work])))
     if len(points) < 3:
         return None
-    first, last = (_per_transaction(points, start, metric, unit, late=late) for start in (0.0, 1 - _THIRD))
+    first, last = (_per_transaction(points, start, metric, unit, work) for start in (0.0, 1 - _THIRD))
     return None if first is None or last is None else last / first
 
 
-def _per_transaction(points: Sequence[Instant], start: float, metric: str, unit: int, *, late: bool) -> float | None:
+def _per_transaction(
+    points: Sequence[Instant], start: float, metric: str, unit: int, work: Sequence[str]
+) -> float | None:
     window = part(points, start, start + _THIRD)
     count = window.change(metric).value
-    work = _LATE_WORK if late and _LATE_WORK[0] in window.end else _WORK
     done = sum(window.change(metric).value or 0 for metric in work)
     return count / unit / done if count is not None and count / unit >= MIN_MISSES and done else None

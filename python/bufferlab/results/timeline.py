@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bufferlab.results.derive import FORMULAS
-from bufferlab.results.quantity import Figure
-from bufferlab.results.window import MEASURE, Edge, Reading, Window
+from bufferlab.results.window import MEASURE, Edge, Figure, Reading, Window
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,10 +12,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bufferlab.results import metrics
-from bufferlab.results.quantity import Figure, Quantity, Unit
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number, or the reason why there is none."""
+
+    value: float | None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,46 +177,3 @@ def _subject_in(phase: str, metric: str, subject: str) -> str | None:
         return subject
     owner, _, name = subject.rpartition(".")
     return name if owner == ("" if phase == MEASURE else phase) else None
-
-
-def counted(metric: str, subject: str | None = None) -> Quantity:
-    """The change of a counter over the window, in the unit the registry declares."""
-    declared = metrics.RAW[metric]
-    if declared.kind != "counter":
-        raise AssertionError(f"{metric} is a {declared.kind}: only counters go by difference")
-    return Quantity(Unit.parse(declared.unit), lambda window: window.change(metric, subject), metric)
-
-
-def elapsed() -> Quantity:
-    """The seconds between the two edge samples."""
-
-    def seconds(window: Window) -> Figure:
-        if window.seconds is None:
-            return Figure(None, "the run has no edge samples: it ended before its measured window did")
-        return Figure(window.seconds)
-
-    return Quantity(Unit.parse("s"), seconds, "the window's length")
-
-
-def _gauge(metric: str) -> Unit:
-    declared = metrics.RAW[metric]
-    if declared.kind != "gauge":
-        raise AssertionError(f"{metric} is a {declared.kind}: only gauges have a level")
-    return Unit.parse(declared.unit)
-
-
-def mean_of(metric: str) -> Quantity:
-    """The mean of a gauge over the window's time."""
-    return Quantity(_gauge(metric), lambda window: window.time_mean(metric), metric)
-
-
-def lowest_of(metric: str) -> Quantity:
-    """The smallest sample of a gauge in the window."""
-    return Quantity(_gauge(metric), lambda window: window.lowest(metric), metric)
-
-
-def level_of(metric: str, *, at_start: bool = False) -> Quantity:
-    """A gauge at one edge of the window."""
-    return Quantity(
-        _gauge(metric), lambda window: window.first_level(metric) if at_start else window.level(metric), metric
-    )

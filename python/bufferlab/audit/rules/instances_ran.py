@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from bufferlab.audit.case import Case, Run, name_of
 from bufferlab.audit.finding import Finding, Rule
+from bufferlab.chapter.words import plural
 from bufferlab.importers.innodb_status import StatusDump
-from bufferlab.report.words import plural
 
 NAME = "instances-ran"
 

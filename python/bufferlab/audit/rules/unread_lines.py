@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from bufferlab.audit.case import Case
 from bufferlab.audit.finding import Finding, Rule
+from bufferlab.chapter.words import plural
 from bufferlab.importers.read import FileEvidence
-from bufferlab.report.words import plural
 
 NAME = "unread-lines"
 _MOST_LISTED = 12

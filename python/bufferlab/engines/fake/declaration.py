@@ -6,6 +6,7 @@ Its runs say source = predicted, inputs = given and clock = virtual: nothing of 
 from __future__ import annotations
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.sqlite.results import RESULTS
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import KIB, MIB
 
@@ -34,6 +35,7 @@ DECLARATION = EngineDeclaration(
     ),
     max_connections=1,
     connections_reason="the fake engine has one imaginary connection",
+    results=RESULTS,  # It counts as SQLite does.
     needs_disk=False,
     frame_knob="pool_size",
     page_knob="page_size",

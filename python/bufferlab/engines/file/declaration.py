@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.file.results import RESULTS
 from bufferlab.engines.read_ahead_knob import AS_IS, READ_AHEAD
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import GIB, KIB, MIB
@@ -106,6 +107,8 @@ DECLARATION = EngineDeclaration(
     ),
     max_connections=1,
     connections_reason="reads in flight are queue_depth and threads of the workload",
+    results=RESULTS,
+    chapters="bufferlab.engines.file.chapters",
     needs_disk=True,
     frame_knob="",
     page_knob="",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.innodb.free_list import mariadb_data_frames
 from bufferlab.engines.innodb.knobs import knobs_of
+from bufferlab.engines.innodb.results import RESULTS
 from bufferlab.engines.innodb.settings import PREFIX
 from bufferlab.units import MIB
 
@@ -27,6 +28,8 @@ def declare(name: str, title: str) -> EngineDeclaration:
         ),
         max_connections=1000,
         connections_reason=f"{title} keeps a thread for each connection; more than a thousand measure the scheduler",
+        results=RESULTS,
+        chapters="bufferlab.engines.innodb.chapters",
         needs_disk=True,
         frame_knob="pool_size",
         page_knob="page_size",

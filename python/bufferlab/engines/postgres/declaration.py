@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.postgres.knobs import KNOBS
+from bufferlab.engines.postgres.results import RESULTS
 from bufferlab.engines.postgres.settings import PREFIX
 from bufferlab.units import MIB
 
@@ -23,6 +24,8 @@ DECLARATION = EngineDeclaration(
     ),
     max_connections=500,
     connections_reason="PostgreSQL keeps a process for each connection; more than five hundred measure the scheduler",
+    results=RESULTS,
+    chapters="bufferlab.engines.postgres.chapters",
     needs_disk=True,
     frame_knob="pool_size",
     page_knob="page_size",

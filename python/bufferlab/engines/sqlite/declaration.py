@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
+from bufferlab.engines.sqlite.results import RESULTS
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import KIB, MIB, TIB
 
@@ -95,6 +96,7 @@ DECLARATION = EngineDeclaration(
     ),
     max_connections=1,
     connections_reason="SQLite gives each connection a cache of its own, so one connection drives all terminals",
+    results=RESULTS,
     needs_disk=True,
     frame_knob="pool_size",
     page_knob="page_size",

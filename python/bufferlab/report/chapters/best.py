@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Literal
 
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, Group
+from bufferlab.chapter.blocks import Column, Row, Section, Table
 from bufferlab.engines import registry as engines
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group
-from bufferlab.report.model import Column, Row, Section, Table
 from bufferlab.results import metrics
 from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.estimate import Estimate

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
-from bufferlab.report.model import Cloud, Column, Figure, HistogramPlot, Row, ScatterPlot, Section, Steps, Table
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Cloud, Column, Figure, HistogramPlot, Row, ScatterPlot, Section, Steps, Table
 from bufferlab.results.block_trace import SECTOR_BYTES, Matched, Span, match, spans
 from bufferlab.units import GIB, format_bytes
 

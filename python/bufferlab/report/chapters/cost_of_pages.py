@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
-from bufferlab.report.model import Column, Figure, Row, Section, Table
-from bufferlab.report.plots import points_figure
-from bufferlab.report.points_tables import headed, point_table
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Column, Figure, Row, Section, Table
+from bufferlab.chapter.plots import points_figure
+from bufferlab.chapter.point_table import headed, point_table
 from bufferlab.results.metrics import qualified
 from bufferlab.units import format_bytes, format_count
 

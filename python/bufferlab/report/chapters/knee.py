@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, Group, PointRuns
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.plots import dot, points_data
 from bufferlab.engines import registry as engines
 from bufferlab.models.hot_rows import (
     EDGE_ROWS,
@@ -20,10 +24,6 @@ from bufferlab.models.hot_rows import (
     miss_ratio,
     predicted_knee,
 )
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group, PointRuns
-from bufferlab.report.model import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
-from bufferlab.report.plots import dot, points_data
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.knee import hinge_zero

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group, PointRuns
-from bufferlab.report.model import Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
-from bufferlab.report.plots import Axis, points_data
-from bufferlab.report.points_tables import point_rows
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, Group, PointRuns
+from bufferlab.chapter.blocks import Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.plots import Axis, points_data
+from bufferlab.chapter.point_table import point_rows
 from bufferlab.results.latency import LatencyFigures, latency_figures
 from bufferlab.stats.model import Fit, fit
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis
-from bufferlab.report.model import Column, Row, Section, Table
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.blocks import Column, Row, Section, Table
 from bufferlab.stats.noise import Noise, Scatter, clearly_more, detectable, noise, scatter
 
 REPETITIONS = (3, 5, 10)

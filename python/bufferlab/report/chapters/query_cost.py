@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bufferlab.report.analysis import Analysis
-from bufferlab.report.model import Column, Row, Section, Table
-from bufferlab.report.points_tables import headed, point_table
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.blocks import Column, Row, Section, Table
+from bufferlab.chapter.point_table import headed, point_table
 
 _COST = (
     "seconds_per_transaction",

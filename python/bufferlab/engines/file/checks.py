@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, worst_of
-from bufferlab.results.quantity import Figure
+from bufferlab.results.window import Figure
 
 REPLAY_LIMIT = 0.005
 PROCESS_LIMIT = 0.005

@@ -5,7 +5,7 @@ adds one to S = get_free_search. Each of its passes first looks at the free list
 L = get_free_loops and then either frees a frame by scanning the LRU tail and begins anew, or tries a single-page
 flush, adds one to W = Innodb_buffer_pool_wait_free and begins anew; F = single_flush_failure_count of these freed
 nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list, without either, S - L + F. The
-three add up to S by construction: what can be wrong is checked elsewhere (`integrity_innodb`). MySQL 5.6 does not
+three add up to S by construction: what can be wrong is checked elsewhere (`checks`). MySQL 5.6 does not
 count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the figures are null
 with that reason.
 """
@@ -14,9 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bufferlab.results import metrics_innodb
-from bufferlab.results.quantity import Figure, Quantity, Unit
-from bufferlab.results.window import Window, counted, level_of, lowest_of, mean_of
+from bufferlab.engines.innodb.metrics import METRIC_PREFIX
+from bufferlab.engines.innodb.metrics import RAW as OWN
+from bufferlab.results.derive import Basis
+from bufferlab.results.metrics import RAW
+from bufferlab.results.quantity import Quantity, Unit
+from bufferlab.results.sampled import Sampled
+from bufferlab.results.window import Figure, Window
+
+_SAMPLED = Sampled(RAW.values(), OWN)
+counted, level_of, lowest_of, mean_of = _SAMPLED.counted, _SAMPLED.level_of, _SAMPLED.lowest_of, _SAMPLED.mean_of
 
 #: The counters of the victim path: S, L, W, F.
 SEARCHES = "innodb_metric_buffer_lru_get_free_search"
@@ -60,7 +67,7 @@ _HELD = (counted("pages_read") + counted("pages_created")).counted_as("frames")
 
 def _counted(name: str) -> Quantity:
     """A counter of INNODB_METRICS by the engine's own name."""
-    return counted(f"{metrics_innodb.METRIC_PREFIX}{name.lower()}")
+    return counted(f"{METRIC_PREFIX}{name.lower()}")
 
 
 def _lru_writes() -> Quantity:
@@ -86,9 +93,14 @@ def _lru_writes() -> Quantity:
     return Quantity(Unit.parse("pages"), evaluate, own.name)
 
 
-def per_work_formulas(work: Quantity, suffix: str) -> dict[str, Quantity]:
-    """What is told per unit of work."""
-    tops = {
+def formulas(basis: Basis) -> dict[str, Quantity]:
+    """Return every figure of InnoDB."""
+    rates = {f"{name}_per_s": top / basis.seconds for name, top in _rates().items()}
+    return basis.per_work(_counts()) | _shares() | _levels() | rates
+
+
+def _counts() -> dict[str, Quantity]:
+    return {
         "frame_requests": _SEARCHES,
         "free_list_hits": FREE_LIST,
         "lru_scan_hits": LRU_SCAN,
@@ -98,15 +110,6 @@ def per_work_formulas(work: Quantity, suffix: str) -> dict[str, Quantity]:
         "fsyncs": counted("innodb_data_fsyncs"),
         "row_lock_waits": counted("innodb_row_lock_waits"),
     }
-    found = {f"{name}_per_{suffix}": top / work for name, top in tops.items()}
-    if suffix == "transaction":
-        found["server_cpu_us_per_transaction"] = (counted("server_user_us") + counted("server_system_us")) / work
-    return found
-
-
-def formulas(seconds: Quantity) -> dict[str, Quantity]:
-    """Every other figure of InnoDB."""
-    return _shares() | _levels() | {f"{name}_per_s": top / seconds for name, top in _rates().items()}
 
 
 def _shares() -> dict[str, Quantity]:

@@ -1,4 +1,4 @@
-"""Metrics of random reads: asked for, covered, expected, done. Tables only; `metrics` registers them.
+"""Metrics of random reads: asked for, covered, expected, done. Tables only.
 
 Four words that must not be confused: logical reads (asked by the driver), pages touched (covered by their ranges),
 pages first touched (of these, missing in the page cache), requests (asked of the device).
@@ -6,10 +6,12 @@ pages first touched (of these, missing in the page cache), requests (asked of th
 
 from __future__ import annotations
 
-SOURCE = "the driver of random reads, from its own offsets"
-CACHE_SOURCE = "mincore(2)"
+from bufferlab.results.metrics import derived, raw
 
-COUNTERS = """
+_SOURCE = "the driver of random reads, from its own offsets"
+_CACHE_SOURCE = "mincore(2)"
+
+_COUNTERS = """
 logical_reads       | reads    | neither | reads that the driver asked for and got
 logical_read_bytes  | bytes    | neither | bytes of these reads
 pages_touched       | pages    | neither | 4 KiB pages that the reads covered, whole or in part
@@ -17,12 +19,12 @@ pages_first_touched | pages    | neither | of these, pages that were not in the 
 requests_expected   | requests | neither | requests the device must get: one a direct read; without read-ahead one for each page first touched
 """  # noqa: E501
 
-GAUGES = """
+_GAUGES = """
 resident_pages | pages | neither | 4 KiB pages of the file in the page cache
 """
 
-#: Rows as `_derived` in `metrics` takes them: name | unit | kind | which way is better | title | meaning.
-DERIVED = """
+#: Rows as `derived` takes them: name | unit | kind | which way is better | title | meaning.
+_DERIVED = """
 iops                         | reads/s       | ratio | higher  | Reads per second (IOPS)     | logical reads
 read_mb_per_s                | MB/s          | ratio | higher  | MB read per second          | logical bytes, in millions
 requests_per_read            | requests/read | ratio | lower   | Device requests per read    | read requests the device completed
@@ -37,3 +39,6 @@ reads_cv                     | 1             | ratio | lower   | Dispersion of r
 reads_dispersion_index       | 1             | ratio | lower   | Dispersion index of reads   | variance over mean of the reads of a sample interval
 requests_cv                  | 1             | ratio | lower   | Dispersion of requests      | coefficient of variation of device requests per second between neighbouring samples
 """  # noqa: E501
+
+RAW = (*raw("engine", _SOURCE, "counter", _COUNTERS), *raw("engine", _CACHE_SOURCE, "gauge", _GAUGES))
+DERIVED = tuple(derived(_DERIVED))

@@ -4,12 +4,11 @@ whether it ran with the pool and the settings asked for.
 
 from __future__ import annotations
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis
-from bufferlab.report.chapters.time_series import course_figure
-from bufferlab.report.model import Section, Table
-from bufferlab.report.points_tables import point_table
-from bufferlab.results.check import INNODB_ENGINES
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.blocks import Section, Table
+from bufferlab.chapter.point_table import point_table
+from bufferlab.chapter.time_series import course_figure
 from bufferlab.units import readable
 
 _COURSE = {
@@ -41,10 +40,8 @@ _CONFOUNDS = {
 }
 
 
-def innodb(analysis: Analysis) -> Section | None:
-    """Flush rates, levels of the pool, and the pool asked for against the one that ran; nothing for other engines."""
-    if not any(run.run["engine"] in INNODB_ENGINES for run in analysis.runs):
-        return None
+def inside(analysis: Analysis) -> Section:
+    """Return flush rates, levels of the pool, and the pool asked for against the one that ran."""
     course = course_figure(analysis, _COURSE, "innodb-over-time", "Flushing, free list and dirty pages")
     said = rounding(analysis)
     blocks = (

@@ -5,11 +5,11 @@ Four counts that are easily mistaken for one another: reads, pages touched, page
 
 from __future__ import annotations
 
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Section, Table
+from bufferlab.chapter.point_table import Heads, point_table
 from bufferlab.models.random_read import pages_per_read
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
-from bufferlab.report.model import Section, Table
-from bufferlab.report.points_tables import Heads, point_table
 
 _ASKED = ("logical_bytes_per_read", "pages_touched_per_read")
 _DONE = (
@@ -27,15 +27,8 @@ _ORDER = ("device", "io_mode", "io_size", "alignment", "read_ahead")
 _MODEL = "Pages a read covers, by its alignment"
 
 
-def of_random_reads(analysis: Analysis) -> bool:
-    """Whether the sweep reads a bare file."""
-    return any(run.is_file for run in analysis.runs)
-
-
-def random_reads(analysis: Analysis) -> Section | None:
-    """Counts per read, and rates with their scatter; nothing for other engines."""
-    if not of_random_reads(analysis):
-        return None
+def random_reads(analysis: Analysis) -> Section:
+    """Return counts per read, and rates with their scatter."""
     intro = (
         "A read covers whole and partial pages of 4 KiB. Through the page cache without read-ahead each page that is "
         "missing is a request of its own; a direct read is one request of its own size."

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bufferlab.report.analysis import Analysis
-from bufferlab.report.model import Section, Table
-from bufferlab.report.points_tables import point_table
-from bufferlab.results.check import POSTGRES
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.blocks import Section, Table
+from bufferlab.chapter.own import OwnChapters
+from bufferlab.chapter.point_table import point_table
+from bufferlab.engines.postgres.limits import limits
 
 _CACHES = {
     "Page gets": "page_gets",
@@ -23,10 +24,8 @@ _WRITERS = {
 _LOG = {"Log bytes": "wal_log_bytes", "Whole pages logged": "full_page_images", "Buffers taken": "buffers_taken"}
 
 
-def postgres(analysis: Analysis) -> Section | None:
-    """Where pages came from, who wrote them, and the log; nothing for other engines."""
-    if not any(run.run["engine"] == POSTGRES for run in analysis.runs):
-        return None
+def inside(analysis: Analysis) -> Section:
+    """Return where pages came from, who wrote them, and the log."""
     tables = (_caches(analysis), _writers(analysis), _log(analysis))
     return Section("postgres", "Inside the server", "", tuple(table for table in tables if table.rows))
 
@@ -64,3 +63,6 @@ def _log(analysis: Analysis) -> Table:
     }
     caption = f"Counts per {analysis.work_noun}, means over runs with 95 % intervals for another run."
     return point_table(analysis, "server-log", "What else a transaction costs", heads, caption, known_only=True)
+
+
+CHAPTERS = OwnChapters(inside=(inside,), limits=limits)

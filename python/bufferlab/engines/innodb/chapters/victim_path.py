@@ -1,26 +1,23 @@
 """Where threads of an InnoDB server got their frames: free list, a scan of the LRU tail, a single-page flush.
 
-The definition and its source are in `results.innodb`; versions that cannot tell it say why.
+The definition and its source are in `engines.innodb.formulas`; versions that cannot tell it say why.
 """
 
 from __future__ import annotations
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
-from bufferlab.report.model import Column, Figure, Row, Section, StackedPlot, Table
-from bufferlab.report.plots import Axis
-from bufferlab.report.points_tables import point_table
-from bufferlab.results.check import INNODB_ENGINES
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Column, Figure, Row, Section, StackedPlot, Table
+from bufferlab.chapter.plots import Axis
+from bufferlab.chapter.point_table import point_table
 
 _SHARES = ("free_list_share", "lru_scan_share", "single_page_share")
 _PARTS = ("free list", "LRU scan by the user thread", "single-page flush by the user thread")
 _COUNTS = ("frame_requests", "free_list_hits", "lru_scan_hits", "single_page_flushes")
 
 
-def victim_path(analysis: Analysis) -> Section | None:
-    """Shares and counts per point; for InnoDB of other versions the reason why there are none."""
-    if not any(run.run["engine"] in INNODB_ENGINES for run in analysis.runs):
-        return None
+def victim_path(analysis: Analysis) -> Section:
+    """Return shares and counts per point; for versions that cannot tell them the reason why there are none."""
     told = [point for point in analysis.points if point.ok and all(point.values(name) for name in _SHARES)]
     reasons = {run.figures["lru_scan_share"].reason for run in analysis.runs} - {None}
     missing = f" Not measurable in some runs: {'; '.join(sorted(map(str, reasons)))}." if reasons else ""

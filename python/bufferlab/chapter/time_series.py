@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
-from bufferlab.report.model import Column, Figure, Level, Row, Section, Table, TimePlot, Trace
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Column, Figure, Level, Row, Section, Table, TimePlot, Trace
 from bufferlab.results.timeline import measured_instants, per_second
 from bufferlab.results.window import MEASURE
 from bufferlab.stats.series import batch_means, dispersion, regimes

@@ -12,12 +12,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, Group, PointRuns
-from bufferlab.report.model import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
-from bufferlab.report.plots import points_figure
-from bufferlab.report.points_tables import Heads, point_table
-from bufferlab.results.check import INNODB_ENGINES
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, Group, PointRuns
+from bufferlab.chapter.blocks import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
+from bufferlab.chapter.plots import points_figure
+from bufferlab.chapter.point_table import Heads, point_table
 from bufferlab.results.metrics import get
 from bufferlab.stats.best import equivalence_set
 from bufferlab.stats.compare import single_level
@@ -46,7 +45,7 @@ class FoundTrend:
 
 def is_scan_depth(analysis: Analysis) -> bool:
     """Whether this sweep asks what the scan depth does."""
-    return analysis.axis == DEPTH and any(run.run["engine"] in INNODB_ENGINES for run in analysis.runs)
+    return analysis.axis == DEPTH
 
 
 def found_trends(analysis: Analysis) -> list[FoundTrend]:

@@ -10,8 +10,14 @@ and the split cannot be told.
 
 from __future__ import annotations
 
-from bufferlab.results.quantity import Figure, Quantity, Unit
-from bufferlab.results.window import Window, counted
+from bufferlab.engines.postgres.metrics import RAW as OWN
+from bufferlab.results.derive import Basis
+from bufferlab.results.metrics import RAW
+from bufferlab.results.quantity import Quantity, Unit
+from bufferlab.results.sampled import Sampled
+from bufferlab.results.window import Figure, Window
+
+counted = Sampled(RAW.values(), OWN).counted
 
 PAGE_BYTES = 8192
 #: What every run of PostgreSQL has and no other.
@@ -93,9 +99,13 @@ TABLES_GETS = (
 _WAL_BYTES = _of_postgres("bytes", "log bytes", "postgres_wal_bytes")
 
 
-def per_work_formulas(work: Quantity, suffix: str) -> dict[str, Quantity]:
-    """The figures told per unit of work."""
-    tops = {
+def formulas(basis: Basis) -> dict[str, Quantity]:
+    """Return every figure of PostgreSQL."""
+    return basis.per_work(_counts()) | _rest(basis.seconds)
+
+
+def _counts() -> dict[str, Quantity]:
+    return {
         "shared_buffer_hits": HITS,
         "page_cache_pages": PAGE_CACHE_PAGES,
         "device_pages": DEVICE_PAGES,
@@ -106,11 +116,9 @@ def per_work_formulas(work: Quantity, suffix: str) -> dict[str, Quantity]:
         "full_page_images": counted("postgres_wal_fpi"),
         "backend_writes": BACKEND_WRITES,
     }
-    return {f"{name}_per_{suffix}": top / work for name, top in tops.items()}
 
 
-def formulas(seconds: Quantity) -> dict[str, Quantity]:
-    """Every other figure of PostgreSQL."""
+def _rest(seconds: Quantity) -> dict[str, Quantity]:
     return {
         "page_cache_share": Quantity(Unit.parse("1"), _page_cache_share, "page-cache share"),
         "checkpoint_writes_per_s": counted("postgres_bgwriter_buffers_checkpoint") / seconds,

@@ -1,4 +1,4 @@
-"""InnoDB's metrics: which engine counter each is, its unit and what it means. Tables only; `metrics` registers them.
+"""InnoDB's metrics: which engine counter each is, its unit and what it means. Tables only.
 
 Meanings follow storage/innobase: srv_export_innodb_status (srv/srv0srv.cc) fills the status variables,
 innodb_counter_info (srv/srv0mon.cc) names the INNODB_METRICS, and the file in brackets is where a counter is
@@ -7,13 +7,15 @@ incremented (MySQL 5.7's files).
 
 from __future__ import annotations
 
-STATUS_SOURCE = "SHOW GLOBAL STATUS (srv0srv.cc: srv_export_innodb_status)"
-METRICS_SOURCE = "information_schema.INNODB_METRICS (srv0mon.cc: innodb_counter_info)"
+from bufferlab.results.metrics import counts_per_work, derived, raw
+
+_STATUS_SOURCE = "SHOW GLOBAL STATUS (srv0srv.cc: srv_export_innodb_status)"
+_METRICS_SOURCE = "information_schema.INNODB_METRICS (srv0mon.cc: innodb_counter_info)"
 #: How this project names a row of INNODB_METRICS: this, and the engine's own name in lower case.
 METRIC_PREFIX = "innodb_metric_"
 
-#: Rows as in `metrics`: name | unit | which way is better | meaning.
-STATUS_COUNTERS = """
+#: Rows as `raw` takes them: name | unit | which way is better | meaning.
+_STATUS_COUNTERS = """
 innodb_buffer_pool_wait_free | loops | lower | times a thread that found no free frame went on to a single-page flush; from MariaDB 10.5 on, waited for the page cleaner (buf0lru.cc: buf_LRU_get_free_block)
 innodb_buffer_pool_read_ahead | pages | neither | pages read by linear read-ahead (buf0rea.cc: buf_read_ahead_linear)
 innodb_buffer_pool_read_ahead_rnd | pages | neither | pages read by random read-ahead (buf0rea.cc: buf_read_ahead_random)
@@ -38,7 +40,7 @@ com_rollback | statements | neither | ROLLBACK statements, of every connection o
 questions | statements | neither | statements that clients sent, of every connection of the server (sql_parse.cc)
 """  # noqa: E501  (a table reads best in one line per row)
 
-STATUS_GAUGES = """
+_STATUS_GAUGES = """
 innodb_buffer_pool_pages_total | pages | neither | frames of the pool
 innodb_buffer_pool_pages_free | pages | neither | frames on the free lists (UT_LIST_GET_LEN(buf_pool->free))
 innodb_buffer_pool_pages_data | pages | neither | frames that hold a page of a table, an index or undo: the length of the LRU lists
@@ -49,7 +51,7 @@ innodb_lsn_age_bytes | bytes | neither | redo written since the last checkpoint 
 """  # noqa: E501
 
 #: Rows: engine's own name | unit | which way is better | meaning.
-METRICS_COUNTERS = """
+_METRICS_COUNTERS = """
 buffer_LRU_get_free_search | frames | neither | times a free frame was looked for (buf0lru.cc: buf_LRU_get_free_block)
 buffer_LRU_get_free_loops | loops | lower | passes of that search that found the free list empty (buf0lru.cc: buf_LRU_get_free_block)
 buffer_LRU_get_free_waits | waits | lower | passes that slept because two rounds had freed nothing (buf0lru.cc: buf_LRU_get_free_block)
@@ -80,31 +82,19 @@ adaptive_hash_searches_btree | searches | neither | searches that went down a B-
 """  # noqa: E501
 
 #: The server sets it anew each time: a level, which may fall.
-METRICS_GAUGES = """
+_METRICS_GAUGES = """
 buffer_flush_n_to_flush_requested | pages | neither | pages that the page cleaner asked of its last batch (buf0flu.cc: page_cleaner_flush_pages_recommendation)
 """  # noqa: E501
 
-SERVER_SOURCE = "/proc/PID/io, stat and statm of the database server"
-#: The server's own process and its children; the driver's is the probe "process".
-SERVER_COUNTERS = """
-server_read_bytes   | bytes  | lower | bytes the server caused to be read from storage
-server_write_bytes  | bytes  | lower | bytes the server caused to be sent to storage
-server_user_us      | us     | lower | CPU time of the server in user mode, in steps of 10 ms
-server_system_us    | us     | lower | CPU time of the server in the kernel, in steps of 10 ms
-server_minor_faults | faults | lower | page faults of the server served without I/O
-server_major_faults | faults | lower | page faults of the server that needed I/O
-"""
-SERVER_GAUGES = "server_resident_bytes | bytes | neither | resident memory of the server"
 
-
-def stored_rows(table: str) -> str:
+def _stored_rows(table: str) -> str:
     """Rows of INNODB_METRICS under the names this project stores them by."""
     rows = (line.split("|", 1) for line in table.strip().splitlines())
     return "\n".join(f"{METRIC_PREFIX}{name.strip().lower()} |{rest}" for name, rest in rows)
 
 
-#: Rows as `_per_work` in `metrics` takes them: count | unit | which way is better | title | meaning.
-PER_WORK = """
+#: Rows as `counts_per_work` takes them: count | unit | which way is better | title | meaning.
+_PER_WORK = """
 frame_requests      | frames | neither | Free-frame requests | searches for a free frame (S)
 free_list_hits      | frames | neither | Frames from the free list | S - L + F
 lru_scan_hits       | frames | lower   | Frames by LRU scan  | L - W
@@ -115,8 +105,8 @@ fsyncs              | syncs  | lower   | Fsyncs              | fsync calls of ev
 row_lock_waits      | waits  | lower   | Row-lock waits      | times a row lock had to be waited for
 """
 
-#: Rows as `_derived` in `metrics` takes them: name | unit | kind | which way is better | title | meaning.
-DERIVED = """
+#: Rows as `derived` takes them: name | unit | kind | which way is better | title | meaning.
+_DERIVED = """
 free_list_share      | 1 | share | higher | Free-list share | share of free-frame searches that the free list served: (S - L + F) / S
 lru_scan_share       | 1 | share | lower  | LRU-scan share  | share served by scanning the LRU tail: (L - W) / S | log scale
 single_page_share    | 1 | share | lower  | Single-page share | share served by a single-page flush: (W - F) / S | log scale
@@ -148,6 +138,13 @@ doublewrite_share | 1 | share | lower | Doublewritten share | pages written to t
 doublewrite_pages_per_s | pages/s | ratio | lower | Doublewrite pages per second | pages written to the doublewrite buffer
 redo_bytes_per_s     | bytes/s | ratio | lower | Redo bytes per second | bytes written to the redo log
 log_age_bytes        | bytes | gauge | neither | Log age | mean over the window of redo since the last checkpoint
-server_cpu_us_per_transaction | us/transaction | ratio | lower | Server CPU per transaction | user and system time of the server
 log_waits_per_s      | waits/s | ratio | lower | Log-buffer waits per second | the log buffer was too small
 """  # noqa: E501
+
+RAW = (
+    *raw("engine", _STATUS_SOURCE, "counter", _STATUS_COUNTERS),
+    *raw("engine", _STATUS_SOURCE, "gauge", _STATUS_GAUGES),
+    *raw("engine", _METRICS_SOURCE, "counter", _stored_rows(_METRICS_COUNTERS)),
+    *raw("engine", _METRICS_SOURCE, "gauge", _stored_rows(_METRICS_GAUGES)),
+)
+DERIVED = (*counts_per_work(_PER_WORK), *derived(_DERIVED))

@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from bufferlab.results.quantity import Figure, Quantity, Unit
-from bufferlab.results.window import Window, counted
+from bufferlab.engines.file.metrics import RAW as OWN
+from bufferlab.results.derive import Basis
+from bufferlab.results.metrics import RAW
+from bufferlab.results.quantity import Quantity, Unit
+from bufferlab.results.sampled import Sampled
+from bufferlab.results.window import Figure, Window
+
+counted = Sampled(RAW.values(), OWN).counted
 
 #: Counters whose course through the window is wanted, not their growth alone.
 READS, REQUESTS = "logical_reads", "device_reads"
@@ -21,8 +27,9 @@ MIN_STRETCHES = 5
 _ODD_LENGTH = 0.5
 
 
-def formulas(seconds: Quantity) -> dict[str, Quantity]:
-    """Every derived figure of random reads."""
+def formulas(basis: Basis) -> dict[str, Quantity]:
+    """Return every derived figure of random reads."""
+    seconds = basis.seconds
     reads, read_bytes = counted(READS), counted("logical_read_bytes")
     requests, expected = counted(REQUESTS), counted("requests_expected")
     device_bytes = counted("device_read_bytes")

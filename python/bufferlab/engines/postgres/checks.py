@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from bufferlab.engines.postgres.formulas import TABLES_GETS
+from bufferlab.engines.postgres.metrics import IO_CONTEXTS
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
-from bufferlab.results.metrics_postgres import IO_CONTEXTS
-from bufferlab.results.postgres import TABLES_GETS
-from bufferlab.results.quantity import Figure
+from bufferlab.results.window import Figure
 
 #: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So
 #: work gets a few pages less the longer it was warmed up, and a larger pool is warmed up for longer: 373 a New-Order

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis
-from bufferlab.report.chapters.random_reads import of_random_reads
-from bufferlab.report.model import Column, Row, Section, Table
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.blocks import Column, Row, Section, Table
 from bufferlab.stats.factors import Effect, Observation, effects
 
 #: Figures told of every effect; what the sweep asks for stands first in the sentence.
@@ -56,7 +55,7 @@ def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | No
 def factors(analysis: Analysis) -> Section | None:
     """A table of all effects, and of those within each io_mode; nothing where fewer than two factors were swept."""
     swept = swept_factors(analysis)
-    if not of_random_reads(analysis) or len(swept) < 2:
+    if len(swept) < 2:
         return None
     tables = [_table(analysis, "factor-effects", "Effect of each factor, the others being equal", None)]
     if len(swept) > 2:
@@ -119,7 +118,7 @@ def answer(analysis: Analysis) -> list[str]:
 def asked_figure(analysis: Analysis) -> str | None:
     """The figure that a sweep of factors on a bare file asks for; None for any other sweep."""
     swept = swept_factors(analysis)
-    if not of_random_reads(analysis) or len(swept) < 2:
+    if len(swept) < 2:
         return None
     return SCATTER if _ASKS_FOR_SCATTER in swept else COST
 

@@ -1,17 +1,18 @@
 """Checks of InnoDB's own counters: do numbers that the server counts in different places agree?
 
 Each says on which versions it does not apply and why. Sources are storage/innobase of MySQL 5.7, where not said
-otherwise; S, L, W and F are those of `innodb`.
+otherwise; S, L, W and F are those of `formulas`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from bufferlab.results import innodb
+from bufferlab.engines.innodb import formulas
+from bufferlab.engines.innodb.metrics import METRIC_PREFIX
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
-from bufferlab.results.metrics_innodb import METRIC_PREFIX
-from bufferlab.results.quantity import Figure
+from bufferlab.results.window import Figure
 
 FRAMES_LIMIT = 0.02
 FRAMES_MIN = 2000
@@ -21,8 +22,6 @@ GIVEN_BACK_LIMIT = 0.10
 COUNTING_LIMIT = 0.005
 POOL_PAGES_LIMIT = 0.01
 WHOLE_PAGES_LIMIT = 0.01
-#: A connection is idle between its last transaction and the window's end, when the others have not ended theirs.
-LITTLE_LIMIT = 0.05
 
 #: Settings that change where pages are and when they are written, not which are asked for.
 SAME_WORK = frozenset(
@@ -43,7 +42,22 @@ def a_read_is_a_get(run: MeasuredRun) -> bool:
     reads of cached and of evicted rows showed exactly one on MySQL 5.6.24, 5.7.22, 8.0.15 and MariaDB 10.2.11, and none
     on MariaDB 10.11.19 and 11.4.5 (docs/innodb-metrics.md).
     """
-    return run.is_innodb and not (run.run["engine"] == "mariadb" and run.version >= (10, 5))
+    return not (run.run["engine"] == "mariadb" and run.version >= (10, 5))
+
+
+def asked_for(run: MeasuredRun) -> Figure:
+    """Return the page gets per transaction that the work itself asks for."""
+    gets, reads = run.figures["page_gets_per_transaction"], run.figures["reads_per_transaction"]
+    if gets.value is None or reads.value is None or not a_read_is_a_get(run):
+        return gets
+    return replace(gets, value=gets.value - reads.value)
+
+
+def page_gets_vary(run: MeasuredRun) -> str | None:
+    """Return why page gets depend on the pool; None where they do not."""
+    if str(run.knob("adaptive_hash_index")).lower() not in ("on", "1"):
+        return None
+    return "the adaptive hash index is on: a hit in it asks for one page, not for a path"
 
 
 def _frames(runs: Sequence[MeasuredRun]) -> Check:
@@ -67,7 +81,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
             usual.setdefault(_work(run), []).append(value)
 
     def off(run: MeasuredRun) -> Off:
-        searches, transactions = run.window.change(innodb.SEARCHES).value, run.figures["transactions"].value
+        searches, transactions = run.window.change(formulas.SEARCHES).value, run.figures["transactions"].value
         found = surplus[id(run)]
         if found.value is None or not searches or not transactions:
             return Off(run, None, found.reason)
@@ -83,7 +97,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
 
 def _given_back(run: MeasuredRun) -> Figure:
     """Frames looked for per transaction that neither a page nor another use kept."""
-    parts = [run.window.change(name) for name in (innodb.SEARCHES, "pages_read", "pages_created")]
+    parts = [run.window.change(name) for name in (formulas.SEARCHES, "pages_read", "pages_created")]
     missing = next((part.reason for part in parts if part.value is None), None)
     transactions = run.figures["transactions"]
     if missing or not transactions.value:
@@ -161,7 +175,7 @@ def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
 def _no_scan_count(run: MeasuredRun) -> str | None:
     if run.run["engine"] == "mysql" and run.version >= (8,):
         return "MySQL 8.0 may not count a scan that frees the first page it looks at (buffer_LRU_search_num_scan)"
-    return innodb.LRU_SCAN.evaluate(run.window).reason
+    return formulas.LRU_SCAN.evaluate(run.window).reason
 
 
 def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
@@ -169,7 +183,7 @@ def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
     names = ("search_num_scan", "batch_num_scan", "get_free_waits", "single_flush_failure_count")
     counts = [run.window.change(f"{_LRU}{name}").value for name in names]
     listed = run.window.change(f"{METRIC_PREFIX}buffer_flush_batch_num_scan").value
-    hits = innodb.LRU_SCAN.evaluate(run.window).value
+    hits = formulas.LRU_SCAN.evaluate(run.window).value
     if hits is None or listed is None or any(count is None for count in counts):
         return None
     scans, batches, waits, failures = (count or 0.0 for count in counts)
@@ -210,17 +224,6 @@ def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
         return ratio_off(run, run.window.change("db_read_bytes"), Figure(reads.value * page))
 
     return worst_of("innodb_whole_pages", title, WHOLE_PAGES_LIMIT, map(off, runs))
-
-
-def little_off(run: MeasuredRun) -> Off:
-    """Connections = throughput x mean service time, in a closed loop without think time."""
-    if run.open_loop:
-        return Off(run, None, "open loop: a connection waits for its next arrival")
-    if not run.window.seconds or not run.latency_n:
-        return Off(run, None, "the run has no service times")
-    inside = run.latency_us.get("service", 0.0) / 1e6 / run.window.seconds
-    allowance = run.connections / run.latency_n
-    return Off(run, max(0.0, abs(inside / run.connections - 1) - allowance))
 
 
 CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (

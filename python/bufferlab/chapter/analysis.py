@@ -6,17 +6,16 @@ It decides what is compared with what. Knows nothing of sentences, tables or pic
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
-from bufferlab.knob import Value
-from bufferlab.load_knobs import UNLIMITED
-from bufferlab.report import words
+from bufferlab.chapter import words
+from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
-from bufferlab.results.check import INNODB_ENGINES, POSTGRES
+from bufferlab.results.check import ENGINES, UNKNOWN
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import StoredSetting
@@ -25,14 +24,24 @@ from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.model import Fit, fit
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
 from bufferlab.units import format_bytes, readable
-from bufferlab.workloads import registry as workloads
-from bufferlab.workloads.declaration import WorkloadDeclaration
 
 #: What answers the question of a workload that this version does not know.
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 #: Writes and rates depend on checkpoints and on the host's weather: shorter windows cannot claim them.
 LONG_WINDOW_SECONDS = 60.0
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
+
+
+class Question(Protocol):
+    """What a workload asks of a sweep."""
+
+    @property
+    def headline(self) -> str:
+        """The metric that answers the question."""
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The metrics whose steps are judged, the headline first."""
 
 
 @dataclass(frozen=True)
@@ -118,18 +127,18 @@ class Analysis:
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sweep: SweepFolder) -> Analysis:
-        """Read every run of a sweep."""
+    def of(cls, sweep: SweepFolder, question_of: Callable[[str], Question | None]) -> Analysis:
+        """Read every run of a sweep; `question_of` knows what a workload of that name asks, or that nobody knows it."""
         points = _points(sweep)
         axis = _axis(points)
         groups = _groups(points, axis)
         points = tuple(point for group in groups for point in group.points)
-        declared = _workload(sweep, points)
+        declared = question_of(_workload(sweep, points))
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
-        logs = {_SERVERS_LOGS.get(record.run["engine"]) for point in points for record in point.records} - {None}
-        if logs:
-            compared = tuple(_of_servers(metrics.get(name), str(min(filter(None, logs)))) for name in compared)
+        engines = {record.run["engine"] for point in points for record in point.records}
+        if logs := {ENGINES.get(engine, UNKNOWN).log for engine in engines} - {""}:
+            compared = tuple(_of_servers(metrics.get(name), min(logs)) for name in compared)
         told = metrics.get(headline)
         if _divides_memory(points) and told.count == "reads" and told.work:
             headline = metrics.per_work("device_pages", told.work)
@@ -233,8 +242,8 @@ class Analysis:
 
     def claim_blocked(self, metric: str) -> str | None:
         """Why nothing may be claimed about this metric, whatever its interval; None when claims are allowed."""
-        if any(run.is_file for run in self.runs):
-            return None  # What is only read has no checkpoints that a long window would even out.
+        if not all(run.engine.needs_long_windows for run in self.runs):
+            return None
         window_s = self._shortest_s(metric)
         if metrics.get(metric).needs_long_window and window_s is not None and window_s < LONG_WINDOW_SECONDS:
             shown = f"{window_s:.0f}" if window_s >= 1 else f"{window_s:.1g}"
@@ -302,9 +311,6 @@ def rest_label(point: PointRuns, axis: str | None) -> str:
     )
 
 
-_SERVERS_LOGS = {**dict.fromkeys(INNODB_ENGINES, "redo_bytes"), POSTGRES: "wal_log_bytes"}
-
-
 def _of_servers(metric: metrics.Metric, log: str) -> str:
     """What a server has in place of a figure of an engine inside the driver: its own log, its own process."""
     if metric.count == "wal_write_bytes" and metric.work:
@@ -344,13 +350,13 @@ def _planned(point: Mapping[str, Any], records: Sequence[RunRecord]) -> dict[str
     return records[0].settings if records else {}
 
 
-def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> WorkloadDeclaration | None:
-    """The declaration of the sweep's workload, if this version knows it."""
+def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
+    """Return the name of the sweep's workload."""
     name = next((record.run["workload"].get("name") for point in points for record in point.records), None)
     if name is None:
         table = sweep.asked.get("workload")
         name = table.get("name") if isinstance(table, dict) else None
-    return workloads.declaration(name) if name in workloads.names() else None
+    return str(name)
 
 
 def _axis(points: tuple[PointRuns, ...]) -> str | None:

@@ -1,7 +1,5 @@
 """PostgreSQL's metrics: which column of which view each is, its unit and what it means. Tables only.
 
-`metrics` registers them.
-
 A counter is called postgres_<view>_<column>, the view without pg_stat_. Meanings follow the manual's chapter "The
 Cumulative Statistics System" and src/backend/utils/activity; where a column moved to another view with a version, the
 newer view names it: pg_stat_checkpointer (17) holds what pg_stat_bgwriter did before.
@@ -9,7 +7,9 @@ newer view names it: pg_stat_checkpointer (17) holds what pg_stat_bgwriter did b
 
 from __future__ import annotations
 
-SOURCE = "PostgreSQL's statistics views, forced out at the window's edges (docs/postgres-metrics.md)"
+from bufferlab.results.metrics import counts_per_work, derived, raw
+
+_SOURCE = "PostgreSQL's statistics views, forced out at the window's edges (docs/postgres-metrics.md)"
 
 #: The two contexts of pg_stat_io that a workload's own connections read and write in.
 IO_CONTEXTS = ("normal", "bulkread")
@@ -22,7 +22,7 @@ evictions | evictions  | lower   | pages they put out of shared buffers, by the 
 reuses    | reuses     | neither | buffers of a scan's own ring that they used again
 """
 
-#: Rows as in `metrics`: name | unit | which way is better | meaning.
+#: Rows as `raw` takes them: name | unit | which way is better | meaning.
 _COUNTERS = """
 postgres_bgwriter_buffers_checkpoint | pages | lower | pages that checkpoints wrote (17: pg_stat_checkpointer.buffers_written)
 postgres_bgwriter_buffers_clean | pages | lower | pages that the background writer wrote ahead of the clock hand
@@ -56,7 +56,7 @@ postgres_statio_idx_blks_hit | gets | higher | pages of its indexes that were
 """  # noqa: E501  (a table reads best in one line per row)
 
 
-def counters() -> str:
+def _counters() -> str:
     """Every counter, those of pg_stat_io by context."""
     rows = [line.split("|", 1) for line in _IO_COLUMNS.strip().splitlines()]
     of_io = [
@@ -67,8 +67,8 @@ def counters() -> str:
     return "\n".join((*_COUNTERS.strip().splitlines(), *of_io))
 
 
-#: Rows as `_per_work` in `metrics` takes them: count | unit | which way is better | title | meaning.
-PER_WORK = """
+#: Rows as `counts_per_work` takes them: count | unit | which way is better | title | meaning.
+_PER_WORK = """
 shared_buffer_hits | gets   | higher  | Shared-buffer hits | page gets that found their page in shared buffers
 page_cache_pages   | pages  | neither | Pages from the page cache | pages the server read less those the device did
 device_pages       | pages  | lower   | Pages from the device | bytes read from storage for the server, in pages of 8 KiB; the kernel's read-ahead is among them
@@ -80,8 +80,8 @@ full_page_images   | pages  | lower   | Whole pages logged | first changes of a 
 backend_writes     | pages  | lower   | Pages written by connections | dirty pages a connection wrote to take their place
 """  # noqa: E501
 
-#: Rows as `_derived` in `metrics` takes them: name | unit | kind | which way is better | title | meaning.
-DERIVED = """
+#: Rows as `derived` takes them: name | unit | kind | which way is better | title | meaning.
+_DERIVED = """
 page_cache_share  | 1 | share | neither | Page-cache share of reads | of the pages that were not in shared buffers, those that the page cache had
 checkpoint_writes_per_s | pages/s | ratio | lower | Checkpoint writes per second | pages written by checkpoints
 cleaner_writes_per_s | pages/s | ratio | lower | Background writer's writes per second | pages written ahead of the clock hand
@@ -89,3 +89,6 @@ backend_writes_per_s | pages/s | ratio | lower | Connections' writes per second 
 wal_log_bytes_per_s | bytes/s | ratio | lower | Log bytes per second | bytes of the write-ahead log
 checkpoints_in_window | checkpoints | counter | neither | Checkpoints | begun in the window, by time or on request
 """  # noqa: E501
+
+RAW = tuple(raw("engine", _SOURCE, "counter", _counters()))
+DERIVED = (*counts_per_work(_PER_WORK), *derived(_DERIVED))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bufferlab.report import words
-from bufferlab.report.analysis import Analysis, PointRuns
-from bufferlab.report.model import Column, Dot, Figure, PointsPlot, Row, Series, Table
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Column, Dot, Figure, PointsPlot, Row, Series, Table
 from bufferlab.results import metrics
 from bufferlab.results.metrics import phase_of
 

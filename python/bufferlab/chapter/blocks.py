@@ -1,0 +1,223 @@
+"""The blocks of a report as data: tables, figures and sections, already in words and numbers, with no markup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: An interval may reach this many times as high as the runs before the axis leaves its end out (squared on a log axis):
+#: two runs that differ can have an interval in which the runs themselves could not be seen.
+INTERVAL_REACH = 2.5
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; numbers are set flush right."""
+
+    title: str
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, its cells as text."""
+
+    cells: tuple[str, ...]
+    mark: Literal["", "failed", "differs", "passed", "quiet"] = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a title; `folded` ones open on demand."""
+
+    id: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+    folded: bool = False
+    brief: tuple[str, ...] = ()
+    """The columns worth their place on a terminal; none, and it is not shown there."""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One point of a figure: its runs, and their mean with its interval."""
+
+    x: float
+    tick: str
+    runs: tuple[float, ...]
+    mean: float
+    ci_low: float | None
+    ci_high: float | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Dots that belong together, joined by a line unless a model's curve stands for it."""
+
+    label: str
+    dots: tuple[Dot, ...]
+    joined: bool = True
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line that was not measured (a model's), in the colour of a series."""
+
+    label: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    series: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place on the horizontal axis worth pointing at, in the colour of a series; a line from top to bottom."""
+
+    x: float
+    label: str
+    series: int
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class PointsPlot:
+    """A metric over the points of a sweep: every run, and means with intervals."""
+
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_is_log: bool
+    y_is_log: bool
+    y_from_zero: bool = True
+    value_labels: bool = False
+    x_in_bytes: bool = False
+    curves: tuple[Curve, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def cuts_intervals(self) -> bool:
+        """Whether some interval is too long to be drawn whole."""
+        dots = [dot for one in self.series for dot in one.dots]
+        values = [value for dot in dots for value in (dot.mean, *dot.runs)]
+        power = 2 if self.y_is_log else 1
+        high, low = max(values) * INTERVAL_REACH**power, min(values) / INTERVAL_REACH**2
+        lows = [dot.ci_low for dot in dots if dot.ci_low is not None and self.y_is_log]
+        return any((dot.ci_high or 0.0) > high for dot in dots) or any(bound < low for bound in lows)
+
+
+@dataclass(frozen=True)
+class Level:
+    """A stretch of a run at one level."""
+
+    start_s: float
+    end_s: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One run over time: the end of each stretch, and its rate (None where there is none)."""
+
+    label: str
+    t_s: tuple[float, ...]
+    values: tuple[float | None, ...]
+    window_start_s: float | None
+    levels: tuple[Level, ...] = ()
+    """The levels between which it changed; none when no change is resolved."""
+
+
+@dataclass(frozen=True)
+class TimePlot:
+    """Rates second by second: one row of panels per metric, one column per point."""
+
+    columns: tuple[str, ...]
+    row_labels: tuple[str, ...]
+    traces: tuple[tuple[tuple[Trace, ...], ...], ...]
+    """[row][column] -> the runs of that point."""
+
+
+@dataclass(frozen=True)
+class PanelsPlot:
+    """Several metrics over the same points, one panel each."""
+
+    panels: tuple[PointsPlot, ...]
+
+
+@dataclass(frozen=True)
+class StackedPlot:
+    """Shares that add to one: a bar per point, a part of it per kind."""
+
+    x_label: str
+    y_label: str
+    bars: tuple[str, ...]
+    parts: tuple[str, ...]
+    shares: tuple[tuple[float, ...], ...]
+    """[bar][part], the parts of a bar adding to one."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Dots without runs or intervals, such as requests."""
+
+    label: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ScatterPlot:
+    """Clouds of dots on the same axes."""
+
+    x_label: str
+    y_label: str
+    clouds: tuple[Cloud, ...]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A histogram: bucket `i` reaches from edge `i` to edge `i + 1`."""
+
+    label: str
+    edges: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class HistogramPlot:
+    """Histograms as shares, in one panel each, side by side."""
+
+    x_labels: tuple[str, ...]
+    panels: tuple[tuple[Steps, ...], ...]
+    x_in_bytes: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, what it shows in words for those who cannot see it, and its data as a table."""
+
+    id: str
+    title: str
+    alt: str
+    caption: str
+    plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot | HistogramPlot
+    data: Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter of the report."""
+
+    id: str
+    title: str
+    intro: str
+    blocks: tuple[Table | Figure, ...]
+
+
+@dataclass(frozen=True)
+class Banner:
+    """Something to know before believing anything below."""
+
+    kind: Literal["danger", "warning"]
+    text: str

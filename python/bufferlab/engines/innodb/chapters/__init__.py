@@ -1,0 +1,18 @@
+"""What InnoDB adds to a report: what the scan depth does, where frames came from, and what the server did."""
+
+from __future__ import annotations
+
+from bufferlab.chapter.own import OwnChapters
+from bufferlab.engines.innodb.chapters.inside import inside
+from bufferlab.engines.innodb.chapters.scan_depth import answer, scan_depth
+from bufferlab.engines.innodb.chapters.victim_path import victim_path
+from bufferlab.engines.innodb.limits import bytes_written, limits
+
+CHAPTERS = OwnChapters(
+    answering=(scan_depth,),
+    inside=(victim_path, inside),
+    answer=answer,
+    answers_in="scan-depth",
+    limits=limits,
+    bytes_written=bytes_written,
+)

@@ -1,0 +1,30 @@
+"""What InnoDB's settings leave out of an answer, and what its counts are made of, in a report's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bufferlab.chapter import words
+from bufferlab.results.check import MeasuredRun
+
+_COMMIT = "flush_log_at_trx_commit"
+
+
+def limits(runs: Sequence[MeasuredRun]) -> list[str]:
+    """Return what the settings of these runs leave out, each in a sentence."""
+    found = []
+    commits = {str(run.knob(_COMMIT)) for run in runs if run.knob(_COMMIT) is not None}
+    if commits - {"1"}:
+        found.append(
+            f"Commits did not wait for the device (innodb_{_COMMIT} = {words.listing(sorted(commits))}): "
+            "commit latency is not measured."
+        )
+    if {str(run.knob("adaptive_hash_index")).lower() for run in runs} & {"off", "0"}:
+        found.append("Adaptive hash index off: with it, page gets per transaction depend on the pool and are fewer.")
+    return found
+
+
+def bytes_written(runs: Sequence[MeasuredRun]) -> list[str]:
+    """Return the files whose bytes are counted together; MariaDB leaves out the redo log since 10.5."""
+    without_redo = any(run.run["engine"] == "mariadb" and run.version >= (10, 5) for run in runs)
+    return ["data files", "doublewrite buffer", *([] if without_redo else ["redo log"])]

@@ -1,0 +1,36 @@
+"""What InnoDB owns of the results of MySQL and MariaDB."""
+
+from __future__ import annotations
+
+from bufferlab.engines.innodb import checks
+from bufferlab.engines.innodb.formulas import formulas
+from bufferlab.engines.innodb.metrics import DERIVED, RAW
+from bufferlab.results.check import EngineResults, MeasuredRun
+
+
+def _reads_directly(run: MeasuredRun) -> bool:
+    return str(run.knob("flush_method")).upper().startswith("O_DIRECT")
+
+
+RESULTS = EngineResults(
+    raw=RAW,
+    derived=DERIVED,
+    formulas=formulas,
+    source="InnoDB's status variables (docs/innodb-metrics.md)",
+    words={
+        "page_gets": "InnoDB's buffer_pool_read_requests",
+        "demand_misses": "InnoDB's buffer_pool_reads",
+        "pages_read": "InnoDB: pages_read, read-ahead included",
+        "pages_written": "InnoDB: pages_written, doublewrite not counted",
+        "pages_created": "InnoDB: pages_created in the pool",
+        "db_read_bytes": "InnoDB: data_read",
+        "db_write_bytes": "InnoDB: data_written, with the doublewrite buffer and, on MySQL, the redo log",
+    },
+    checks=checks.CHECKS,
+    reads_directly=_reads_directly,
+    is_server=True,
+    log="redo_bytes",
+    same_work=checks.SAME_WORK,
+    page_gets_vary=checks.page_gets_vary,
+    asked_for=checks.asked_for,
+)

@@ -1,0 +1,34 @@
+"""What PostgreSQL owns of its results."""
+
+from __future__ import annotations
+
+from bufferlab.engines.postgres import checks
+from bufferlab.engines.postgres.formulas import formulas
+from bufferlab.engines.postgres.metrics import DERIVED, RAW
+from bufferlab.results.check import EngineResults, MeasuredRun
+
+
+def _reads_directly(run: MeasuredRun) -> bool:
+    return "data" in str(run.knob("debug_io_direct")).split(",")
+
+
+RESULTS = EngineResults(
+    raw=RAW,
+    derived=DERIVED,
+    formulas=formulas,
+    source="PostgreSQL's statistics views (docs/postgres-metrics.md)",
+    words={
+        "page_gets": "PostgreSQL's blks_hit + blks_read, growth never among them",
+        "demand_misses": "PostgreSQL's blks_read without growth",
+        "pages_read": "PostgreSQL: blks_read without growth, of which the page cache may serve some",
+        "pages_written": "PostgreSQL: by checkpoints, background writer and connections",
+    },
+    checks=checks.CHECKS,
+    reads_directly=_reads_directly,
+    is_server=True,
+    log="wal_log_bytes",
+    same_work=checks.SAME_WORK,
+    page_gets_limit=checks.PAGE_GETS_LIMIT,
+    # Its processes publish what they count up to a second late: misses and transactions of theirs at once.
+    late_work=("postgres_database_xact_commit", "postgres_database_xact_rollback"),
+)

@@ -1,0 +1,65 @@
+"""Checks of the embedded engine: do its own counters agree with those of the page pool and with the worker's memory?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
+
+FETCHES_LIMIT = 0.05
+MEMORY_LIMIT = 0.10
+MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
+
+#: Settings that leave it to the transactions which pages are asked for.
+SAME_WORK = frozenset({"pcache"})
+
+
+def _fetches(runs: Sequence[MeasuredRun]) -> Check:
+    """SQLite's pager and the pool count the same thing in two places; new pages are fetched without being got."""
+    name, title = "pool_fetches", "The page pool was asked about as often as SQLite got pages"
+    ours = [run for run in runs if run.knob("pcache") == "ours"]
+    if not ours:
+        return not_applicable(name, title, "SQLite's own page cache does not count fetches")
+
+    def off(run: MeasuredRun) -> Off:
+        return ratio_off(run, run.window.change("pool_fetches"), run.window.change("page_gets"))
+
+    return worst_of(name, title, FETCHES_LIMIT, map(off, ours))
+
+
+def _bounces(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "bounce_copies", "Reads land in the page frame itself (no bounce copies)"
+    ours = [run for run in runs if run.direct and run.knob("pcache") == "ours"]
+    if not ours:
+        return not_applicable(name, title, "only direct I/O into the aligned frames of our pool promises this")
+    counts = [(run.window.change("bounce_reads"), run) for run in ours]
+    unknown = next((figure.reason for figure, _ in counts if figure.value is None), None)
+    if unknown:
+        return not_applicable(name, title, unknown)
+    total = sum(figure.value or 0 for figure, _ in counts)
+    return outcome(name, title, total == 0, f"{total:.0f} bounced reads in {len(ours)} runs")
+
+
+def _memory(runs: Sequence[MeasuredRun]) -> Check:
+    """Frames that hold a page are memory: the worker must grow by as much as its used frames do."""
+    name, title = "memory_growth", "The worker's memory grows by what the pool uses"
+    pairs = [pair for run in runs if (pair := _memory_pair(run)) is not None]
+    used = [used for used, _ in pairs]
+    if not pairs or max(used) - min(used) < MEMORY_MIN_RANGE_BYTES:
+        return not_applicable(name, title, "the pools' use differs by less than 4 MiB, or is not known")
+    mean_used = sum(used) / len(used)
+    mean_resident = sum(resident for _, resident in pairs) / len(pairs)
+    slope = sum((u - mean_used) * (r - mean_resident) for u, r in pairs) / sum((u - mean_used) ** 2 for u in used)
+    detail = f"{slope:.3f} bytes of memory per byte of pool, from {len(pairs)} runs; limit 1 ± {MEMORY_LIMIT}"
+    return outcome(name, title, abs(slope - 1) <= MEMORY_LIMIT, detail)
+
+
+def _memory_pair(run: MeasuredRun) -> tuple[float, float] | None:
+    frames, resident = run.window.level("pool_frames_used").value, run.window.level("resident_bytes").value
+    page_size = run.knob("page_size")
+    if frames is None or resident is None or not isinstance(page_size, int) or run.knob("pcache") == "stock":
+        return None
+    return frames * page_size, resident
+
+
+CHECKS = (_fetches, _bounces, _memory)

@@ -1,0 +1,16 @@
+"""What SQLite owns of its results."""
+
+from __future__ import annotations
+
+from bufferlab.engines.sqlite import checks
+from bufferlab.results.check import EngineResults
+
+RESULTS = EngineResults(
+    source="SQLite's status counters, bufferlab's VFS and page pool",
+    words={
+        "page_gets": "SQLite's CACHE_HIT + CACHE_MISS",
+        "demand_misses": "CACHE_MISS, of which the WAL may serve some",
+    },
+    checks=checks.CHECKS,
+    same_work=checks.SAME_WORK,
+)

@@ -1,0 +1,35 @@
+"""What all runs of a sweep have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.execute.block_trace import BlockTraceAsked
+from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.reach import Owner
+from bufferlab.execute.restore import Method
+from bufferlab.execute.stop import StopRequest
+from bufferlab.results.store import SweepFolder
+from bufferlab.spec import Experiment
+
+
+@dataclass
+class Setting:
+    """The sweep as each of its runs sees it."""
+
+    experiment: Experiment
+    engine: EngineDeclaration
+    folder: SweepFolder
+    scratch: Path
+    method: Method
+    versions: dict[str, str]
+    host_id: str
+    stop: StopRequest
+    rates: KnownRates
+    owner: Owner | None = None
+    """The user a server runs as, to whom copies then belong."""
+    allow_online_changes: bool = False
+    block_trace: BlockTraceAsked | None = None
+    """Whether block requests are traced."""

@@ -1,0 +1,30 @@
+"""Takes in what the engines own of their results: their metrics, formulas and checks. Knows no engine by name.
+
+The engines' registry hands it in once, when it is imported; until then only what every engine may have is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bufferlab.results import derive, metrics
+from bufferlab.results.check import ENGINES, EngineResults
+
+
+def hand_in(engines: Mapping[str, EngineResults]) -> None:
+    """Add what each engine owns, by its name; what several engines share is added once."""
+    owners = list({id(owned): owned for owned in engines.values()}.values())
+    shared = [name for name, metric in metrics.RAW.items() if not metric.source]
+    for owned in owners:
+        if unknown := owned.words.keys() - set(shared):
+            raise AssertionError(f"words for {sorted(unknown)}, which no other engine may have")
+        metrics.declare(owned.raw, owned.derived)
+        derive.add(owned.formulas(derive.BASIS), owned.derived)
+    source = "; ".join(owned.source for owned in owners if owned.source)
+    for name in shared:
+        said = "; ".join(owned.words[name] for owned in owners if name in owned.words)
+        metric = metrics.RAW[name]
+        meaning = f"{metric.meaning} ({said})" if said else metric.meaning
+        metrics.RAW[name] = replace(metric, meaning=meaning, source=source)
+    ENGINES.update(engines)

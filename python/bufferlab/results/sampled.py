@@ -1,0 +1,54 @@
+"""Quantities that samples give by themselves: what a counter did in a window, where a gauge stood, and its seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bufferlab.results.metrics import Metric
+from bufferlab.results.quantity import Quantity, Unit
+from bufferlab.results.window import Figure, Window
+
+
+def elapsed() -> Quantity:
+    """The seconds between the two edge samples."""
+
+    def seconds(window: Window) -> Figure:
+        if window.seconds is None:
+            return Figure(None, "the run has no edge samples: it ended before its measured window did")
+        return Figure(window.seconds)
+
+    return Quantity(Unit.parse("s"), seconds, "the window's length")
+
+
+class Sampled:
+    """The quantities that samples give, in the units declared: changes of counters, levels of gauges."""
+
+    def __init__(self, *tables: Iterable[Metric]) -> None:
+        self._declared = {metric.name: metric for table in tables for metric in table}
+
+    def counted(self, metric: str, subject: str | None = None) -> Quantity:
+        """Return the change of a counter over the window."""
+        declared = self._declared[metric]
+        if declared.kind != "counter":
+            raise AssertionError(f"{metric} is a {declared.kind}: only counters go by difference")
+        return Quantity(Unit.parse(declared.unit), lambda window: window.change(metric, subject), metric)
+
+    def mean_of(self, metric: str) -> Quantity:
+        """Return the mean of a gauge over the window's time."""
+        return Quantity(self._gauge(metric), lambda window: window.time_mean(metric), metric)
+
+    def lowest_of(self, metric: str) -> Quantity:
+        """Return the smallest sample of a gauge in the window."""
+        return Quantity(self._gauge(metric), lambda window: window.lowest(metric), metric)
+
+    def level_of(self, metric: str, *, at_start: bool = False) -> Quantity:
+        """Return a gauge at one edge of the window."""
+        return Quantity(
+            self._gauge(metric), lambda window: window.first_level(metric) if at_start else window.level(metric), metric
+        )
+
+    def _gauge(self, metric: str) -> Unit:
+        declared = self._declared[metric]
+        if declared.kind != "gauge":
+            raise AssertionError(f"{metric} is a {declared.kind}: only gauges have a level")
+        return Unit.parse(declared.unit)
