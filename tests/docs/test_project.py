@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import pkgutil
 import re
 import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import grimp
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import bufferlab
+from bufferlab.engines import registry as engines
 from docs.documents import ROOT
 
 PACKAGE = ROOT / "python/bufferlab"
@@ -43,6 +51,121 @@ def test_every_file_opens_with_what_it_is_for() -> None:
         if not file.read_text(encoding="utf-8").startswith("//!")
     ]
     assert silent == []
+
+
+#: What is the engines' own is in their folders; the words of a format that is called after a program are its own.
+KNOW_NO_ENGINE = ("results", "stats", "chapter", "report")
+FORMATS = re.compile(r"tpcc[-_]mysql", re.IGNORECASE)
+A_FILE = "file"
+"""An engine's name that is a word of every program: left to reviews."""
+
+
+def test_results_statistics_and_reports_know_no_engine_by_name() -> None:
+    families = {engines.declaration(name).family for name in engines.ENGINES}
+    names = sorted({*engines.ENGINES, *families} - {"", A_FILE})
+    named = re.compile("|".join(names), re.IGNORECASE)
+    found = [
+        f"{file.relative_to(PACKAGE)}:{line}: {text}"
+        for folder in KNOW_NO_ENGINE
+        for file in sorted((PACKAGE / folder).rglob("*.py"))
+        for line, text in _words_of(ast.parse(file.read_text(encoding="utf-8")))
+        if named.search(FORMATS.sub("", text))
+    ]
+    assert len(names) >= 6
+    assert found == []
+
+
+def _words_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Identifiers and string literals, without docstrings."""
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in told:
+                yield node.lineno, text
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text) | ast.keyword(arg=str(text)):
+                yield node.lineno, text
+            case ast.FunctionDef(name=text) | ast.ClassDef(name=text):
+                yield node.lineno, text
+            case ast.ImportFrom(module=module, names=names):
+                yield node.lineno, " ".join([module or "", *(each.name for each in names)])
+
+
+def test_the_lint_on_names_sees_identifiers_strings_and_imports_but_no_docstring() -> None:
+    source = (
+        'from x.innodb import y\ndef is_mysql(fake: int) -> str:\n    """PostgreSQL."""\n    return f"sqlite {fake}"\n'
+    )
+    seen = " ".join(text for _, text in _words_of(ast.parse(source)))
+    assert {"innodb", "mysql", "fake", "sqlite"} <= set(re.findall("innodb|mysql|fake|sqlite|PostgreSQL", seen))
+    assert "PostgreSQL" not in seen
+
+
+def test_no_module_reaches_itself_through_its_imports() -> None:
+    graph = grimp.build_graph("bufferlab", cache_dir=None)
+    assert len(graph.modules) > 300
+    assert _circles({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}) == []
+
+
+def test_the_search_for_circles_finds_them() -> None:
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str](), "e": {"e2"}, "e2": {"e"}}
+    assert _circles(imports) == [{"a", "b", "c"}, {"e", "e2"}]
+
+
+def _circles(imports: Mapping[str, Collection[str]]) -> list[set[str]]:
+    """The groups of modules that reach each other: what is left when those that import nothing left are taken away."""
+    left = {module: set(of) for module, of in imports.items()}
+    for way in (lambda module: left[module] & left.keys(), lambda module: {one for one in left if module in left[one]}):
+        while ends := [module for module in left if not way(module)]:
+            for module in ends:
+                del left[module]
+    found: list[set[str]] = []
+    for module in sorted(left):
+        if not any(module in group for group in found):
+            found.append(_reached(left, module) & {one for one in left if module in _reached(left, one)})
+    return [group for group in found if group]
+
+
+def _reached(imports: Mapping[str, Collection[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        for module in set(imports.get(ahead.pop(), ())) - found:
+            found.add(module)
+            ahead.append(module)
+    return found
+
+
+def _methods() -> Iterator[tuple[str, str | None, str | None]]:
+    """(name, its own docstring, the one of the method it overrides) of every public method of the package."""
+    for module in pkgutil.walk_packages(bufferlab.__path__, "bufferlab."):
+        if module.name.rpartition(".")[2] in ("__main__", "_native"):
+            continue
+        for one in vars(import_module(module.name)).values():
+            if inspect.isclass(one) and one.__module__ == module.name:
+                for name, item in vars(one).items():
+                    if not name.startswith("_") and _is_written_in(item, module.name):
+                        base = next((vars(base)[name] for base in one.__mro__[1:] if name in vars(base)), None)
+                        overridden = None if base is None else base.__doc__ or ""
+                        yield f"{module.name}.{one.__qualname__}.{name}", item.__doc__, overridden
+
+
+def _is_written_in(item: Any, module: str) -> bool:
+    """Whether it is a method, of any kind, whose lines stand in the module: those that a dataclass gets do not."""
+    function = item
+    for inside in ("fget", "func", "__func__"):
+        function = getattr(function, inside, function)
+    return inspect.isfunction(function) and function.__module__ == module and function.__name__ != "<lambda>"
+
+
+def test_every_public_method_has_a_docstring_or_the_one_of_its_base() -> None:
+    """ruff's D102 would ask for one more on every override."""
+    methods = list(_methods())
+    assert len(methods) > 300
+    silent = [name for name, own, overridden in methods if not own and overridden is None]
+    assert [name for name in silent if "._" not in name] == []
+
+
+def test_no_override_repeats_a_docstring() -> None:
+    assert [name for name, own, overridden in _methods() if own and own == overridden] == []
 
 
 @pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])

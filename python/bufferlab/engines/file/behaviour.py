@@ -66,7 +66,6 @@ class FileBehaviour(Behaviour):
         return checks
 
     def abilities(self, directory: Path) -> list[HostCheck]:
-        """For `bufferlab doctor`: what points may ask for beyond the defaults."""
         reason = loop_device.why_not()
         return [
             _io_uring(needed=False),
@@ -75,11 +74,9 @@ class FileBehaviour(Behaviour):
         ]
 
     def restore_host(self) -> list[str]:
-        """Put back what a run that was killed has left changed; a sentence for each setting."""
         return host_settings.restore()
 
     def data_in_place(self, knobs: NativeKnobs) -> tuple[Path, int] | None:
-        """A path of the user's own and the bytes of it that are read; None where a file is made."""
         if knobs["path"] == OWN:
             return None
         path = Path(str(knobs["path"]))

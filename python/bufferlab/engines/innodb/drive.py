@@ -39,7 +39,6 @@ class InnodbBehaviour(ServerBehaviour):
         self.flavour: Flavour = flavour
 
     def find_build(self, name: str) -> Build:
-        """The server of that name (or on PATH), which can be run; EnvironmentLackingError when there is none."""
         return servers.find(self.flavour, name)
 
     def make_server(self, build: Build, database: Path, *, group: Path | None, **given: Any) -> InnodbServer:
@@ -57,7 +56,6 @@ class InnodbBehaviour(ServerBehaviour):
         return ("root", "")
 
     def set_up(self, server: Server, identity: Identity, build: Build) -> None:
-        """Accounts and the workload's empty database, on the new data."""
         with closing(server.connect()) as connection:
             if build.flavour == "mysql" and build.numbers < (5, 7):
                 with connection.cursor() as cursor:
@@ -75,16 +73,13 @@ class InnodbBehaviour(ServerBehaviour):
             return asked
 
     def store_sizes(self, database: Path, asked: Mapping[str, Any], identity: Identity) -> None:
-        """Count the trees in the closed files, and keep them with what was asked."""
         sizes.store(database, asked, identity.page_size_bytes)
 
     def settings_of(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
-        """The server's variables for a run's knobs."""
         asked = server_settings(build.flavour, build.version, knobs)
         return with_one_chunk(build.flavour, build.version, asked)
 
     def loading_settings(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
-        """Its variables while it is loaded."""
         return {
             **self.settings_of(build, knobs),
             "innodb_buffer_pool_size": str(_spare_pool_bytes(GIB)),
@@ -93,7 +88,6 @@ class InnodbBehaviour(ServerBehaviour):
         }
 
     def checking_settings(self, identity: Identity) -> dict[str, str]:
-        """Its variables while it is checked."""
         return {
             "innodb_page_size": str(identity.page_size_bytes),
             "innodb_buffer_pool_size": str(_spare_pool_bytes(512 * MIB)),
@@ -108,7 +102,6 @@ class InnodbBehaviour(ServerBehaviour):
         return [direct_io.check(directory, instead="flush_method=fsync")[0]]
 
     def load_recipe(self, workload_json: str) -> str:
-        """The core's: which schema and loader make a workload's data, as JSON."""
         recipe: str = native().mysql_load_recipe(workload_json)
         return recipe
 
@@ -117,11 +110,9 @@ class InnodbBehaviour(ServerBehaviour):
         return {name: value for name, value in sorted(knobs.items()) if name != "server"}
 
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
-        """The settings a started server runs with."""
         return read_back(connection, build, knobs)
 
     def target(self, server: Server, identity: Identity) -> dict[str, Any]:
-        """Where the server is, as the core wants it told."""
         return {
             "socket": str(server.socket),
             "host": None,
@@ -132,15 +123,12 @@ class InnodbBehaviour(ServerBehaviour):
         }
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load, by the core."""
         return answer(native().load_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Run, by the core."""
         return answer(native().run_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
     def program_of(self, job: Mapping[str, Any], server: Server, target: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The external program that drives in place of the core's drivers; None without one."""
         external = job.get("program")
         if not external:
             return None
@@ -149,7 +137,6 @@ class InnodbBehaviour(ServerBehaviour):
         return {**expanded, "kind_of_transaction": external["kind_of_transaction"]}
 
     def conditions(self, connection: Any, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        """The workload's consistency conditions."""
         return conditions.check(connection, job["workload"], job["delivered_orders"], database)
 
 

@@ -22,11 +22,9 @@ class InnodbServer(Server):
     _pulse: Any = None
 
     def make_process(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> InnodbProcess:
-        """Its process, not yet started."""
         return InnodbProcess(build, data, home, user)
 
     def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
-        """A control connection, as the user this server was started for; a patient one waits for any statement."""
         answer_seconds = None if patient else control.STATEMENT_SECONDS
         return control.connect(self.socket, *self._login, database, answer_seconds=answer_seconds)
 
@@ -37,7 +35,6 @@ class InnodbServer(Server):
         self._pulse.ping(reconnect=False)
 
     def answers(self) -> bool:
-        """Is it ready? EngineFailure when it will never be for us."""
         try:
             control.connect(self.socket, *self._login, answer_seconds=self.answer_seconds).close()
         except control.AccessDenied as error:

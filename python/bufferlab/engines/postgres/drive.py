@@ -61,11 +61,9 @@ class PostgresBehaviour(ServerBehaviour):
         super().__init__(ExistingPostgres())
 
     def find_build(self, name: str) -> Build:
-        """The server of that name (or on PATH), which can be run; EnvironmentLackingError when there is none."""
         return servers.find(name)
 
     def make_server(self, build: Build, database: Path, *, group: Path | None, **given: Any) -> PostgresServer:
-        """A server on a database's data, not yet started; in that cgroup, if there is one."""
         return PostgresServer(build, database / "data", database.parent / "server", group=group, **given)
 
     def make_data(
@@ -99,19 +97,15 @@ class PostgresBehaviour(ServerBehaviour):
         return asked
 
     def store_sizes(self, database: Path, asked: Mapping[str, Any], identity: Identity) -> None:
-        """Count the trees in the closed files, and keep them with what was asked."""
         sizes.store(database, asked)
 
     def settings_of(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
-        """The server's variables for a run's knobs."""
         return server_settings(build.version, knobs)
 
     def loading_settings(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
-        """Its variables while it is loaded."""
         return {**_LOADING, "shared_buffers": f"{_spare_pool_bytes(GIB)}B", "maintenance_work_mem": "256MB"}
 
     def checking_settings(self, identity: Identity) -> dict[str, str]:
-        """Its variables while it is checked."""
         pool = f"{_spare_pool_bytes(512 * MIB)}B"
         return {"shared_buffers": pool, "autovacuum": "off", "jit": "off", "work_mem": "64MB", "fsync": "off"}
 
@@ -120,7 +114,6 @@ class PostgresBehaviour(ServerBehaviour):
         return [_direct_check(directory, knobs), _memory_check(knobs)]
 
     def load_recipe(self, workload_json: str) -> str:
-        """The core's: which schema and loader make a workload's data, as JSON."""
         recipe: str = native().postgres_load_recipe(workload_json)
         return recipe
 
@@ -129,11 +122,9 @@ class PostgresBehaviour(ServerBehaviour):
         return {name: knobs[name] for name in ("page_size_bytes", "data_checksums") if name in knobs}
 
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
-        """The settings a started server runs with."""
         return read_back(connection, build.version, knobs, limit.actual_bytes if limit else None)
 
     def target(self, server: Server, identity: Identity) -> dict[str, Any]:
-        """Where the server is, as the core wants it told."""
         return {
             "socket_dir": str(server.socket.parent),
             "host": None,
@@ -144,11 +135,9 @@ class PostgresBehaviour(ServerBehaviour):
         }
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load, by the core."""
         return answer(native().load_postgres, core_job, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Run, by the core."""
         return answer(native().run_postgres, core_job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
@@ -163,7 +152,6 @@ class PostgresBehaviour(ServerBehaviour):
         return None
 
     def conditions(self, connection: Any, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        """The workload's consistency conditions."""
         return conditions.check(connection, job["workload"], job["delivered_orders"], database)
 
     @contextmanager

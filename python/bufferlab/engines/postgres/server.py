@@ -22,7 +22,6 @@ class PostgresServer(Server):
         super().__init__(*given, **named)
 
     def make_process(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> PostgresProcess:
-        """Its process, not yet started."""
         return PostgresProcess(build, data, home, user, self._group)
 
     def connect(self, database: str | None = None, *, patient: bool = False) -> control.Connection:
@@ -34,7 +33,6 @@ class PostgresServer(Server):
         control.greet(self.socket, self.answer_seconds)
 
     def answers(self) -> bool:
-        """Is it ready? EngineFailure when it will never be for us."""
         try:
             self.connect(control.SYSTEM_DATABASE).close()
         except control.AccessDenied as error:

@@ -142,26 +142,18 @@ class ServerBehaviour(Behaviour):
         return Found(build.version, native().core_version(), str(build.binary))
 
     def server_version(self, knobs: NativeKnobs) -> str:
-        """The version of the server these knobs name; EnvironmentLackingError when it is not here."""
         return self._build(knobs).version
 
     def put_back(self, servers: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
-        """Put back what killed runs left changed on other people's servers: (URL, variables put back or why not)."""
         return self._existing.put_back_everywhere(servers)
 
     def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
-        """Context manager for the right of one sweep to change the settings of running servers, as long as it lasts.
-
-        Yields what earlier runs had left changed and was put back: URLs, and names of variables.
-        """
         return self._existing.reserved([server for server in servers if is_url(server)])
 
     def restore_host(self) -> list[str]:
-        """Put back what a run that was killed has left changed; a sentence for each setting."""
         return host_settings.restore()
 
     def server_user(self) -> tuple[int, int] | None:
-        """(uid, gid) that servers run as when we are root."""
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:

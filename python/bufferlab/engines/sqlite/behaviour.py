@@ -46,7 +46,6 @@ class SqliteBehaviour(Behaviour):
         return [*checks, *read_ahead.checks(directory, knobs)]
 
     def restore_host(self) -> list[str]:
-        """Put back what a run that was killed has left changed; a sentence for each setting."""
         return host_settings.restore()
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,6 @@ class ExistingInnodb(ExistingServer):
         self.declaration = declare(flavour, flavour)
 
     def build(self, url: str) -> Build:
-        """The server as a build: its version, asked of it. EnvironmentLackingError: not there, or another."""
         address = self.parse(url)
         with closing(connect(address)) as connection:
             ((told,),) = control.rows(connection, "SELECT VERSION()")
@@ -54,7 +53,6 @@ class ExistingInnodb(ExistingServer):
         return Build(url, found, str(told).split("-")[0], Path("/"), None)
 
     def connect(self, address: Address, *, patient: bool = False) -> Any:
-        """A connection, in autocommit; a patient one waits for any statement. Or EnvironmentLackingError."""
         return connect(address, patient=patient)
 
     def listen(self, address: Address) -> None:
@@ -82,7 +80,6 @@ class ExistingInnodb(ExistingServer):
             schema.mark(connection, address.schema, mark)
 
     def marked(self, address: Address) -> Mark | None:
-        """The mark; None where there is no such schema, or it is not ours."""
         with closing(connect(address)) as connection:
             return schema.marked(connection, address.schema)
 
@@ -101,7 +98,6 @@ class ExistingInnodb(ExistingServer):
         return control.variables(connection)
 
     def read_back(self, connection: Any, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
-        """The settings it runs with."""
         return read_back(connection, found, knobs)
 
     def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
@@ -117,7 +113,6 @@ class ExistingInnodb(ExistingServer):
             )
 
     def target(self, address: Address) -> dict[str, Any]:
-        """Where the server is, as the core wants it told."""
         return {
             "socket": address.socket,
             "host": None if address.socket else address.host,
@@ -132,7 +127,6 @@ class ExistingInnodb(ExistingServer):
         return str(json.loads(native().mysql_load_recipe(json.dumps(workload)))["schema_sql"])
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load, by the core."""
         return answer(native().load_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
@@ -144,13 +138,10 @@ class ExistingInnodb(ExistingServer):
         """Nothing: purge and merge go on by themselves."""
 
     def allocated_bytes(self, connection: Any, found: Build, address: Address) -> int:
-        """Bytes of data and indexes of the schema."""
         return sizes.allocated(connection, found, address.schema)
 
     def conditions(self, connection: Any, job: Mapping[str, Any], database: Path, address: Address) -> dict[str, Any]:
-        """The workload's consistency conditions."""
         return conditions.check(connection, job["workload"], job["delivered_orders"], database, address.schema)
 
     def connections(self, connection: Any) -> int:
-        """Clients the server has now, ours among them."""
         return int(control.status(connection, "Threads_connected").get("threads_connected", "0"))

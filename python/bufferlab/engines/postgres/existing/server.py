@@ -44,11 +44,9 @@ class ExistingPostgres(ExistingServer):
         return Build(url, "postgres", str(told).split()[0], Path("/"), None)
 
     def connect(self, address: Address, *, patient: bool = False) -> control.Connection:
-        """A connection, in autocommit; a patient one waits for any statement. Or EnvironmentLackingError."""
         return connect(address, patient=patient)
 
     def listen(self, address: Address) -> None:
-        """EngineFailure when the server says nothing."""
         try:
             greet(address, ANSWER_SECONDS)
         except OSError as error:
@@ -106,7 +104,6 @@ class ExistingPostgres(ExistingServer):
                 raise EngineFailure("usage", what, address.place, f"--set {knob}={has}")
 
     def target(self, address: Address) -> dict[str, Any]:
-        """Where the server is, as the core wants it told."""
         return {
             "socket_dir": address.socket,
             "host": None if address.socket else address.host,
@@ -121,11 +118,9 @@ class ExistingPostgres(ExistingServer):
         return str(json.loads(native().postgres_load_recipe(json.dumps(workload)))["schema_sql"])
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load, by the core."""
         return answer(native().load_postgres, core_job, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Run, by the core."""
         return answer(native().run_postgres, core_job, on_event)
 
     def settle(self, address: Address) -> None:
@@ -144,7 +139,6 @@ class ExistingPostgres(ExistingServer):
     def conditions(
         self, connection: control.Connection, job: Mapping[str, Any], database: Path, address: Address
     ) -> dict[str, Any]:
-        """The workload's consistency conditions."""
         return conditions.check(connection, job["workload"], job["delivered_orders"], database)
 
     def connections(self, connection: control.Connection) -> int:
