@@ -72,7 +72,7 @@ def _experiment(
     """The experiment of merged tables, and everything that is wrong with it."""
     problems = [*merged.problems, *_missing_profile(merged, tables), *_given_twice(overrides)]
     _name_program(merged)
-    engine_name = _known(merged, ("engine",), engines.names(hidden=True), "engine", problems)
+    engine_name = _known(merged, ("engine",), engines.names(), "engine", problems, hidden=engines.names(hidden=True))
     workload_name = _known(merged, ("workload", "name"), workloads.names(), "workload", problems)
     if engine_name:
         engine = engines.declaration(engine_name)
@@ -230,19 +230,26 @@ def _missing_profile(merged: Merged, tables: dict[str, Any]) -> list[Problem]:
     return [Problem(f"this experiment has no [{profile}] sizes", f"--{profile} ({merged.file})", hint)]
 
 
-def _known(merged: Merged, path: tuple[str, ...], names: list[str], kind: str, problems: list[Problem]) -> str | None:
-    """The name at `path` if the registry has it; a missing one is left to the model."""
+def _known(
+    merged: Merged,
+    path: tuple[str, ...],
+    names: list[str],
+    kind: str,
+    problems: list[Problem],
+    *,
+    hidden: list[str] | None = None,
+) -> str | None:
+    """Return the name at `path` if the registry has it, told to people or not; a missing one is left to the model."""
     value: Any = merged.document
     for key in path:
         if not isinstance(value, dict) or key not in value:
             return None
         value = value[key]
-    if isinstance(value, str) and value in names:
+    if isinstance(value, str) and value in (hidden or names):
         return value
     if isinstance(value, str):
-        close = get_close_matches(value, names, n=1)
-        shown = [name for name in names if not name.startswith("fake")]
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(shown)}"
+        close = get_close_matches(value, hidden or names, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
         problems.append(Problem(f'no {kind} "{value}"', merged.where(path), hint))
     return None
 
