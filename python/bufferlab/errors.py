@@ -1,7 +1,7 @@
-"""The errors bufferlab shows to people: what happened, where, and what to try.
+"""The errors that bufferlab shows to people: what happened, where, and what to try.
 
-One class per thing the user does next; each carries the exit code of the command.
-Does not print anything: the command line renders these, as text or as JSON.
+There is one class for each thing the user does next; each carries the exit code of the command.
+This file prints nothing: the command line renders the errors, as text or as JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FailureKind = Literal[
     "interrupted",
     "internal",
 ]
-#: The one vocabulary of failures, of runs and loads, of the core, engines and workers. docs/reliability.md has it too.
+#: The kinds of failures, the same for runs, loads, the core, engines and workers. docs/reliability.md lists them too.
 FAILURE_KINDS: Mapping[FailureKind, str] = MappingProxyType(
     {
         "usage": "a setting that cannot be, or that the engine refused or changed",
@@ -51,7 +51,7 @@ FAILURE_KINDS: Mapping[FailureKind, str] = MappingProxyType(
     }
 )
 
-#: The launcher of a clone sets it: an installed program is on PATH, a clone's is not.
+#: The launcher of a clone sets this variable: an installed program is on PATH, a clone's is not.
 STARTED_AS = "BUFFERLAB_STARTED_AS"
 _COMMAND = re.compile(r"(?<![\w./-])bufferlab(?= (?:run|list|engines|cache|doctor|report|compare|audit)\b)")
 
@@ -62,7 +62,7 @@ def program() -> str:
 
 
 def runnable(text: str) -> str:
-    """Return the text with its commands as they can be typed here.
+    """Return the text with each bufferlab command written as the user can type it here.
 
     >>> os.environ[STARTED_AS] = "./bufferlab"
     >>> runnable("bufferlab cannot read it; see `bufferlab doctor`")
@@ -84,7 +84,7 @@ def causes(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: what it is, where it stands, what to try. It keeps no password of a URL."""
+    """One thing that is wrong: what it is, where it stands, what to try. Passwords in URLs are removed."""
 
     what: str
     where: str | None = None
@@ -96,7 +96,7 @@ class Problem:
                 object.__setattr__(self, name, without_password(str(text)))
 
     def render(self) -> str:
-        """The problem as the lines a terminal shows."""
+        """Return the problem as the lines that a terminal shows."""
         lines = [f"error: {self.what}"]
         if self.where:
             lines.append(f"  where: {self.where}")
@@ -105,7 +105,7 @@ class Problem:
         return printable(runnable("\n".join(lines)))
 
     def as_dict(self) -> dict[str, str | None]:
-        """The problem as JSON holds it."""
+        """Return the problem as JSON holds it."""
         return {"what": self.what, "where": self.where, "hint": self.hint and runnable(self.hint)}
 
     def sentence(self) -> str:
@@ -119,19 +119,19 @@ class Problem:
 
 @dataclass(frozen=True)
 class Failure(Problem):
-    """The end of a run or a load that did not succeed: a problem of one kind."""
+    """The reason why a run or a load did not succeed: a problem with its kind."""
 
     kind: FailureKind = "internal"
 
     @classmethod
     def told(cls, told: Mapping[str, str | None]) -> Self:
-        """Return the failure in a document: kind, what, where, hint. An unknown kind is a bug."""
+        """Return the failure that a document holds: kind, what, where, hint. An unknown kind becomes "internal"."""
         kind: FailureKind = next((known for known in FAILURE_KINDS if known == told.get("kind")), "internal")
         return cls(str(told.get("what")), told.get("where"), told.get("hint"), kind)
 
     @property
     def lasts(self) -> bool:
-        """Whether trying again with the same settings fails again."""
+        """Return whether another try with the same settings would fail again."""
         return self.kind == "usage"
 
     def as_dict(self) -> dict[str, str | None]:
@@ -140,9 +140,9 @@ class Failure(Problem):
 
 
 class BufferlabError(Exception):
-    """Base of every error that is meant for the user. `more` holds further problems found at once.
+    """The base of every error that is meant for the user. `more` holds further problems that were found with it.
 
-    A run that it ends has failed with its `kind`, which is the class's where no other is given.
+    A run that this error ends fails with its `kind`. Where no kind is given, it is the class's.
     """
 
     exit_code = 1
@@ -163,26 +163,26 @@ class BufferlabError(Exception):
 
     @property
     def failure(self) -> Failure:
-        """The first problem, as the failure of the run that this error ends."""
+        """Return the first problem, as the failure of the run that this error ends."""
         return Failure(self.what, self.where, self.hint, self.kind)
 
     @property
     def what(self) -> str:
-        """What happened (of the first problem)."""
+        """Return what happened, of the first problem."""
         return self.problems[0].what
 
     @property
     def where(self) -> str | None:
-        """The file and line, path, flag or run it happened in."""
+        """Return the file and line, path, flag or run in which the first problem happened."""
         return self.problems[0].where
 
     @property
     def hint(self) -> str | None:
-        """What to try."""
+        """Return what the user may try against the first problem."""
         return self.problems[0].hint
 
     def render(self) -> str:
-        """All problems, as the lines a terminal shows."""
+        """Return all problems, as the lines that a terminal shows."""
         return "\n".join(problem.render() for problem in self.problems)
 
     def __str__(self) -> str:
@@ -190,34 +190,34 @@ class BufferlabError(Exception):
 
 
 class SpecError(BufferlabError):
-    """The experiment, or the command line, asks for something that cannot be."""
+    """An error in the experiment or the command line: it asks for something impossible."""
 
     exit_code = 2
     kind: FailureKind = "usage"
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> SpecError:
-        """One error from all the problems found (at least one)."""
+        """Return one error that holds all the problems found. There must be at least one."""
         first, *rest = problems
         return cls(first.what, first.where, first.hint, more=rest)
 
 
 class EnvironmentLackingError(BufferlabError):
-    """The host lacks something: a module, a permission, space, direct I/O. `bufferlab doctor` says what."""
+    """An error of the host, which lacks a module, a permission, space or direct I/O. `bufferlab doctor` says what."""
 
     exit_code = 3
     kind: FailureKind = "environment"
 
 
 class DataFileError(BufferlabError):
-    """A file that should be ours is corrupt, of another program, or of an unknown version."""
+    """An error of a file that bufferlab should have written: corrupt, another program's, or of an unknown version."""
 
     exit_code = 65
     kind: FailureKind = "data"
 
 
 class RunFailed(BufferlabError):
-    """A run, or a stage of it, did not succeed; earlier results are kept."""
+    """The failure of a run or of one of its stages; earlier results are kept."""
 
     exit_code = 1
 
@@ -229,7 +229,7 @@ class InternalError(BufferlabError):
 
 
 class Interrupted(BufferlabError):
-    """The user, or the system, asked us to stop. `signal_number` decides between 130 and 143."""
+    """A request of the user or the system to stop. `signal_number` decides between exit codes 130 and 143."""
 
     kind: FailureKind = "interrupted"
 

@@ -1,7 +1,7 @@
-"""A setting that a point may vary: its name, limits, units, and how its text becomes a value.
+"""The type of a setting that a point may vary: its name, limits and unit, and how its text becomes a value.
 
-Engines declare knobs, workloads parameters, the load its own; all three are this one type. Pure: it reads
-no file and knows no engine.
+Engines, workloads and the load declare their settings with this one type. It is pure: it reads no file and
+knows no engine.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from bufferlab.units import (
 )
 
 Native = int | float | str
-"""A value as the core takes it."""
+"""A setting's value as the core takes it."""
 
 Value = bool | int | float | str | None
-"""A value as an engine tells it; None where it tells none."""
+"""A setting's value as an engine reads it back; None where the engine tells none."""
 
 AUTO = "auto"
+"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version."""
 UNLIMITED = "unlimited"
 """A rate without a limit."""
-"""What a setting with a value of its own for each version may be: not the user's choice."""
 
 _WHOLE = re.compile(r"\s*([+-]?[0-9][0-9_]{0,30})\s*")
 _LARGEST = 2**63 - 1
-"""Of a knob without a maximum of its own: engines count in 64 bits."""
+"""The limit of a knob that declares no maximum: engines count in 64 bits."""
 _LARGEST_SHARE = 10
-"""A pool of ten databases, or ten times a working set, holds no more than one that holds it whole."""
+"""The largest share: a pool of ten times the database, or the working set, holds no more than one of its size."""
 _MAX_FRACTION_DIGITS = 12
-"""More digits of a number or share than this are a slip of the hand, and floats could not tell them apart."""
+"""The most digits after the point: more are a slip of the hand, and floats could not tell such numbers apart."""
 
 
 class Asked(str):
-    """The canonical text of a value asked for, with what it was parsed to: nobody need parse it again."""
+    """The canonical text of a value asked for, with the value it was parsed to, so that it is parsed only once."""
 
     ratio: Decimal | None
-    """The share, of a value that is a share of a whole."""
+    """The share (0.1 for "10%"); None for a value that is not a share."""
     value: Native
-    """The typed value, of any other; AUTO for what is left to the engine."""
+    """The typed value of anything but a share; AUTO if it is left to the engine."""
 
     def __new__(cls, text: str, value: Native = "", ratio: Decimal | None = None) -> Asked:
-        """Make the text; `ratio` is of a share, `value` of anything else."""
+        """Make the text. A share is given as `ratio`, anything else as `value`."""
         asked = super().__new__(cls, text)
         asked.value, asked.ratio = value, ratio
         return asked
 
 
 class KnobKind(Enum):
-    """How a knob's value is written."""
+    """The ways in which a knob's value is written."""
 
     SIZE = "size"
     """Bytes: "64MiB"."""
@@ -84,43 +84,42 @@ class KnobKind(Enum):
 
 @dataclass(frozen=True)
 class Knob:
-    """One setting, with its limits. Sizes, counts, numbers and seconds are limited by `minimum` and `maximum`."""
+    """One setting with its limits. `minimum` and `maximum` limit sizes, counts, numbers and seconds."""
 
     name: str
-    """As people write it: `pool_size`."""
+    """The name that people write: `pool_size`."""
     native_name: str
-    """As the core takes it, the unit last: `pool_size_bytes`."""
+    """The name that the core takes, with the unit last: `pool_size_bytes`."""
     kind: KnobKind
     unit: str
     """The unit of the native value: "bytes", "rows", or "" for a word and a bare number."""
     default: str
-    """What holds when nothing is said; "" for what must be said (a file)."""
+    """The value, as text, when none is asked for; "" for a setting that must be asked for (a file)."""
     meaning: str
     choices: tuple[str, ...] = ()
-    """The words that may be written: all there are of a CHOICE, beside the numbers of a NUMBER and the sizes of a
-    SIZE_OR_SHARE."""
+    """The words that may be written. A CHOICE takes nothing else; a NUMBER or a SIZE_OR_SHARE takes these words too."""
     minimum: int | Decimal = 0
     maximum: int | None = None
     power_of_two: bool = False
     share_of: str = "the database"
-    """The whole of which a share is a share."""
+    """The whole that a share of this setting refers to, in words."""
     decides_file: bool = False
-    """Changing it needs other loaded data; it is part of `data_key`."""
+    """Whether another value needs other loaded data. If so, the setting is part of `data_key`."""
     sweepable: bool = True
     auto: str | None = None
-    """What "auto" stands for where the version has the setting: a value, or "" for the server's own default, which is
-    then not set at all. None: the word means nothing here."""
+    """The value that "auto" stands for where the server's version has the setting. "": the setting is not set at all,
+    and the server's default holds. None: this setting does not take "auto"."""
     versions: str = ""
-    """The servers' versions that have it, as versions.py reads them; "": all."""
+    """The servers' versions that have the setting, as versions.py reads them; "" means all."""
     value_versions: tuple[tuple[str, str], ...] = ()
-    """Values that only some versions have, each with those versions."""
+    """The values that only some versions have, each with those versions."""
     pattern: str = ""
-    """Of a TEXT: the regular expression a value matches."""
+    """The regular expression that the value of a TEXT must match."""
     example: str = ""
-    """Of a TEXT: what may be written, in words."""
+    """The description, for hints, of the values that a TEXT takes."""
 
     def parse(self, value: object) -> Asked:
-        """The canonical text of a value asked for. Raises UnitError when it cannot be."""
+        """Return the canonical text of a value asked for. Raises UnitError when the setting cannot have this value."""
         if self.auto is not None and value == AUTO:
             own = self.parse(self.auto) if self.auto else Asked(AUTO, AUTO)
             return Asked(AUTO, own.value, own.ratio)
@@ -148,7 +147,10 @@ class Knob:
                 raise UnitError(f"{self.name} = {brief(value)} is not the path of a file", f"write {self.range_text()}")
 
     def native(self, asked: str, whole: int | None) -> Native:
-        """The value the core takes. A share needs the whole of which it is one; "auto" for what is not to be set."""
+        """Return the value that the core takes; "auto" for a setting that is not to be set.
+
+        `whole` is what a share refers to, in the setting's unit. Raises ValueError for a share without it.
+        """
         parsed = self._parsed(asked)
         if parsed.ratio is None:
             return parsed.value
@@ -157,9 +159,9 @@ class Knob:
         return int(parsed.ratio * whole)
 
     def typed(self, told: Value) -> Value:
-        """Return a value that an engine told as text as the number it is: a time in seconds, a number.
+        """Return the number in a text that an engine read back: seconds of a DURATION, the value of a NUMBER.
 
-        Words, and texts that are no such number, stay as they are.
+        Any other value, and a text that is not such a number, is returned as it is.
         """
         try:
             if isinstance(told, str) and self.kind is KnobKind.DURATION:
@@ -169,7 +171,7 @@ class Knob:
             return told
 
     def share(self, asked: str) -> Decimal | None:
-        """The ratio, when the value asked for is a share."""
+        """Return the ratio of a value asked for (0.1 for "10%"); None if it is not a share."""
         return self._parsed(asked).ratio
 
     def _parsed(self, asked: str) -> Asked:
@@ -180,7 +182,7 @@ class Knob:
         return Asked(text, text)
 
     def range_text(self) -> str:
-        """What may be written, for hints and for `bufferlab list`."""
+        """Return, in words, which values may be written, for hints and for `bufferlab list`."""
         return f"{self._range_text()} | {AUTO}" if self.auto is not None else self._range_text()
 
     def _range_text(self) -> str:
@@ -215,7 +217,7 @@ class Knob:
         raise UnitError(f"{self.name} = {brief(value)} is not one of its values", f"choose {self.range_text()}")
 
     def _text(self, value: object) -> str:
-        # A number or a switch of a TOML is as good as its text where any word will do.
+        # A TOML may give a number where this setting takes any word: its text is taken.
         number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
         text = str(value) if number else value
         if isinstance(text, str) and text == text.strip() and re.fullmatch(self.pattern, text):

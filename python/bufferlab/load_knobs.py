@@ -1,6 +1,6 @@
-"""How work arrives, for every engine and workload: the load's own settings.
+"""The settings of the load: how transactions arrive, for every engine and workload.
 
-Closed loop by default: the next transaction begins when the last has ended. With a rate the loop is open:
+By default the loop is closed: the next transaction begins when the last has ended. With a rate the loop is open:
 transactions arrive whether or not the engine keeps up, as with users who do not know of each other.
 """
 
@@ -56,12 +56,12 @@ LOAD_KNOBS: tuple[Knob, ...] = (
 
 
 def by_name() -> Mapping[str, Knob]:
-    """The load's settings, keyed by the name people write."""
+    """Return the load's settings, keyed by the name that people write."""
     return {knob.name: knob for knob in LOAD_KNOBS}
 
 
 def native_load(asked: Mapping[str, str]) -> dict[str, Any]:
-    """The "load" of a run's job, from the canonical text of every load setting.
+    """Return the "load" of a run's job, made from the canonical text of every load setting.
 
     >>> native_load({"rate": "unlimited", "arrivals": "poisson", "patience": "10s", "arm": "b"})
     {'mode': 'closed'}

@@ -1,8 +1,8 @@
-"""Loaded databases, kept between sweeps: found by `data_key`, verified before use, loaded when missing.
+"""The cache of loaded databases: finds one by its `data_key`, verifies it before use, and loads it when missing.
 
-An entry appears whole (a renamed folder) or not at all. Its manifest holds size and SHA-256 of the database (of
-each file, where it is a directory), and its trees; a corrupt one is named, removed and loaded again. Copies for runs
-are restore.py's.
+An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256 (of
+each file, where the database is a directory). A corrupt entry is reported, removed and loaded again. restore.py makes
+the copies for runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FORMAT_VERSION = 1
 
 
 def database_name(engine: EngineDeclaration) -> str:
-    """What a database is called in its folder, in the cache and in a run's."""
+    """Return the file or folder name of a database, the same in the cache and in a run's folder."""
     return "database.db" if engine.data_kind == "file" else "database"
 
 
@@ -57,13 +57,16 @@ class Dataset:
     size_bytes: int
     allocated_bytes: int
     sha256: str
-    """Empty for data of the user's own, which nobody here has made."""
+    """SHA-256 of the database as loaded; empty for the user's own data, which bufferlab did not load."""
     shape: dict[str, Any] | None
-    """Its trees, as run.json's `database.shape` has them; None where the engine tells none."""
+    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine cannot tell."""
 
 
 def _loaded_where(dataset: Dataset, loaded: Mapping[str, Any]) -> tuple[int, str]:
-    """Bytes that were loaded, and where they lie: the cache has only a note of data on a server that runs already."""
+    """Return how many bytes were loaded, and where they lie.
+
+    Data loaded into a server that runs already lie on that server (`place`); the cache holds only a note of them.
+    """
     if "place" in loaded:
         return dataset.allocated_bytes, str(loaded["place"])
     return dataset.size_bytes, str(dataset.database.parent)
@@ -96,17 +99,18 @@ class Datasets:
         """Databases loaded so far."""
 
     def key(self, setting: DataSetting) -> str:
-        """The `data_key` of the database of this setting."""
+        """Return the `data_key` of the database that this setting decides."""
         return data_key(self._recipe(setting))
 
     def has(self, setting: DataSetting) -> bool:
-        """Is it in the cache already? (Not verified.)"""
+        """Return whether no load is needed: the database is in the cache (it is not verified) or the user's own."""
         return self._outside(setting) is not None or (self._root / self.key(setting) / _MANIFEST).is_file()
 
     def get(self, setting: DataSetting, estimate_bytes: int) -> Dataset:
-        """The database of this setting, from the cache or loaded now.
+        """Return the verified database of this setting; load it first if the cache lacks it.
 
-        RunFailed when the load fails, EnvironmentLackingError when there is no room for it.
+        `estimate_bytes` must be free for a load. The database stays in use until `release`. Raises RunFailed when the
+        load fails, and EnvironmentLackingError when there is no room for it.
         """
         outside = self._outside(setting)
         if outside is not None:
@@ -128,12 +132,12 @@ class Datasets:
         return dataset
 
     def release(self) -> None:
-        """End the use of the databases: `bufferlab cache prune` may remove them again."""
+        """End the use of all databases; from now on `bufferlab cache prune` may remove them."""
         while self._in_use:
             os.close(self._in_use.popitem()[1])
 
     def _outside(self, setting: DataSetting) -> Dataset | None:
-        """Data of the user's own, which are used where they are and only read."""
+        """Return the user's own data, which are read in place and never copied or written; None if there are none."""
         found = self._behaviour.data_in_place(dict(setting.knobs))
         if found is None:
             return None
@@ -145,7 +149,10 @@ class Datasets:
         return self._behaviour.data_recipe(dict(setting.knobs), workload)
 
     def _verify(self, key: str) -> Dataset | None:
-        """The cached database if it is whole; None when it is missing or had to be removed."""
+        """Return the cached database if it is whole; None when it is missing, or was corrupt and is now removed.
+
+        Raises EnvironmentLackingError when it is corrupt and cannot be removed, because another sweep uses it.
+        """
         folder = self._root / key
         if not folder.exists():
             return None
@@ -185,7 +192,7 @@ class Datasets:
         return None
 
     def _damage(self, dataset: Dataset, stored: dict[str, Any]) -> str | None:
-        """How the database differs from what was loaded; None when it does not."""
+        """Return how the database differs from the one that was loaded; None when it does not differ."""
         found_bytes = size_of(dataset.database)
         if found_bytes != dataset.size_bytes and not stored.get("files"):
             return f"it holds {found_bytes} bytes, {dataset.size_bytes} were loaded"
@@ -193,7 +200,7 @@ class Datasets:
         return None if found.sha256 == dataset.sha256 else difference(stored.get("files", {}), found.parts)
 
     def _add_shape(self, dataset: Dataset, manifest: dict[str, Any]) -> Dataset:
-        """A database that was loaded before trees were read: its trees are read now, and kept."""
+        """Read the trees of a database whose manifest lacks them (an early bufferlab loaded it), and keep them."""
         folder = dataset.database.parent
         with self._temporary(dataset.data_key) as temporary:
             shape = self._shape(dataset.database, temporary / "worker.log")
@@ -227,7 +234,7 @@ class Datasets:
         return dataset
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:
-        """A folder for what becomes an entry of the cache."""
+        """Make a temporary folder that is removed on leaving, unless it was renamed to become an entry of the cache."""
         return marked.folder(self._root, f"{marked.TEMPORARY}{key}-{secrets.token_hex(4)}")
 
     def _load_file(self, database: Path, setting: DataSetting, log_file: Path) -> dict[str, Any]:
@@ -246,7 +253,7 @@ class Datasets:
         return outcome.result
 
     def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
-        """Its trees, in a worker: it reads every page."""
+        """Return the database's trees, read in a worker, which reads every page. Raises RunFailed when it cannot."""
         outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
         if outcome.failure is not None:
             self._fail("the trees of the loaded database cannot be read", outcome.failure, database.parent)
@@ -255,7 +262,10 @@ class Datasets:
         return shape
 
     def _check(self, database: Path, setting: DataSetting, log_file: Path) -> dict[str, Any]:
-        """No run starts from a database that breaks the workload's own conditions."""
+        """Check the workload's consistency conditions on a loaded database and return them as they are stored.
+
+        Raises RunFailed when one is broken: no run may start from such a database.
+        """
         job = check_job(load_workload(self._workload, setting), database, [])
         outcome = self._worker("check", job, log_file, lambda event: None)
         if outcome.failure is not None:
@@ -297,7 +307,7 @@ class Datasets:
     ) -> Dataset:
         """Write the manifest, make everything durable, and rename the folder into place."""
         database = temporary / database_name(self._declaration)
-        for beside in temporary.iterdir():  # The load's log, an empty write-ahead log, what a server kept beside.
+        for beside in temporary.iterdir():  # The load's log, an empty write-ahead log, a server's further files.
             if beside.is_dir() and beside != database:
                 shutil.rmtree(beside)
             elif beside.name not in (database.name, marked.MARK):
@@ -334,7 +344,10 @@ class Datasets:
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
-        """One loader per database: a second sweep waits, then finds it loaded. Leftovers of the dead go."""
+        """Hold the lock of one database's key, so that one sweep loads it; a second sweep waits and finds it loaded.
+
+        Entering removes what killed loads of this database have left.
+        """
         descriptor = os.open(self._root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             said = False
@@ -356,7 +369,7 @@ class Datasets:
 
 
 def _unchanged(dataset: Dataset) -> bool:
-    """Size as verified; the file cannot be written without changing its mode first."""
+    """Return whether the database still has its verified size. Writing to it would need a change of its mode first."""
     try:
         return size_of(dataset.database) == dataset.size_bytes
     except (OSError, DataFileError):

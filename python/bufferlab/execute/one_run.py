@@ -1,6 +1,6 @@
-"""One run, from copy to published record: whatever happens to it becomes a row, with its failure if it has one.
+"""Does one run, from the copy of its database to its published record. A run that fails is published with its failure.
 
-The copy is deleted afterwards in every case. Which runs there are, and in which order, is sweep.py's.
+The copy is deleted afterwards in every case. sweep.py decides which runs there are, and their order.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 OnStage = Callable[[str, float], None]
-"""Told the stage a run is in, and the share of it that is done."""
+"""A function that is told the stage of a run, and the share (0-1) of this stage that is done."""
 
 
 @dataclass
 class _Gathered:
-    """What a run has given so far: kept and published also when it ends badly."""
+    """Everything a run has delivered so far. It is published even when the run fails."""
 
     run: dict[str, Any]
     samples: list[dict[str, Any]] = field(default_factory=list)
@@ -55,9 +55,9 @@ class _Gathered:
     sizes: list[int] = field(default_factory=list)
     status_texts: list[Event] = field(default_factory=list)
     beside: dict[str, str] = field(default_factory=dict)
-    """Further text files of the run folder, by name."""
+    """Texts of further files of the run folder, by file name."""
     tables: dict[str, Path] = field(default_factory=dict)
-    """Further Parquet files of it, where they lie now."""
+    """Paths, before publication, of further Parquet files of the run folder, by file name."""
 
 
 def execute_run(
@@ -67,7 +67,11 @@ def execute_run(
     dataset: Callable[[], Dataset],
     on_stage: OnStage,
 ) -> RunRecord:
-    """Do the run and publish it, as ok, failed or interrupted. Raises only when it cannot be published."""
+    """Do the run and publish it as ok, failed or interrupted.
+
+    `dataset` is called for the database, which it may have to load first. Raises only when the run cannot be
+    published.
+    """
     run_id = new_run_id()
     home = setting.scratch / run_id
     gathered = _Gathered(_identity(setting, planned, point, run_id))
@@ -86,7 +90,7 @@ def execute_run(
             _end(gathered, _refused_by_disk(error, home.parent))
         finally:
             _keep_texts(home, gathered)
-            for said in restore_host():  # What a worker that was killed could not put back itself.
+            for said in restore_host():  # A worker that was killed could not put these back itself.
                 gathered.log += f"{said}\n"
         gathered.run["ended_at"] = _now()
         return setting.folder.publish_run(
@@ -125,7 +129,7 @@ def _do(
     if setting.block_trace:
         _keep_trace(setting.block_trace, outcome.result, home, gathered, on_stage)
     gathered.run["database"] = {
-        # Of a directory the data: the server's own tables and logs beside them are not what a pool is a share of.
+        # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
         "bytes_loaded": dataset.size_bytes if setting.engine.data_kind == "file" else dataset.allocated_bytes,
         "bytes_start": gathered.sizes[0] if gathered.sizes else None,
         "bytes_end": gathered.sizes[-1] if len(gathered.sizes) > 1 else None,
@@ -143,7 +147,7 @@ def _do(
 def _keep_trace(
     asked: BlockTraceAsked, result: dict[str, Any] | None, home: Path, gathered: _Gathered, on_stage: OnStage
 ) -> None:
-    """The trace of block requests, or why there is none: that is no reason to lose the run."""
+    """Keep the trace of block requests, or the reason why there is none. A missing trace does not fail the run."""
     on_stage("decoding the block trace", 0.0)
     gathered.run["block_trace"], table = keep(asked, result, home)
     if table is not None:
@@ -151,7 +155,7 @@ def _keep_trace(
 
 
 def _keep_texts(home: Path, gathered: _Gathered) -> None:
-    """What a server said of itself; of a run that did not end well also the end of its log."""
+    """Keep the status texts that the engine gave; for a run that did not end well, also the ends of its logs."""
     if gathered.status_texts:
         gathered.beside["engine_status.txt"] = engine_status(gathered.status_texts)
     if gathered.run["status"] != "ok":
@@ -186,9 +190,10 @@ def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) 
 
 
 def _seed(setting: Setting, planned: PlannedRun) -> int:
-    """The block's own, so that its points are paired; but runs that read in place have a fresh one each.
+    """Return the block's seed, so that the points of a block are paired; a fresh seed for a run that reads in place.
 
-    Places that an earlier run has read may lie in a cache below this host (a hypervisor's), where nobody can drop them.
+    Such a run must read other places than earlier runs: those may lie in a cache below this host (a hypervisor's),
+    which cannot be dropped from here.
     """
     return secrets.randbits(53) if setting.engine.data_is_read_only else planned.seed
 
@@ -201,7 +206,7 @@ def _restore(setting: Setting, dataset: Dataset, database: Path, on_stage: OnSta
 
 
 def _hear(event: Event, gathered: _Gathered, on_stage: OnStage) -> None:
-    """Keep a sample; pass on how far the run is."""
+    """Keep the samples, status texts and database sizes among a worker's events; pass its progress to `on_stage`."""
     match event.get("event"):
         case "status_text":
             gathered.status_texts.append(event)
@@ -252,7 +257,7 @@ def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[
 
 
 def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
-    """The workload as run.json names it: its parameters as the core took them, a script by its hash."""
+    """Return the workload as run.json holds it: parameters as the core took them, and a script's name and hash."""
     script = experiment.workload.script
     return {
         "name": experiment.workload.name,
@@ -264,9 +269,9 @@ def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
 
 
 def _settings(point: Point, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """run.json's settings: each as planned, with the value that the engine read back and what it says of it.
+    """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
 
-    What an engine tells although it is no setting of the point stands there by the engine's own name.
+    A value that the engine tells and that belongs to no setting of the point is kept under the engine's name for it.
     """
     told, notes = dict(result["actual"]), result.get("notes", {})
     settings = {}
@@ -279,7 +284,10 @@ def _settings(point: Point, result: dict[str, Any]) -> dict[str, dict[str, Any]]
 
 
 def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:
-    """Gate, seconds and transactions as every engine tells them; what else it tells is detail. None if it was cut."""
+    """Return the warm-up's gate, seconds and transactions, which every engine tells; anything else goes to `detail`.
+
+    None if the warm-up was interrupted.
+    """
     if told["gate"] is None:
         return None
     common = {name: told[name] for name in ("gate", "seconds", "transactions")}
@@ -295,7 +303,10 @@ def _check(
     gathered: _Gathered,
     on_stage: OnStage,
 ) -> None:
-    """The consistency conditions, outside the window; a run on broken data is never used."""
+    """Check the workload's consistency conditions after the measured window, and end the run as ok or failed.
+
+    Raises RunFailed when a condition is broken or cannot be checked, and Interrupted when the check was stopped.
+    """
     on_stage("checking", 0.0)
     started = time.monotonic()
     size_bytes = size_of(database)
@@ -325,7 +336,7 @@ def _check(
 
 
 def _end(gathered: _Gathered, failure: Failure | None) -> None:
-    """Note how the run ended: well, or with this failure."""
+    """Note how the run ended: ok without a failure, else interrupted or failed by the failure's kind."""
     if failure is None:
         gathered.run |= {"status": "ok", "failure": None}
     else:
@@ -334,7 +345,7 @@ def _end(gathered: _Gathered, failure: Failure | None) -> None:
 
 
 def _refused_by_disk(error: OSError, folder: Path) -> Failure:
-    """Return the failure of a run that could not have its copy of the database."""
+    """Return the failure of a run whose copy of the database could not be written."""
     if is_full(error):
         what = "no space left for the run's copy of the database"
         return Failure(what, str(folder), "free some space, or choose another directory with --data-dir", "full_disk")
@@ -346,7 +357,7 @@ def _now() -> str:
 
 
 def describe(record: RunRecord) -> str:
-    """The run in one line, for people."""
+    """Return the run in one line, for people."""
     run = record.run
     measured = run.get("measured") or {}
     spent = f"{measured['transactions']:,} transactions in {measured['seconds']:.1f} s" if measured else ""

@@ -1,8 +1,8 @@
-"""Which runs of a sweep folder are still to do, and whether it may be resumed at all.
+"""Tells whether a sweep folder may be resumed, and which of its runs are still to do.
 
-Missing, interrupted and failed runs are done. Of a point whose settings were refused one run is tried first: where it
-is refused again, the point's other refused runs stay as they are. A run done again moves its failed predecessor to
-superseded/, so that nothing is dropped and nothing counted twice.
+A resume does the missing, interrupted and failed runs. Of a point whose settings were refused, one run is tried first:
+if it is refused again, the point's other refused runs stay as they are. A run done again moves its failed predecessor
+to superseded/, so that nothing is dropped and nothing counted twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SUPERSEDED = "superseded"
 
 
 def open_for_resume(path: Path) -> tuple[SweepFolder, Experiment]:
-    """The folder and the experiment it was made for. DataFileError when either is damaged."""
+    """Return the folder and the experiment it was made for. Raises DataFileError when either is damaged."""
     folder = SweepFolder.open(path)
     try:
         experiment = loads(folder.experiment_toml, str(path / "experiment.toml"))
@@ -33,7 +33,7 @@ def open_for_resume(path: Path) -> tuple[SweepFolder, Experiment]:
 
 
 def require_same_experiment(stored: Experiment, given: Experiment, path: Path) -> None:
-    """Refuse to mix two experiments in one folder."""
+    """Refuse to add runs of one experiment to the folder of another. Raises SpecError."""
     differences = stored.same_work(given)
     if differences:
         raise SpecError(
@@ -44,7 +44,10 @@ def require_same_experiment(stored: Experiment, given: Experiment, path: Path) -
 
 
 def require_same_plan(folder: SweepFolder, plan: Plan) -> None:
-    """Refuse when today's plan is another one: other bytes of data, or a plan.json that was changed."""
+    """Refuse a folder whose plan is not today's: the loaded data has other sizes, or plan.json was changed.
+
+    Raises SpecError.
+    """
     stored, now = folder.plan, plan.as_dict()
     differences = [key for key in now if key not in ("format_version",) and stored.get(key) != now[key]]
     if differences:
@@ -56,7 +59,10 @@ def require_same_plan(folder: SweepFolder, plan: Plan) -> None:
 
 
 def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Problem]:
-    """What was another version when the sweep began: its runs are compared all the same, so the user must know."""
+    """Return a warning for each part whose version has changed since the sweep began.
+
+    Runs of both versions are compared with each other, so the user must know.
+    """
     stored: dict[str, Any] = folder.plan.get("versions", {})
     return [
         Problem(
@@ -70,7 +76,7 @@ def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Prob
 
 
 def done_cells(folder: SweepFolder) -> set[tuple[int, int]]:
-    """Point and block of every run that needs not be done again."""
+    """Return point and block of every run that succeeded and need not be done again."""
     return {_cell(record) for record in folder.runs() if record.ok}
 
 
@@ -81,7 +87,7 @@ def refused_cells(folder: SweepFolder) -> set[tuple[int, int]]:
 
 
 def supersede(folder: SweepFolder, new: RunRecord) -> None:
-    """Put aside earlier attempts at the same cell, whose place the new run takes."""
+    """Move the failed earlier attempts at the new run's point and block to superseded/."""
     for record in folder.runs():
         if _cell(record) == _cell(new) and record.run_id != new.run_id and not record.ok:
             aside = folder.path / SUPERSEDED
@@ -92,7 +98,7 @@ def supersede(folder: SweepFolder, new: RunRecord) -> None:
 
 
 def supersede_all(folder: SweepFolder) -> None:
-    """The same for every run that is done: a resume that was killed may have published and not yet put aside."""
+    """Do what a killed resume may have left undone: move aside the predecessors of every run that succeeded."""
     for record in folder.runs():
         if record.ok:
             supersede(folder, record)

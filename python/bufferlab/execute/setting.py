@@ -1,4 +1,4 @@
-"""What all runs of a sweep have in common."""
+"""The objects that all runs of a sweep share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bufferlab.spec import Experiment
 
 @dataclass
 class Setting:
-    """The sweep as each of its runs sees it."""
+    """The objects of a sweep that each of its runs uses."""
 
     experiment: Experiment
     engine: EngineDeclaration
@@ -29,7 +29,7 @@ class Setting:
     stop: StopRequest
     rates: KnownRates
     owner: Owner | None = None
-    """The user a server runs as, to whom copies then belong."""
+    """The user whom the server runs as: copies of the database are given to this user. None: copies stay ours."""
     allow_online_changes: bool = False
     block_trace: BlockTraceAsked | None = None
-    """Whether block requests are traced."""
+    """How block requests are traced; None: they are not."""

@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM while a sweep runs: noted by the handler, acted upon where it is safe.
+"""Handles Ctrl-C, SIGTERM and SIGHUP while a sweep runs: the handler notes them, and the sweep stops where it is safe.
 
-The first signal asks the running worker to stop and keeps the results; a second one does not wait for it.
+The first signal asks the running worker to stop, and the results are kept. A second one kills the worker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """Within this context the signals set a flag in place of ending the process."""
+    """A context in which signals set a flag and do not end the process."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
@@ -23,7 +23,7 @@ class StopRequest:
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> StopRequest:
-        # Python allows handlers in the main thread alone; a sweep in another thread is stopped by its owner.
+        # Python allows handlers in the main thread alone; the owner of any other thread stops its sweep.
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 self._previous[number] = signal.signal(number, self._note)
@@ -41,20 +41,20 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Has anyone asked to stop?"""
+        """Return whether a signal has asked to stop."""
         return self.signal_number is not None
 
     @property
     def impatient(self) -> bool:
-        """Has anyone asked twice?"""
+        """Return whether a second signal has come: the running worker is then killed."""
         return self.times > 1
 
     @property
     def name(self) -> str:
-        """The signal's name, for reasons."""
+        """Return the name of the first signal, for messages; "" without one."""
         return signal.Signals(self.signal_number).name if self.signal_number else ""
 
     def check(self) -> None:
-        """Raise Interrupted if a stop was requested; called between the chunks of long work."""
+        """Raise Interrupted if a stop was requested. Long work calls this between its chunks."""
         if self.signal_number is not None:
             raise Interrupted(self.signal_number)

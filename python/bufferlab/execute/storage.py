@@ -1,6 +1,6 @@
-"""Where data may live: file systems, free space, directories that can be written, leftovers of the dead.
+"""The directories that a sweep works in: where they are, whether they can be used, and who holds them.
 
-Refuses early and clearly; copies nothing (restore.py does).
+A directory that cannot serve is refused before any work. This file copies nothing (restore.py does).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SPARE_BYTES = 1 << 20
 
 
 def cache_root(owner: Owner | None = None) -> Path:
-    """Where loaded databases and rates are kept: $BUFFERLAB_CACHE, or the user's cache folder.
+    """Return the folder of loaded databases and rates: $BUFFERLAB_CACHE, or the user's cache folder.
 
-    With an owner, the user a server runs as: where that user can reach it.
+    `owner` is the user whom a server runs as. A cache folder that this user cannot reach gives way to a shared one.
     """
     if own := os.environ.get("BUFFERLAB_CACHE"):
         return Path(own).absolute()
@@ -36,9 +36,10 @@ def cache_root(owner: Owner | None = None) -> Path:
 
 
 def data_directory(flag: Path | None, out: Path, owner: Owner | None = None) -> Path:
-    """Where the copies that runs work on live: --data-dir, $BUFFERLAB_DATA, or beside the results.
+    """Return the folder for the runs' copies of databases: --data-dir, $BUFFERLAB_DATA, or the results' folder `out`.
 
-    With an owner, the user a server runs as: where that user can reach it, if nothing was chosen.
+    `owner` is the user whom a server runs as. If nothing was chosen and this user cannot reach `out`, the folder is a
+    shared one.
     """
     chosen = flag or os.environ.get("BUFFERLAB_DATA")
     if chosen:
@@ -47,7 +48,10 @@ def data_directory(flag: Path | None, out: Path, owner: Owner | None = None) -> 
 
 
 def require_directory(directory: Path, purpose: str, flag: str) -> None:
-    """Make the directory and write to it once, or EnvironmentLackingError: better now than after the load."""
+    """Make the directory and write to it once: a failure now is better than one after the load.
+
+    Raises EnvironmentLackingError when the directory cannot be made or written.
+    """
     probe = directory / f".bufferlab-{secrets.token_hex(4)}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -65,7 +69,7 @@ def require_directory(directory: Path, purpose: str, flag: str) -> None:
 
 
 def require_disk(directory: Path, flag: str) -> None:
-    """Refuse a file system in memory: reads from it would measure nothing."""
+    """Refuse a file system in memory, where reads cost nothing. Raises EnvironmentLackingError."""
     kind = filesystem_of(directory)
     if kind in _MEMORY_FILE_SYSTEMS:
         raise EnvironmentLackingError(
@@ -76,7 +80,7 @@ def require_disk(directory: Path, flag: str) -> None:
 
 
 def require_space(directory: Path, need_bytes: int, purpose: str, flag: str) -> None:
-    """Refuse to start what would fill the disk."""
+    """Refuse to start work that needs more bytes than the disk has free. Raises EnvironmentLackingError."""
     free_bytes = shutil.disk_usage(directory).free
     if free_bytes < need_bytes + _SPARE_BYTES:
         raise EnvironmentLackingError(
@@ -88,7 +92,7 @@ def require_space(directory: Path, need_bytes: int, purpose: str, flag: str) -> 
 
 
 def filesystem_of(path: Path) -> str:
-    """The type of the file system that holds an existing path: "ext4", "tmpfs"; "" when it cannot be told."""
+    """Return the type of the file system that holds an existing path: "ext4", "tmpfs"; "" when it is unknown."""
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     best, found = -1, ""
@@ -98,7 +102,7 @@ def filesystem_of(path: Path) -> str:
             fields = line.split()
             point, kind = fields[4], fields[fields.index("-") + 1]
             inside = text == point or text.startswith(point.rstrip("/") + "/")
-            # Subvolumes have device numbers of their own; the longest mount point decides then.
+            # A subvolume's device number differs from its mount's; then the longest mount point decides.
             rank = len(point) + (1_000_000 if fields[2] == wanted else 0)
             if inside and rank > best:
                 best, found = rank, kind
@@ -107,11 +111,11 @@ def filesystem_of(path: Path) -> str:
 
 @contextmanager
 def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
-    """A folder for one sweep's copies, gone afterwards whatever happens; those of dead sweeps go first.
+    """Context manager for the folder of one sweep's copies. Leaving removes the folder, also after an exception.
 
-    With an owner, the user a server runs as: one that user can pass.
-
-    EnvironmentLackingError when the folder around them is a symbolic link, or another user's.
+    Entering first removes the folders of sweeps that were killed. `owner` is the user whom a server runs as; this user
+    may pass through the folder. Raises EnvironmentLackingError when the folder around it is a symbolic link, or
+    another user's.
     """
     root = data_dir / SCRATCH
     with ExitStack() as stack:
@@ -127,14 +131,17 @@ def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
 
 
 def remove_if_empty(root: Path) -> None:
-    """Remove the folder around the copies of sweeps, unless one has a copy in it."""
+    """Remove the folder around the sweeps' folders of copies, if it is empty."""
     with suppress(OSError), locked(root.parent):
         root.rmdir()
 
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold a sweep folder while runs are added to it: two resumes of one folder would do them twice."""
+    """Context manager that holds a sweep folder while runs are added to it: two resumes would do them twice.
+
+    Raises EnvironmentLackingError when another process holds it.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
@@ -149,12 +156,15 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def clean_temporaries(out: Path) -> None:
-    """Remove sweep folders a killed sweep was about to create; hold `locked(out)`, as their creators do."""
+    """Remove the unfinished sweep folders of killed sweeps. The caller holds `locked(out)`, as their creators do."""
     marked.remove_leftovers(out.resolve(), f"{marked.TEMPORARY}*")
 
 
 def _require_own(folder: Path) -> None:
-    """Refuse a link, which would lead root into somebody else's folder, and a folder that another user may change."""
+    """Refuse a symbolic link, which would lead root into another user's folder, and a folder that others may change.
+
+    Raises EnvironmentLackingError.
+    """
     if not is_ours_alone(folder):
         raise EnvironmentLackingError(
             "this is not a folder of this user alone, and copies of databases would go there",
@@ -165,7 +175,7 @@ def _require_own(folder: Path) -> None:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold a directory for a moment: flock on the directory itself, so that no lock file stays behind."""
+    """Context manager that holds a directory for a moment, by flock on the directory itself: no lock file stays."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

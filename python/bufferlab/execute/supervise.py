@@ -1,6 +1,6 @@
-"""Starts a worker, reads what it says, and ends it: by request, by time, or when it goes silent.
+"""Starts a worker process, reads its events, and ends it: at its last event, when asked to, or when it goes silent.
 
-A worker never takes this process with it. What the worker's words mean is the caller's business.
+A worker that crashes never ends this process. The caller decides what the events mean.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
 _END_SECONDS = 5.0
-"""How long a worker that has said its last word may take to exit."""
+"""How long a worker that has closed its output may take to exit."""
 _GRACE_SECONDS = 30.0
 """How long a worker asked to stop may take to close its database."""
 _LOG_BYTES = 1 << 20
@@ -36,7 +36,7 @@ _LOG_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a worker ended: with a result, with a failure, or with both when it was interrupted."""
+    """The end of a worker: with a result, with a failure, or with both when it was interrupted."""
 
     result: dict[str, Any] | None
     failure: Failure | None
@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """The kind of the failure, or "ok"."""
+        """Return the kind of the failure, or "ok"."""
         return self.failure.kind if self.failure else "ok"
 
 
@@ -58,13 +58,19 @@ def supervise(
     silent_seconds: float,
     on_event: Callable[[Event], None],
 ) -> Outcome:
-    """Run one job in a worker of its own and wait for it to end."""
+    """Run one job in a new worker process, wait for its end, and return its outcome.
+
+    `on_event` gets every event but the last one, in this thread. `stop` is polled: a request is passed on to the
+    worker, which has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed. The
+    worker's standard error is appended to `log_file`. No process that the worker started outlives this call, unless
+    it left the worker's process group.
+    """
     _LOG.debug("%s job for %s: %s", kind, engine, json.dumps(job))
     started = time.monotonic()
     envelope = {"kind": kind, "engine": engine, "job": job, "parent_pid": os.getpid()}
     with log_file.open("ab") as log:
-        # -P: a module in the current folder must not shadow one of Python's. A session of its own: Ctrl-C at
-        # the terminal reaches us alone, and whatever the worker starts can be ended with it.
+        # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the
+        # terminal reaches this process alone, and the processes that the worker starts can be killed with it.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
             stdin=subprocess.PIPE,
@@ -84,7 +90,7 @@ def supervise(
 
 
 class _Watch:
-    """Reads a worker's events until its output ends."""
+    """The reader of a worker's events, until the worker's output ends or the worker must be killed."""
 
     def __init__(
         self,
@@ -147,7 +153,7 @@ class _Watch:
 
 
 def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> None:
-    """The job is one line; standard input stays open behind it, as the worker's lifeline."""
+    """Send the job as one line. Standard input stays open afterwards: its end tells the worker that we are gone."""
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # It died at once; its log says why.
         process.stdin.write(json.dumps(envelope).encode() + b"\n")
@@ -155,15 +161,15 @@ def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> Non
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the worker and whatever it started: it leads a process group of its own."""
+    """Kill the worker and the processes it started: it leads their process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Whatever happened, nothing is left running: not the worker, and not what it started."""
+    """Wait at most 5 s for the worker to exit, then kill what is left of its process group, and reap the worker."""
     deadline = time.monotonic() + _END_SECONDS
-    # Not reaped yet: until it is, its number names no one else's process group.
+    # The worker is not reaped yet: until it is, its number cannot name another process group.
     while not _has_ended(process) and time.monotonic() < deadline:
         time.sleep(0.01)
     _kill(process)

@@ -1,6 +1,6 @@
-"""A whole sweep: host checked, device locked, data loaded, every run done and published, nothing left behind.
+"""Does a whole sweep: checks the host, locks the device, loads the data, does and publishes every run, cleans up.
 
-Reads as the pipeline; each step is its own file. Draws nothing and computes no result.
+`run_sweep` reads as the pipeline; each step has its own file. This file draws nothing and computes no result.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ from bufferlab.spec import Experiment, to_toml
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """Where a sweep works, and what it may share."""
+    """The folders of a sweep, and what it is allowed to do on this host."""
 
     data_dir: Path | None = None
     share_device: bool = False
     allow_online_changes: bool = False
-    """Settings of a server that bufferlab did not start may be changed while it runs; they are put back."""
+    """Allow runs to change settings of a server that bufferlab did not start; each run puts them back."""
     block_trace: BlockTraceAsked | None = None
 
 
 @dataclass
 class SweepOutcome:
-    """The folder, and how the sweep ended."""
+    """The folder of a sweep, and how the sweep ended."""
 
     folder: SweepFolder
     failed: int = 0
     refused: int = 0
-    """Of those that failed, the runs whose settings were refused: trying again does not mend them."""
+    """How many of the failed runs had their settings refused: trying again does not mend them."""
     signal_number: int | None = None
-    """The signal that interrupted it, if one did."""
+    """The signal that interrupted the sweep, if one did."""
 
 
 @dataclass
@@ -97,10 +97,10 @@ def run_sweep(
     progress: Progress | None = None,
     options: SweepOptions | None = None,
 ) -> SweepOutcome:
-    """Measure every point of the experiment; or, with `resume_from`, what that folder lacks.
+    """Measure every point of the experiment; with `resume_from`, do only the runs that this folder lacks.
 
-    A failed run is a published row and the sweep goes on. Raises when the sweep cannot begin, and Interrupted when
-    it was stopped before its folder existed.
+    A run that fails is published as a failed row, and the sweep goes on. Raises a BufferlabError when the sweep
+    cannot begin. Raises Interrupted when a signal arrives before the sweep's folder exists.
     """
     progress, options = progress or Silent(), options or SweepOptions()
     folder = resume.open_for_resume(resume_from)[0] if resume_from else None
@@ -135,7 +135,10 @@ def run_sweep(
 
 
 def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
-    """The plan and what it will cost, on a database of the estimated size. Touches nothing."""
+    """Return the plan and its cost, both for a database of the estimated size. Loads and runs nothing.
+
+    Raises EnvironmentLackingError when a point needs more memory than the host has.
+    """
     plan, loaded = make(experiment, estimated_facts(experiment)), 0
     host.require_memory(engines.declaration(experiment.engine), plan.points)
     cache: Path | None = None
@@ -149,9 +152,10 @@ def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
 
 @contextmanager
 def _reserved_servers(plan: Plan, options: SweepOptions, progress: Progress) -> Iterator[None]:
-    """Context manager for servers whose settings runs may change: no other sweep does so until this one ends.
+    """Context manager that reserves the servers whose settings the runs may change.
 
-    Leaving puts back what a worker that had to be killed could not. Without leave to change settings it does nothing.
+    No other sweep changes their settings until this one ends. Leaving puts back the settings that a killed worker
+    could not. Without `allow_online_changes` it does nothing.
     """
     name = plan.experiment.engine
     behaviour = engines.behaviour(name)
@@ -179,7 +183,7 @@ def _say_put_back(progress: Progress, url: str, names: Sequence[str]) -> None:
 
 
 def _require_versions(plan: Plan) -> None:
-    """No point asks a server for a setting that its version does not have."""
+    """Refuse a plan with a point that asks a server for a setting its version lacks. Raises SpecError."""
     engine = engines.declaration(plan.experiment.engine)
     if not engine.is_server:
         return
@@ -197,7 +201,7 @@ def _require_versions(plan: Plan) -> None:
 
 
 def _measured_place(experiment: Experiment, data_dir: Path, cache: Path) -> Path:
-    """Where the data are that runs use: their copies, or what they read in place."""
+    """Return the folder or file that the runs read: their copies of the data, or data that they read in place."""
     if not engines.declaration(experiment.engine).data_is_read_only:
         return data_dir
     path = experiment.knobs.get("path", "")
@@ -205,7 +209,7 @@ def _measured_place(experiment: Experiment, data_dir: Path, cache: Path) -> Path
 
 
 def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
-    """Everything that can be refused before any work: engine, its versions, directories, file system, direct I/O."""
+    """Refuse, before any work, a host that lacks something: the engine, a version, a directory, a disk, direct I/O."""
     experiment = plan.experiment
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
     host.require_memory(declaration, plan.points)
@@ -234,7 +238,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
 
 
 def _require_trace(plan: Plan, data_dir: Path) -> None:
-    """Every point's device can be traced; a trace that cannot be had is known before hours of runs."""
+    """Refuse, before hours of runs, a trace of a device that cannot be traced; every point's device is checked."""
     engine = plan.experiment.engine
     database = str(data_dir / database_name(engines.declaration(engine)))
     for knobs in {tuple(point.native_knobs.items()) for point in plan.points}:
@@ -269,20 +273,20 @@ def _datasets(
 
 
 def _cached(experiment: Experiment, plan: Plan, cache: Path) -> int:
-    """How many of the plan's databases are in the cache."""
+    """Return how many of the plan's databases are in the cache."""
     datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
     return sum(datasets.has(setting) for setting in _settings(plan))
 
 
 def _settings(plan: Plan) -> list[DataSetting]:
-    """The different databases of a plan: those that shares are reckoned from, and its points'."""
+    """Return the plan's distinct databases: those that percentages refer to, then those of the points."""
     return list(dict.fromkeys([*needed_data(plan.experiment), *(point.data for point in plan.points)]))
 
 
 def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     """Check free space, load the databases that percentages refer to, and make the plan from their sizes.
 
-    `guess` is the plan on estimated sizes. It is the plan where no setting is a share.
+    `guess` is the plan made from estimated sizes. Where no setting is a percentage, it is returned as it is.
     """
     experiment = sweep.experiment
     loaded = _cached(experiment, guess, cache)
@@ -296,14 +300,14 @@ def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
 
 
 def _facts(sweep: _Sweep, setting: DataSetting, cost: Estimate) -> DataFacts:
-    """What is found in a database, which is loaded if it is not there."""
+    """Return the size and trees of a database, and load the database first if the cache lacks it."""
     sweep.progress.show(Status("verifying the database", 0, sweep.pace.runs, "", 0.0, cost.seconds))
     dataset = sweep.datasets.get(setting, sweep.estimated(setting).allocated_bytes)
     return DataFacts(dataset.allocated_bytes, dataset.shape)
 
 
 def _load_reporter(sweep: _Sweep, cost: Estimate, databases: int) -> Callable[[float], None]:
-    """Turns how far one load is into the state of the whole sweep."""
+    """Return a function that takes the done share of one load and shows the progress of the whole sweep."""
     runs, seconds = sweep.pace.runs, cost.load_seconds / max(1, databases)
 
     def on_load(share: float) -> None:
@@ -345,7 +349,10 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
 
 
 def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
-    """What the results depend on: our own parts and the engine, of a server every build that a point asks for."""
+    """Return the version of each thing that the results depend on: bufferlab, its core, Python and the engine.
+
+    Of an engine that is a server, every build that a point asks for has an entry.
+    """
     behaviour = engines.behaviour(experiment.engine)
     if not engines.declaration(experiment.engine).is_server:
         found = behaviour.find()
@@ -397,14 +404,14 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
 
 
 def _leave(sweep: _Sweep, outcome: SweepOutcome, label: str, run: PlannedRun) -> None:
-    """Leave a failed run as it is: another one of its point was refused again."""
+    """Count a failed run as failed without trying it: another run of its point was refused again."""
     outcome.failed += 1
     outcome.refused += 1
     sweep.progress.say(f"{label}, block {run.block + 1}: not tried: its settings were refused again at this point")
 
 
 def _warn(sweep: _Sweep, run: dict[str, Any]) -> None:
-    """What makes a good run another than the one asked for; each said once, where it was seen first."""
+    """Warn of each way in which a run differs from what was asked. Each warning is given once per sweep."""
     for text in warnings(run.get("integrity", [])):
         if text not in sweep.warned:
             sweep.warned.add(text)
@@ -413,7 +420,7 @@ def _warn(sweep: _Sweep, run: dict[str, Any]) -> None:
 
 
 def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:
-    """The run's database. A load that failed once is not tried again for every run that needs it."""
+    """Return the run's database. A load that failed once raises the same error again and is not tried again."""
     setting = plan.points[run.point].data
     key = sweep.datasets.key(setting)
     if key in sweep.load_failures:
@@ -430,7 +437,7 @@ def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:
 def _stage_reporter(
     sweep: _Sweep, plan: Plan, todo: list[PlannedRun], place: int, started: float
 ) -> Callable[[str, float], None]:
-    """Turns a run's stages into the state of the whole sweep."""
+    """Return a function that takes a run's stage and its done share, and shows the progress of the whole sweep."""
     run = todo[place]
     label = f"{plan.points[run.point].label}, block {run.block + 1}"
     number, runs = len(plan.runs) - len(todo) + place + 1, len(plan.runs)
@@ -454,7 +461,10 @@ def _stage_reporter(
 
 
 def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:
-    """Seconds that the measured window still needs: as its share of the transactions says, at most until its cap."""
+    """Return the seconds that the measured window still needs.
+
+    They are extrapolated from the share of its transactions that are done, and end at the window's cap.
+    """
     until_cap_s = max(0.0, experiment.measure.max_seconds - spent_s)
     if experiment.measure.transactions is None:
         return until_cap_s

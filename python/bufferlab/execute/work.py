@@ -1,4 +1,4 @@
-"""What a worker does: one job of some kind, by the engine it names; and what went wrong, in words for the parent."""
+"""Does one job in a worker, through the engine that the job names; puts its errors into words for the parent."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from bufferlab.execute.checkers import check
 
 
 def canceller(job: dict[str, Any]) -> Callable[[], None]:
-    """What asks the job's engine to stop where it is."""
+    """Return the function that asks the job's engine to stop its load or run."""
     return engines.behaviour(job["engine"]).cancel
 
 
 def do(job: dict[str, Any], send: Callable[[str], None], stopped: threading.Event) -> dict[str, Any]:
-    """Do the job; what it comes to. Raises what the engine raises, which `described` puts into words."""
+    """Do the job and return its result. `send` takes each event as a line of JSON.
+
+    Raises the engine's errors, which `described` puts into words.
+    """
     engine = engines.behaviour(job["engine"])
     match job["kind"]:
         case "load":

@@ -1,7 +1,7 @@
-"""The worker process: one job from standard input, events on standard output, then it ends.
+"""The worker process: reads one job from standard input, writes events to standard output, and ends.
 
-It never outlives its parent: standard input stays open as a lifeline, and the kernel is asked for a death
-signal besides. It publishes nothing and decides nothing; `supervise` reads what it says.
+It never outlives its parent: it ends when standard input does, and it asks the kernel for a signal at its
+parent's death. It publishes nothing and decides nothing; `supervise` reads its events.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
 def main() -> int:
-    """Do the job on standard input; 0 when a result was sent, 1 when an error was."""
+    """Do the job on standard input. Return 0 after a result was sent, 1 after an error or without a parent."""
     faulthandler.enable()
     out = _take_stdout()
     _die_with_parent()
-    # Blocked in every thread, so that the one waiting for them gets them, however busy the core is.
+    # Blocked in every thread, so that the thread that waits for these signals gets them, however busy the core is.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     line = sys.stdin.readline()
     if not line:
         return 1  # The parent died before it had sent a job.
     job: dict[str, Any] = json.loads(line)
     if os.getppid() != job["parent_pid"]:
-        return 1  # It died before the death signal was set.
+        return 1  # The parent died before this process had asked for a signal at its death.
     threading.Thread(target=_watch_lifeline, daemon=True).start()
-    # Only now: from a cold disk these imports take seconds, and a worker whose parent has died must not stay for them.
+    # Imported only now: from a cold disk it takes seconds, and a worker whose parent has died must not stay so long.
     from bufferlab.execute import work
 
     stopped = threading.Event()
@@ -49,7 +49,7 @@ def main() -> int:
 
     try:
         result = work.do(job, send, stopped)
-    except Exception as error:  # Whatever it is, the parent must hear of it.
+    except Exception as error:  # The parent must hear of every error.
         send(json.dumps({"event": "error", **work.described(error)}))
         return 1
     send(json.dumps({"event": "result", "result": result}))
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _take_stdout() -> Any:
-    """The event stream, for us alone: what anything else prints goes to the log."""
+    """Return standard output for the events alone, and send everything else that is printed to the log."""
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return stream
@@ -68,7 +68,7 @@ def _die_with_parent() -> None:
 
 
 def _watch_lifeline() -> None:
-    """Standard input ends when the parent does, however it ends."""
+    """Wait for the end of standard input, which comes when the parent ends, however it ends; then end this process."""
     while os.read(0, 4096):
         pass
     os._exit(1)
