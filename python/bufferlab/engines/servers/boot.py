@@ -1,4 +1,4 @@
-"""One server process: its configuration file, start, readiness, and end. Knows no data, no accounts, no workload.
+"""One server process: its configuration file, start, readiness and end. Knows neither data, accounts nor workloads.
 
 A private server listens on a Unix socket in a folder that only its user may enter, and on nothing else.
 """
@@ -29,27 +29,27 @@ _SHORT = "bufferlab-socket-"
 _POLL_SECONDS = 0.05
 
 OnWait = Callable[[str], None]
-"""Told now and then what is waited for; may raise to give up."""
+"""Called now and then with what is waited for, such as "starting"; may raise to give up."""
 
 
 class ServerProcess(ABC):
-    """A running server. `home` holds its configuration, socket, log and temporary files, and is its user's own.
+    """The process of one server. Its user owns `home`, which holds its configuration, socket, log and temporary files.
 
-    Each family says what its own is called, how it is configured, and by what command it is started.
+    Each family implements its socket's name, its configuration, and the command that starts it.
     """
 
     socket_name: str
     stop_signal = signal.SIGTERM
-    """What asks it to stop."""
+    """The signal that asks the server to stop cleanly."""
     own_ipc = False
-    """Is it started in an IPC namespace of its own?"""
+    """Whether the server is started in a separate IPC namespace."""
     group: Path | None = None
-    """The cgroup.procs of the group it joins before it starts."""
+    """The cgroup.procs of the group that the process joins before it becomes the server; None: no group."""
 
     @staticmethod
     @abstractmethod
     def failure(what: str, code: int | None, log: Path) -> EngineFailure:
-        """Why it failed, from how it ended and the end of its log."""
+        """Return the failure `what`, explained by the exit code (None: it did not end) and the end of the log."""
 
     def __init__(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> None:
         self.build, self.data, self.home, self.user = build, data, home, user
@@ -67,12 +67,12 @@ class ServerProcess(ABC):
         return self._process.pid
 
     def start(self, connections: int, settings: Mapping[str, str]) -> str:
-        """Start it; the text of its configuration file. It is not ready yet."""
+        """Start the server; return the text of its configuration file. The server is not ready yet."""
         make_home(self.home, self.user)
         self.socket = self._place_socket()
         text = self.configuration(connections, settings)
         conf = self.write("engine.conf", text)
-        # The log is opened by us and inherited, so that what the loader and a dying server say is in it too.
+        # We open the log and the server inherits it, so that it also has what the loader and a dying server say.
         with self.log.open("ab") as log:
             give(self.log, self.user)
             self._process = process.start(
@@ -88,17 +88,20 @@ class ServerProcess(ABC):
 
     @abstractmethod
     def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
-        """The text of its configuration file."""
+        """Return the text of the configuration file: this many connections, then `settings` by the server's names.
+
+        Before: `home` and `socket` are final. The server must listen on `socket` and on nothing else.
+        """
 
     @abstractmethod
     def command(self, conf: Path) -> list[str]:
-        """The server, which reads `conf` and no other file."""
+        """Return the command that runs the server in the foreground; it must read `conf` and no other option file."""
 
     def clean_up(self) -> None:  # noqa: B027 - most families leave nothing.
-        """What its sudden end may have left outside its folders is removed."""
+        """Remove what a killed server may have left outside its folders. Called after its process is gone."""
 
     def write(self, name: str, text: str) -> Path:
-        """A file in the server's folder, which its user alone may read."""
+        """Write a file into the server's folder, readable by its user alone; return its path."""
         path = self.home / name
         path.write_text(text)
         path.chmod(0o600)
@@ -106,7 +109,10 @@ class ServerProcess(ABC):
         return path
 
     def wait_until(self, ready: Callable[[], bool], on_wait: OnWait, seconds: float = READY_SECONDS) -> None:
-        """Until `ready` says so; EngineFailure when the process ends first, or takes longer."""
+        """Wait until `ready` returns True. Raise EngineFailure when the process ends first, or is not ready in time.
+
+        A server that was not ready in time is killed.
+        """
         deadline = time.monotonic() + seconds
         while not ready():
             self.require_alive("the server did not start")
@@ -117,17 +123,20 @@ class ServerProcess(ABC):
             time.sleep(_POLL_SECONDS)
 
     def require_alive(self, what: str) -> None:
-        """EngineFailure, with the end of the log, when the server has ended."""
+        """Raise EngineFailure, with the end of the log, when the server has ended."""
         code = self.ended()
         if code is not None:
             raise self.failure(what, code, self.log)
 
     def ended(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """Return the exit code; None while the server lives, and before it was started."""
         return None if self._process is None else self._process.poll()
 
     def stop(self, on_wait: OnWait, seconds: float) -> None:
-        """A clean end; EngineFailure when it takes longer than that and is killed, or ends badly."""
+        """Ask the server to stop and wait for it; afterwards no process of it lives.
+
+        Raise EngineFailure when it takes longer than `seconds`, and is killed, or when it ends badly.
+        """
         if self._process is None:
             return
         try:
@@ -146,28 +155,31 @@ class ServerProcess(ABC):
             self.kill()
 
     def terminate_now(self) -> None:
-        """End it at once, and remember that this was wanted."""
+        """Kill the server at once, and note in `abandoned` that this was wanted. Does not wait for its end."""
         self.abandoned = True
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
     def kill(self) -> None:
-        """Whatever happened, it is gone afterwards, and so is its socket."""
+        """Kill the server if it still lives, wait for its end, and remove its socket. May be called again."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.kill()
             self._process.wait()
             self.clean_up()
-        if self._process is not None:  # What stood there before a server of ours was started is somebody else's.
+        if self._process is not None:  # A socket that was there before we started a server belongs to somebody else.
             with suppress(OSError):
                 self.socket.unlink()
         self._short.close()
 
     def _place_socket(self) -> Path:
-        """In the server's folder; where its path would be too long, in a short one of the same privacy."""
+        """Return the socket's path: in the server's folder or, if that path is too long, in a short private folder.
+
+        Raise EnvironmentLackingError when a socket is there already.
+        """
         socket = self.home / self.socket_name
-        # The server also makes a lock beside it (socket.lock), which may not be longer than it can name.
+        # The server also makes a lock (socket.lock), whose path must fit too.
         if len(os.fsencode(socket)) > _SOCKET_BYTES_MAX - len(".lock"):
             place = Path("/tmp").resolve()
             marked.remove_leftovers(place, f"{_SHORT}*")
@@ -184,7 +196,7 @@ class ServerProcess(ABC):
 
 
 def make_home(home: Path, user: tuple[int, int] | None) -> None:
-    """The server's own folder, 0700, with a folder for temporary files."""
+    """Make the server's folder (mode 0700, owned by `user`) with a tmp/ in it; both may exist already."""
     for folder in (home, home / "tmp"):
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -193,5 +205,5 @@ def make_home(home: Path, user: tuple[int, int] | None) -> None:
 
 
 def unique_home(near: Path) -> Path:
-    """A folder for a server that does not exist yet."""
+    """Return the path of a folder that does not exist yet, for one server."""
     return near / f"server-{secrets.token_hex(4)}"

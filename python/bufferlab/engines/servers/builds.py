@@ -1,4 +1,4 @@
-"""A server that can be run, and the cache of those that were fetched. Asks no server and fetches nothing."""
+"""Builds of servers that can be run, and the cache of fetched ones. Starts no server and fetches nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.versions import numbers
 Flavour = Literal["mysql", "mariadb", "postgres"]
 
 ON_PATH = "path"
-"""As a name: the first server of the flavour on $PATH, or, without one, the newest that was fetched."""
+"""The name that means the first server of the flavour on $PATH or, without one, the newest that was fetched."""
 
 MANIFEST = "manifest.json"
 
@@ -25,21 +25,21 @@ class Build:
     """One server that can be run."""
 
     name: str
-    """How it was asked for: a fetched one's name, `path`, or the path of its binary."""
+    """The name it was asked for by: a fetched server's name, `path`, or the path of the binary."""
     flavour: Flavour
     version: str
-    """As it says itself: 5.7.22, 17.2."""
+    """The version as the server tells it: 5.7.22, 17.2."""
     binary: Path
     share: Path | None = None
-    """Of MySQL and MariaDB: the folder with english/errmsg.sys and the SQL of the system tables; None: its own idea."""
+    """Of MySQL, MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's default."""
     libraries: Path | None = None
-    """Further shared libraries that came with it."""
+    """The folder of shared libraries that came with the server, if it has one."""
     system_tables: Path | None = None
     """A data directory to copy the system tables from, for builds that cannot make them (MySQL 5.6)."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The version as numbers, to be compared."""
+        """The version as numbers, for comparisons."""
         return numbers(self.version)
 
 
@@ -55,7 +55,7 @@ class Listed:
 
 
 def servers_root() -> Path:
-    """Where fetched servers are kept: they must be reachable by the user they run as."""
+    """Return the folder of all fetched servers. The user that servers run as must be able to reach it."""
     if own := os.environ.get("BUFFERLAB_CACHE"):
         return Path(own).absolute() / "servers"
     if root := default_root():
@@ -64,12 +64,15 @@ def servers_root() -> Path:
 
 
 def folder(name: str) -> Path:
-    """Where the server of that name is kept, once it was fetched."""
+    """Return the folder that a server of that name is fetched into."""
     return servers_root() / name
 
 
 def fetched(name: str) -> Build | None:
-    """A server that was fetched, from its manifest; None when it was not."""
+    """Return the fetched server of that name, from its manifest; None when it was not fetched.
+
+    Raise EnvironmentLackingError when the manifest cannot be read.
+    """
     kept = folder(name)
     try:
         told = json.loads((kept / MANIFEST).read_text())
@@ -91,6 +94,6 @@ def fetched(name: str) -> Build | None:
 
 
 def newest_fetched(flavour: Flavour) -> Build | None:
-    """The newest of a flavour that was fetched; None when none was."""
+    """Return the newest fetched server of a flavour; None when none was fetched."""
     there = [fetched(file.parent.name) for file in servers_root().glob(f"{flavour}-*/{MANIFEST}")]
     return max((build for build in there if build is not None), key=lambda build: build.numbers, default=None)

@@ -1,6 +1,6 @@
-"""A workload's consistency conditions as files: read from its folder, in the words of a dialect where it has any.
+"""Reads a workload's consistency conditions from the files of its folder, in the server's SQL dialect if it has one.
 
-Asks no server. Each family's conditions.py does, with a client of its own.
+Asks no server: each family's conditions.py does, with its own client.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from bufferlab.errors import InternalError
 
 TREES = 0
-"""The number of the condition that holds for every database; the workloads' own begin at 1."""
+"""The number of the condition that every database must meet; a workload's conditions begin at 1."""
 NOT_OURS = "is this the workload's database? load it again with the command that made it"
 
 
@@ -29,7 +29,7 @@ class Condition:
 
     @property
     def code(self) -> str:
-        """The query without its comments and its end.
+        """The query without its comments and its final semicolon.
 
         >>> Condition(1, "b", "-- a: b\\nSELECT 1;").code
         'SELECT 1'
@@ -46,18 +46,18 @@ VARIABLE = r"(?<![:\w]):([a-z_]+)"
 
 
 def folder_of(workload: str) -> Traversable:
-    """Where a workload keeps its conditions."""
+    """Return the folder of a workload's conditions."""
     return importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency")
 
 
 def expected(folder: Traversable) -> dict[str, Any]:
-    """What its expect.toml says; nothing where it has none."""
+    """Return the content of the folder's expect.toml; empty when there is none."""
     file = folder.joinpath("expect.toml")
     return tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
 
 
 def conditions(folder: Traversable, dialect: str) -> list[Condition]:
-    """In the specification's order; each in the dialect's words where it has any."""
+    """Return the conditions in the specification's order. A file in the dialect's subfolder replaces the shared one."""
     if not folder.is_dir():
         return []
     shared = {file.name: file for file in folder.iterdir() if file.name.endswith(".sql")}

@@ -1,7 +1,7 @@
 """Downloads packages of one Debian release with apt-get, whatever release this machine runs.
 
-apt-get gets lists, cache and sources of its own in a temporary folder, so that it needs no root and changes nothing of
-the machine's. The mirror is that of the machine's own sources; Debian's keys check the release's signatures.
+apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and changes nothing of the
+machine's. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's keys.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from pathlib import Path
 from bufferlab.errors import EnvironmentLackingError
 
 RELEASE = "bookworm"
-"""The release whose packages are known by name here."""
+"""The release whose packages this code knows by name."""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRRORS = ("/debian/", "/debian-security/")
-"""How the addresses of Debian's archives end, on every mirror."""
+"""The ends of the addresses of Debian's archives, on every mirror."""
 
 
 def options(folder: Path) -> list[str]:
-    """Return the options that make apt-get read this release alone, and keep all that it writes in `folder`.
+    """Return the options that make apt-get read only this release, and write only into `folder`.
 
-    EnvironmentLackingError: this machine is no Debian, so that nothing names a mirror or holds the keys.
+    Raise EnvironmentLackingError when this machine's apt names no Debian mirror, or Debian's keys are missing.
     """
     sources = folder / "sources.list"
     for name in ("state/lists/partial", "cache/archives/partial"):
@@ -33,7 +33,7 @@ def options(folder: Path) -> list[str]:
         "Dir::Cache": folder / "cache",
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "/dev/null",
-        # As root apt-get downloads as a user of its own, who may not write here.
+        # As root, apt-get downloads as the user _apt, who may not write here.
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",

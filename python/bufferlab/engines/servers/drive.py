@@ -1,8 +1,8 @@
-"""What bufferlab does with a server: load, run and check a private server's data, or go to one that runs already.
+"""Loads, runs and checks databases on private servers, and hands jobs for servers that already run to `existing`.
 
-A database is a directory: data/ is the server's own, auth.json and sizes.json are ours. The server's socket, log and
-configuration live beside it, in ../server, and are no part of the data. Holds no loop and no SQL; each family says how
-its servers are found, made and asked.
+A database is a directory: the server owns data/, bufferlab owns auth.json and sizes.json. The server's socket, log and
+configuration are in ../server, so they do not belong to the data. This module has neither a measuring loop nor SQL;
+each family implements how its servers are found, made and asked.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from bufferlab.errors import BufferlabError, Problem
 _LOG_LINES = 60
 _STOP_SECONDS = 300.0
 _NOT_THE_CORES = ("database", "knobs", "program", "allow_online_changes")
-"""Of a job."""
+"""Entries of a job that the core does not take."""
 
 
 class ServerBehaviour(Behaviour):
-    """One engine; `load`, `run`, `check` and `cancel` are called inside the worker process."""
+    """The behaviour of one engine that is a server; `load`, `run`, `check` and `cancel` are called in the worker."""
 
     flavour: Flavour
     stop_after_load_seconds = _STOP_SECONDS
     page_size_hint: str
-    """What to do about data with pages of another size."""
+    """The hint of the error about data with pages of another size."""
 
     def __init__(self, existing: ExistingServer) -> None:
         self._existing = existing
@@ -56,88 +56,121 @@ class ServerBehaviour(Behaviour):
 
     @abstractmethod
     def find_build(self, name: str) -> Build:
-        """The server of that name (or on PATH), which can be run; EnvironmentLackingError when there is none."""
+        """Return a build that can be run: the one of that name, or for `path` the first there is.
+
+        Raises EnvironmentLackingError when there is none, with the way to get one.
+        """
 
     @abstractmethod
     def make_server(self, build: Build, database: Path, *, group: Path | None, **given: Any) -> Server:
-        """A server on a database's data, not yet started; in that cgroup, if there is one."""
+        """Return a server for the data in `database`, not yet started. `given` are the keyword arguments of `Server`.
+
+        `group` is the cgroup.procs that its process joins; None unless `bounded` yielded a limit.
+        """
 
     @abstractmethod
     def make_data(
         self, build: Build, database: Path, identity: Identity, knobs: NativeKnobs, settings: Mapping[str, str],
         owner: tuple[int, int] | None, on_event: OnEvent,
     ) -> tuple[str, str]:  # fmt: skip
-        """A new data directory; the (user, password) with which its server is reached at first."""
+        """Make the empty data directory `database`/data; return the (user, password) of its server's first login.
+
+        Before: `database` exists, belongs to `owner`, and holds nothing. After: no server runs; one that is started
+        with `settings` accepts the login. Raises EngineFailure when the data directory could not be made.
+        """
 
     @abstractmethod
     def set_up(self, server: Server, identity: Identity, build: Build) -> None:
-        """Accounts and the workload's empty database, on the new data."""
+        """Make the account of `identity` and the workload's empty database on a new server.
+
+        Before: the server answers the login that `make_data` returned. After: `server.connect()` logs in as
+        `identity`, and `fill` can load into what `target` names.
+        """
 
     @abstractmethod
     def end_load(self, server: Server, build: Build) -> dict[str, Any]:
-        """What a load leaves to be done before the server is stopped; what the tables are, as it says."""
+        """Finish a load, so that no run pays for it (vacuum, a clean shutdown); return the server's word on the tables.
+
+        Before: `fill` has loaded everything. After: the server still runs, and stopping it leaves closed files
+        that need no recovery. The answer is what `store_sizes` is given as `asked`.
+        """
 
     @abstractmethod
     def store_sizes(self, database: Path, asked: Mapping[str, Any], identity: Identity) -> None:
-        """Count the trees in the closed files, and keep them with what was asked."""
+        """Count the trees in the closed data files, and write sizes.json: the counts, and what `end_load` returned.
+
+        Before: the server has stopped cleanly. After: `allocated_bytes` and `shape` can read sizes.json.
+        """
 
     @abstractmethod
     def settings_of(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
-        """The server's variables for a run's knobs."""
+        """Return the variables, by the server's names, that a run's knobs ask of this build."""
 
     @abstractmethod
     def loading_settings(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
-        """Its variables while it is loaded."""
+        """Return the server's variables during a load: those that decide the data as in a run, the others for speed."""
 
     @abstractmethod
     def checking_settings(self, identity: Identity) -> dict[str, str]:
-        """Its variables while it is checked."""
+        """Return the server's variables during a check; they must suit data of this page size."""
 
     @abstractmethod
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """What a run with these knobs needs of a directory, beside that the server's user can get there."""
+        """Return a check for each thing that these knobs need of a directory, such as direct I/O.
+
+        Before: the directory exists and the server's user can reach it, which the caller has checked.
+        """
 
     @abstractmethod
     def load_recipe(self, workload_json: str) -> str:
-        """The core's: which schema and loader make a workload's data, as JSON."""
+        """Return the core's answer: the schema_sql and loader_version that make a workload's data. JSON in and out."""
 
     @abstractmethod
     def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
-        """The knobs that decide what the data are."""
+        """Return those of a load's knobs that decide the bytes of the data, for `data_recipe`; never `server`."""
 
     @abstractmethod
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
-        """The settings a started server runs with."""
+        """Return the settings that the started server really runs with. Called before `drive`; changes nothing.
+
+        `limit` is the bound on memory around the server, which may restrict what it runs with.
+        """
 
     @abstractmethod
     def target(self, server: Server, identity: Identity) -> dict[str, Any]:
-        """Where the server is, as the core wants it told."""
+        """Return the address, account and database for the core's connections; its job has them as `target`."""
 
     @abstractmethod
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load, by the core."""
+        """Call the core to load the workload's tables into the empty database; return its answer."""
 
     @abstractmethod
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Run, by the core."""
+        """Call the core to do one run on the loaded database; return its answer."""
 
     @abstractmethod
     def program_of(self, job: Mapping[str, Any], server: Server, target: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The external program that drives in place of the core's drivers; None without one."""
+        """Return the external program that drives instead of the core's drivers; None without one."""
 
     @abstractmethod
     def conditions(self, connection: Any, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        """The workload's consistency conditions."""
+        """Check the workload's consistency conditions over an open connection; return {seconds, conditions}.
+
+        Before: the run that `job` describes has ended.
+        """
 
     @contextmanager
     def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
-        """The bound on memory that was asked for, around a run; None without one."""
+        """Context manager for the memory limit that the knobs ask for; yields it, or None where they ask for none.
+
+        Entered before the server starts and left after it has ended. Leaving must remove the limit.
+        """
         yield None
 
     # What is the same for all.
 
     def find(self) -> Found:
-        """The server on PATH, or the newest that was fetched; EnvironmentLackingError when there is none."""
+        """Return the server on PATH, or the newest that was fetched; raise EnvironmentLackingError without one."""
         build = self.find_build(ON_PATH)
         return Found(build.version, native().core_version(), str(build.binary))
 
@@ -157,7 +190,7 @@ class ServerBehaviour(Behaviour):
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Can the server's user get there, and can be had there what the knobs ask for?"""
+        """Return whether the server's user can reach the directory, and whether it has what the knobs ask for."""
         if is_url(knobs.get("server")):
             return [HostCheck("server", True, "a server that bufferlab did not start: its files are its own affair")]
         try:
@@ -168,7 +201,7 @@ class ServerBehaviour(Behaviour):
         return [reached, *self.checks_of_directory(directory, knobs), *read_ahead.checks(directory, knobs)]
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """The server's version, the knobs that decide the data, schema and loader, the workload's scale and seed."""
+        """Return the server's version, the deciding knobs, schema, loader, and the workload with its scale and seed."""
         job = {name: value for name, value in workload.items() if name != "version"}
         recipe = json.loads(self.load_recipe(json.dumps(job)))
         return {
@@ -177,22 +210,22 @@ class ServerBehaviour(Behaviour):
             "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
             "loader_version": recipe["loader_version"],
             "knobs": self.deciding(knobs),
-            # Data on a server that is not ours are its own, whatever version another has.
+            # Data on one running server are not those on another, even of the same version.
             **({"server": knobs["server"]} if is_url(knobs.get("server")) else {}),
             "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
         }
 
     def allocated_bytes(self, database: Path) -> int:
-        """Bytes of data and indexes as the server told them after the load."""
+        """Return the bytes of data and indexes that the server told after the load."""
         return int(sizes.read(database)["allocated_bytes"])
 
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """Every b-tree (and heap) with its levels, as counted after the load."""
+        """Return every b-tree (and heap) with its levels, as counted after the load."""
         shape: dict[str, Any] | None = sizes.read(database)["shape"]
         return shape
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """A new data directory with the workload's data, cleanly shut."""
+        """Make a data directory, load the workload, and stop its server cleanly; return the core's answer."""
         database, knobs = Path(job["database"]), job["knobs"]
         if is_url(knobs.get("server")):
             return self._existing.load(job, on_event, self._cancelled.is_set)
@@ -226,7 +259,7 @@ class ServerBehaviour(Behaviour):
         return loaded
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """One run on the data: start with the knobs, read them back, let the core drive, stop."""
+        """Start a server with the knobs, read them back, let the core drive, and stop the server."""
         database, knobs = Path(job["database"]), job["knobs"]
         if is_url(knobs.get("server")):
             return self._existing.run(job, on_event, self._cancelled.is_set)
@@ -248,7 +281,7 @@ class ServerBehaviour(Behaviour):
             result = self.drive(self._core_job(job, server, identity, build, found.frames), on_event)
             server.require_alive()
             if self._cancelled.is_set():
-                # Nothing is asked of this copy any more; writing its dirty pages back would only take time.
+                # Nobody reads this copy any more; writing its dirty pages back would only take time.
                 server.abandon()
         return {
             **result,
@@ -261,7 +294,7 @@ class ServerBehaviour(Behaviour):
         }
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """The consistency conditions on the closed data: {seconds, conditions}."""
+        """Start a server on the closed data and check the consistency conditions; return {seconds, conditions}."""
         database = Path(job["database"])
         if is_existing(database):
             return self._existing.check(job, on_event)
@@ -284,25 +317,25 @@ class ServerBehaviour(Behaviour):
                 self._checking = None
 
     def cancel(self) -> None:
-        """Stop soon: the core at the next transaction, a check at once."""
+        """Ask for a stop: the core stops at the next transaction, a check at once, because its server is killed."""
         self._cancelled.set()
         if (server := self._checking) is not None:
             server.abandon()
         native().cancel()
 
     def require_not_cancelled(self) -> None:
-        """EngineFailure when a stop was asked for."""
+        """Raise EngineFailure when a stop was asked for."""
         if self._cancelled.is_set():
             raise EngineFailure("interrupted", "stopped on request")
 
     def patience(self, on_event: OnEvent) -> OnWait:
-        """What to do while a server is waited for."""
+        """Return the function to call while a server is waited for; it raises once a stop was asked for."""
         return patience(on_event, self._cancelled.is_set)
 
     def _server(
         self, build: Build, database: Path, on_event: OnEvent, *, group: Path | None = None, **given: Any
     ) -> Server:
-        """`given` as `Server` takes it."""
+        """Return a server that is not yet started. `given` are further keyword arguments of `Server`."""
         whole = {"stop_seconds": _STOP_SECONDS, "user": user.server_user(), "on_wait": self.patience(on_event), **given}
         return self.make_server(build, database, group=group, **whole)
 
@@ -312,7 +345,7 @@ class ServerBehaviour(Behaviour):
         return self.find_build(str(knobs.get("server", ON_PATH)))
 
     def _same_build(self, identity: Identity) -> Build:
-        """The build that made the data; another of the same version when it has gone."""
+        """Return the build that made the data, or another of the same version when that build has gone."""
         try:
             build = self.find_build(identity.server)
         except BufferlabError:
@@ -323,7 +356,7 @@ class ServerBehaviour(Behaviour):
     def _core_job(
         self, job: Mapping[str, Any], server: Server, identity: Identity, build: Build, frames: int
     ) -> dict[str, Any]:
-        """The core's job: the run's own words, and where the server is."""
+        """Return the core's job: the run's own entries, and where the server and its data are."""
         target = self.target(server, identity)
         return {
             **{name: value for name, value in job.items() if name not in _NOT_THE_CORES},

@@ -1,4 +1,4 @@
-"""The families of servers, and so every server that can be fetched or listed: one line per family."""
+"""The families of servers, one line per family, and through them every server that can be fetched or listed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bufferlab.engines.servers.fetch import Package
 
 @dataclass(frozen=True)
 class Family:
-    """Servers that are found, asked and fetched in the same way."""
+    """The servers that are found, asked and fetched in the same way."""
 
     packages: dict[str, Package]
-    """What can be fetched, by name."""
+    """The packages that can be fetched, by name."""
     fetch: Callable[[str, Callable[[str], None]], Build]
     listed: Callable[[tuple[str, ...]], list[Listed]]
 
@@ -30,12 +30,12 @@ FAMILIES = (
 
 
 def names() -> tuple[str, ...]:
-    """Every server that can be fetched."""
+    """Return the name of every server that can be fetched."""
     return tuple(name for family in FAMILIES for name in family.packages)
 
 
 def fetch(name: str, say: Callable[[str], None]) -> Build:
-    """The server of that name, fetched unless it is there already. KeyError for an unknown name."""
+    """Return the server of that name, after fetching it if need be. Raise KeyError for an unknown name."""
     family = next((family for family in FAMILIES if name in family.packages), None)
     if family is None:
         raise KeyError(name)
@@ -43,5 +43,5 @@ def fetch(name: str, say: Callable[[str], None]) -> Build:
 
 
 def listed() -> list[Listed]:
-    """Every server that is installed or can be fetched: usable, or why not."""
+    """Return a line for every server that is installed or can be fetched: the build, or why it cannot be used."""
     return [line for family in FAMILIES for line in family.listed(tuple(family.packages))]

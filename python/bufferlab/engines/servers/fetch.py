@@ -1,7 +1,8 @@
 """Fetches a server by name, with the package managers' ordinary clients, into the user's cache.
 
-Each package is pinned by its SHA-256 (Debian's by the release's signatures); a server appears in the cache whole or not
-at all. A library that the machine lacks comes with it, from Debian's packages. Each family's packages.py is its table.
+Each package is pinned by its SHA-256 (Debian's by the release's signatures). A server appears in the cache whole or not
+at all. A shared library that the machine lacks is fetched too, from Debian's packages. Each family's packages.py lists
+its packages.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from bufferlab.engines.servers.process import LIBRARY_PACKAGES, MissingLibraryEr
 from bufferlab.errors import EnvironmentLackingError
 
 _NEED_BYTES = 900 << 20
-"""The largest package, unpacked, beside itself."""
+"""The space that the largest package needs: its file and its unpacked content together."""
 _FETCH_SECONDS = 900
 _OWN_LIBRARIES = "libs"
-"""The folder for libraries that a server lacks and the system has under another name."""
+"""The folder for shared libraries that a server lacks: links to the system's under another name, or Debian's."""
 _ARCHIVES = (".tar.gz", ".txz")
 _NO_NETWORK = re.compile(
     r"unknown host|could not transfer|temporary failure|enotfound|eai_again|etimedout|econnrefused|timed out"
@@ -43,33 +44,33 @@ _NO_NETWORK = re.compile(
 
 
 Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
-"""(version, flavour) as a binary with these libraries says it; EnvironmentLackingError when it cannot be run."""
+"""Returns the (version, flavour) that a binary with these libraries tells; raises EnvironmentLackingError."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """Where a server comes from and what is where inside."""
+    """The package that a server comes from, and where its files are inside."""
 
     name: str
     flavour: Flavour
     client: Literal["mvn", "npm", "apt-get"]
     package: str
-    """As the client wants it named; of apt-get, several packages with spaces between."""
+    """The package's name in the client's form; for apt-get, several names with spaces between."""
     sha256: str | None
-    """Of the package's file; None where the client verifies the distribution's signatures."""
+    """The digest of the package's file; None where the client verifies the distribution's signatures."""
     inside: str
-    """The folder of the server in the package, or the archive in it that has one."""
+    """The server's folder in the package, or the archive in the package that holds the server."""
     binary: str
     share: str | None = None
     libraries: str | None = None
-    """Where its shared libraries are, as a pattern of its folder's name."""
+    """The folder of its shared libraries, as a glob pattern inside the server's folder; None: it brings none."""
     system_tables: str | None = None
 
 
 def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
-    """The package's server, fetched unless it is there already.
+    """Return the package's server, after fetching it if need be; `say` is told what is being done.
 
-    EnvironmentLackingError: no client, no network, a wrong checksum, no space, a library that the server lacks.
+    Raise EnvironmentLackingError: no client, no network, a wrong checksum, no space, or a missing shared library.
     """
     name = package.name
     root = servers_root().resolve()
@@ -77,7 +78,7 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
         for folder in (*reversed(root.parents), root):
             if not folder.is_dir():
                 folder.mkdir()
-                folder.chmod(0o755)  # Whatever our umask: the server's user must pass.
+                folder.chmod(0o755)  # The umask must not keep the server's user from passing.
         with _locked(root / f".{name}.lock"):
             build = _there(name, root / name, say)
             if build is None:
@@ -95,7 +96,10 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
 
 
 def _there(name: str, folder: Path, say: Callable[[str], None]) -> Build | None:
-    """The server that was fetched; None when it was not, or has to be fetched again because it was altered."""
+    """Return the fetched server; None when it was not fetched, or must be fetched again because it was altered.
+
+    Raise EnvironmentLackingError when it was altered and is in use.
+    """
     try:
         build = fetched(name)
         if build is not None:
@@ -160,7 +164,7 @@ def _with_maven(package: Package, into: Path) -> list[Path]:
         into,
         "apt-get install maven",
     )
-    # dependency:get puts it under the local repository; copied from there, which needs no network any more.
+    # dependency:get puts the package into the local repository; copying it from there needs no network.
     _run(
         package,
         ["mvn", "-q", "-B", "-o", "dependency:copy", f"-Dartifact={package.package}", f"-DoutputDirectory={into}",
@@ -233,7 +237,7 @@ def _sha256(file: Path) -> str:
 
 
 def _unpack(package: Package, file: Path, into: Path) -> None:
-    """Only what lies in the server's own folder of the package."""
+    """Unpack the server's folder of the package, and nothing else, into `into`."""
     if package.client == "apt-get":
         _run(package, ["dpkg", "-x", str(file), str(into)], into, "use Debian")
         return
@@ -255,10 +259,10 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
 
 
 def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
-    """Write the files, folders and symbolic links below `prefix`, as our own, without setuid and setgid.
+    """Write the files, folders and symbolic links below `prefix` as ours, without setuid and setgid.
 
-    EnvironmentLackingError for a name or link that leads out of `into`, and for anything else. (tarfile's own filter
-    is not in every Python 3.11, follows links inside the folder, and lets hard links through.)
+    Raise EnvironmentLackingError for a name or link that leads out of `into`, and for entries of any other kind.
+    (tarfile's data filter is not in every Python 3.11, follows links inside the folder, and lets hard links through.)
     """
     root = into.resolve()
     for member in archive:
@@ -283,7 +287,7 @@ def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
                 raise _refused(member, "is neither a file, a folder nor a symbolic link")
         except FileExistsError:
             raise _refused(member, "comes twice") from None
-    for path in root.rglob("*"):  # At the end: where a link leads depends on those that came later.
+    for path in root.rglob("*"):  # At the end, because where a link leads depends on later entries.
         if path.is_symlink() and not path.resolve().is_relative_to(root):
             raise EnvironmentLackingError("a link in the archive leads out of its folder", path.name)
 
@@ -293,7 +297,7 @@ def _refused(member: tarfile.TarInfo, why: str) -> EnvironmentLackingError:
 
 
 def _open_to_all(folder: Path) -> None:
-    """Readable by the user the server runs as, who is not always us."""
+    """Let everybody read the folder, because the server may run as another user than we do."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode
@@ -301,7 +305,7 @@ def _open_to_all(folder: Path) -> None:
 
 
 def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str, Flavour]:
-    """Return its version and flavour, after giving it the libraries that this machine lacks."""
+    """Return the server's version and flavour, after giving it the libraries that this machine lacks."""
     while True:
         try:
             return ask(server / package.binary, _libraries(package, server))
@@ -315,8 +319,8 @@ def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str
 
 
 def _add_library(package: Package, lacking: MissingLibraryError, libraries: Path, temporary: Path) -> None:
-    """Put the library that is lacking into `libraries`: this machine's own under its new name, or Debian 12's."""
-    # The same library: Debian 13 renamed it for a change that 64-bit machines do not see.
+    """Put the missing library into `libraries`: a link to this machine's renamed one, or Debian 12's."""
+    # It is the same library: Debian 13 renamed it for a change that does not concern 64-bit machines.
     renamed = next(Path("/usr/lib").glob(f"*/{lacking.library}t64"), None)
     if renamed is not None:
         (libraries / lacking.library).symlink_to(renamed)
@@ -337,7 +341,7 @@ def _add_library(package: Package, lacking: MissingLibraryError, libraries: Path
 
 
 def _libraries(package: Package, server: Path) -> Path | None:
-    """The folder of its shared libraries, if it has one."""
+    """Return the folder of the server's shared libraries, None if it has none."""
     return next((path for path in server.glob(package.libraries or _OWN_LIBRARIES) if path.is_dir()), None)
 
 
@@ -362,7 +366,7 @@ def _write_manifest(package: Package, server: Path, version: str, digest: str) -
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One fetch of a server at a time; the second finds it there."""
+    """Context manager that lets one process at a time fetch a server; the next one finds it there."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,7 +1,6 @@
-"""Finding servers, whatever their family: asked for a version, by name, the first there is, all there are.
+"""Finds servers of any family: by name, the first there is, or all; and asks a binary for its version.
 
-Each family's find.py knows what its programs are called, where they lie, and what they say. Fetches nothing and starts
-no database.
+Each family's find.py knows its programs' names, places and answers. Fetches nothing and starts no database.
 """
 
 from __future__ import annotations
@@ -32,19 +31,22 @@ _VERSION_SECONDS = 60
 
 @dataclass(frozen=True)
 class Finder:
-    """How the servers of a flavour are found."""
+    """The way to find the servers of one flavour."""
 
     flavour: Flavour
     ask: Ask
     by_path: Callable[[Path, str | None], Build]
-    """The server that is a binary; EnvironmentLackingError when it is none."""
+    """Returns the build of a binary; raises EnvironmentLackingError when it is not a server that can be run."""
     installed: Callable[[], Iterable[Path]]
-    """Binaries of this system, the first choice first."""
+    """Returns the binaries installed on this system, the first choice first."""
     nothing: EnvironmentLackingError
-    """What to say where there is none at all."""
+    """The error when there is no server of the flavour at all."""
 
     def find(self, name: str) -> Build:
-        """The server of that name, path, or the first there is; EnvironmentLackingError with the way to get one."""
+        """Return the server with that name or path or, for `path`, the first there is.
+
+        Raise EnvironmentLackingError, with the way to get one, when there is none.
+        """
         if name.startswith("/"):
             return self.by_path(Path(name), None)
         if name == ON_PATH:
@@ -60,14 +62,14 @@ class Finder:
         return build
 
     def _checked(self, build: Build) -> Build:
-        """Check a fetched server at each use: what was altered or has gone is named here, not guessed from a log."""
+        """Check a fetched server at each use, so that we name an altered or missing file, not guess it from a log."""
         unpacked.require_unaltered(folder(build.name))
         self.ask(build.binary, build.libraries)
         unpacked.hold(folder(build.name))
         return build
 
     def _first(self) -> Build:
-        """The first that is installed, else the newest that was fetched."""
+        """Return the first server that is installed, else the newest that was fetched."""
         unusable: BufferlabError | None = None
         for binary in self.installed():
             try:
@@ -83,7 +85,7 @@ class Finder:
         raise unusable or self.nothing
 
     def _same_version(self, name: str) -> Build | None:
-        """An installed server of the version that the name says: a distribution's own package."""
+        """Return an installed server of the version in the name, such as a distribution's package; None without one."""
         for binary in self.installed():
             try:
                 build = self.by_path(binary, name)
@@ -95,7 +97,10 @@ class Finder:
 
 
 def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
-    """What a binary prints as the user that servers run as; EnvironmentLackingError when it cannot be run."""
+    """Return what a binary prints when it runs as the user that servers run as.
+
+    Raise EnvironmentLackingError when it cannot be run, MissingLibraryError when it lacks a shared library.
+    """
     user = server_user()
     require_runnable(binary, user)
     uid, gid = user or (None, None)
@@ -125,14 +130,14 @@ def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """For a message about a program that says something else than was expected."""
+    """Return the first line, cut to 100 characters, for a message about a program's unexpected answer."""
     return (text.strip().splitlines() or ["nothing"])[0][:100]
 
 
 def listed(
     installed: Iterable[Path], known: Iterable[str], by_path: Callable[[Path, str | None], Build], ask: Ask
 ) -> list[Listed]:
-    """Every installed server, then the known ones by name: each usable, or why not."""
+    """Return a line for every installed server, then one for each known name: the build, or why it cannot be used."""
     lines = [_listed(binary, by_path) for binary in installed]
     for name in known:
         try:

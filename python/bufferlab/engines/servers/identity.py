@@ -1,7 +1,7 @@
-"""Whose data a directory of a private server is: what made it, and our account there, with a random password.
+"""The identity of a private server's data: which server made them, and our account there, with a random password.
 
-Kept in auth.json beside the data, which only its owner may read. A password is never an argument, never in a log, never
-in a report.
+It is kept in the database's auth.json, which only its owner may read. The password is never in an argument, a log or a
+report.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _FORMAT = "bufferlab-server-data"
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose data a directory is: which server made it, and how to log in."""
+    """The server that made a data directory, its version and page size, and the account to log in with."""
 
     user: str
     password: str = field(repr=False)
     server: str
-    """The build's name, as it was asked for."""
+    """The name that the build was asked for by."""
     binary: str
     flavour: str
     version: str
@@ -38,13 +38,13 @@ class Identity:
 
 
 def new_identity(build: Build, page_size_bytes: int) -> Identity:
-    """An identity with a password nobody has seen."""
+    """Return an identity with a new random password."""
     password = secrets.token_urlsafe(24)
     return Identity(USER, password, build.name, str(build.binary), build.flavour, build.version, page_size_bytes)
 
 
 def store(database: Path, identity: Identity, user: tuple[int, int] | None) -> None:
-    """Write auth.json, readable by its owner alone from its first byte on."""
+    """Write auth.json and give it to `user`. It must not exist, and only its owner may read it, at any moment."""
     path = database / _FILE
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -54,7 +54,7 @@ def store(database: Path, identity: Identity, user: tuple[int, int] | None) -> N
 
 
 def read(database: Path) -> Identity:
-    """The identity of a loaded data directory; DataFileError when there is none."""
+    """Return the identity of a loaded data directory; raise DataFileError when there is none."""
     path = database / _FILE
     try:
         told = json.loads(path.read_text("utf-8"))
@@ -70,7 +70,7 @@ def read(database: Path) -> Identity:
 
 
 def require_version(build: Build, identity: Identity) -> None:
-    """EngineFailure unless this server made the data: a newer one would upgrade them, an older one refuse them."""
+    """Raise EngineFailure unless this version made the data: a newer one would upgrade, an older one refuse them."""
     if (build.flavour, build.version) != (identity.flavour, identity.version):
         raise EngineFailure(
             "data",
@@ -81,7 +81,7 @@ def require_version(build: Build, identity: Identity) -> None:
 
 
 def require_page_size(identity: Identity, asked_bytes: int, database: Path, hint: str) -> None:
-    """EngineFailure unless the data have pages of that size."""
+    """Raise EngineFailure, with `hint`, unless the data have pages of that size."""
     if asked_bytes != identity.page_size_bytes:
         raise EngineFailure(
             "data",

@@ -1,11 +1,11 @@
 """Becomes a server: `python -I -S launch.py PARENT UID GID IPC GROUP PROGRAM ARGUMENT...`.
 
-UID and GID -1: stay who we are. IPC 1: in a namespace of System V shared memory of its own, so that the kernel removes
-it with the server. GROUP: the cgroup.procs of the group to join, or "-".
+UID and GID -1: keep the user. IPC 1: enter a new IPC namespace, so that the kernel removes System V shared memory
+together with the server. GROUP: the cgroup.procs of the group to join, or "-".
 
-A file to be run, never imported. Between bufferlab and the server there must be a moment in which the new process gives
-up root and asks the kernel to end it with its parent; Python's preexec_fn is unsafe in a process with threads, and this
-one has none. The death signal comes last, because a change of user clears it (prctl(2)); execve keeps it.
+This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
+to end it with its parent. Python's preexec_fn is unsafe in a process with threads; the process here has none. The death
+signal comes last, because a change of user clears it (prctl(2)); execve keeps it.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ def main() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("the parent ended before the server began")
-    # The worker blocks these in its threads; the server must hear of them.
+    # The worker blocks signals in its threads; the server must receive them.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.umask(0o077)
     try:
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _leave_ipc(libc: ctypes.CDLL) -> None:
-    """A new IPC namespace (unshare(2)); without root only inside a user namespace, in which we stay who we are."""
+    """Enter a new IPC namespace (unshare(2)). Without root that needs a user namespace, in which we keep our user."""
     uid, gid = os.geteuid(), os.getegid()
     flags = _CLONE_NEWIPC if uid == 0 else _CLONE_NEWIPC | _CLONE_NEWUSER
     if libc.unshare(flags) != 0:

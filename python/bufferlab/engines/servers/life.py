@@ -1,7 +1,7 @@
-"""Signs of life while a server works at one long statement: a worker that says nothing is taken for dead.
+"""Sends signs of life while a server works on one long statement, because a silent worker is taken for dead.
 
-They say that the worker lives. That the server does is asked beside (`listen`), or a stopped one would be waited for
-for ever.
+A sign says only that the worker lives. `listen` asks whether the server does; without it a worker would wait for a
+stopped server for ever.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SECONDS = 1.0
 
 
 def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:
-    """What to do while a server starts or stops: say once a second that we live, and give up when asked to.
+    """Return the function to call while a server starts or stops: it sends a sign of life once a second.
 
-    A server that is stopping is waited for all the same: its data is only whole once it has stopped.
+    It raises EngineFailure when `cancelled`, except while the server is stopping: its data are whole only afterwards.
     """
     started = last = time.monotonic()
 
@@ -39,9 +39,10 @@ def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:
 
 @contextmanager
 def signs_of_life(on_event: OnEvent, what: str, listen: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Says once a second that we live, and listens whether the server does, in a thread beside the block.
+    """Context manager that sends a sign of life and calls `listen` once a second, in a thread, while the block runs.
 
-    Where a silent server cannot be ended, `listen` raises EngineFailure: then we say nothing more, and are ended.
+    `listen` raises EngineFailure for a silent server that it cannot kill. The signs then end, so that the supervisor
+    ends this worker.
     """
     done = threading.Event()
     started = time.monotonic()

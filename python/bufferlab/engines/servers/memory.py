@@ -1,4 +1,4 @@
-"""How much memory a server may take for work that is not measured."""
+"""Decides how much memory a server may take for work that is not measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from pathlib import Path
 
 
 def free_quarter(at_most_bytes: int, unit_bytes: int, at_least_bytes: int) -> int:
-    """Bytes of a pool for loading and checking: a quarter of the free memory, in whole units, between two bounds."""
+    """Return the bytes of a pool for loading and checking: a quarter of the free memory, within the bounds.
+
+    It is rounded down to whole units, unless the lower bound decides.
+    """
     available = 0
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):

@@ -1,9 +1,9 @@
-"""A bound on what a server and the page cache of its files may take together: a cgroup for one run, gone after it.
+"""Limits what a server and the page cache of its files may take together, with a cgroup that exists for one run.
 
-A group's name says whose it is, so that what a killed worker left is removed at the next start. Version 1
-(memory.limit_in_bytes) and version 2 (memory.max), whichever the host has its memory controller in; see the kernel's
-admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page belongs to the group that brought it into memory: what was
-cached before is not counted, so a database is dropped from the cache first (`drop_cached`).
+A group's name holds its owner's pid and start time. The next start removes groups whose owner is dead. It uses cgroup
+version 1 (memory.limit_in_bytes) or 2 (memory.max), the one that has the host's memory controller; see the kernel's
+admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page belongs to the group that brought it into memory. So pages
+cached before would not count, and the database is dropped from the cache first (`drop_cached`).
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ _NO_SWAP = {1: (("memory.swappiness", "0"),), 2: (("memory.swap.max", "0"),)}
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Where groups can be made."""
+    """The place in a cgroup file system where we can make groups."""
 
     version: Literal[1, 2]
     folder: Path
     root: Path
-    """Of all that can be seen of it."""
+    """The mount point, above every group that we can see."""
 
     def __str__(self) -> str:
         return f"cgroup v{self.version} in {self.folder}"
 
 
 class MemoryLimit:
-    """`with MemoryLimit(n) as limit:` a group that may take n bytes; processes join through `limit.procs`.
+    """A context manager for a group that may take `limit_bytes`; processes join through `procs`.
 
-    EnvironmentLackingError where the host does not allow it. Leaving it ends what is still in it, and removes it.
+    Entering raises EnvironmentLackingError where the host does not allow it. Leaving kills the processes that are
+    still in the group, and removes it.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -84,18 +85,18 @@ class MemoryLimit:
 
     @property
     def procs(self) -> Path:
-        """What a process writes itself into."""
+        """The file that a process writes its number into to join the group."""
         assert self._group is not None
         return self._group / "cgroup.procs"
 
     @property
     def actual_bytes(self) -> int:
-        """The limit as the kernel has it, in whole pages."""
+        """The limit as the kernel has it, in bytes rounded to whole pages."""
         assert self._group is not None
         return int((self._group / _LIMIT[self._version]).read_text())
 
     def ran_out(self) -> bool:
-        """Has a process of it been ended because no page could be given back?"""
+        """Return whether the kernel has killed a process of the group because no page could be reclaimed."""
         assert self._group is not None
         name = "memory.oom_control" if self._version == 1 else "memory.events"
         with suppress(OSError):
@@ -107,9 +108,9 @@ class MemoryLimit:
 
 
 def usable() -> Hierarchy:
-    """Where a group can be made and joined, tried; EnvironmentLackingError with the reason where nowhere.
+    """Return where a group can be made and joined, after trying it; raise EnvironmentLackingError with the reason.
 
-    Groups of processes that no longer live are removed on the way.
+    Also removes the groups of dead processes.
     """
     hierarchy = _find()
     remove_stale(hierarchy)
@@ -125,7 +126,7 @@ def usable() -> Hierarchy:
 
 
 def remove_stale(hierarchy: Hierarchy) -> None:
-    """Remove the groups of dead processes, wherever they were made, and end what still runs in them."""
+    """Remove the groups of dead processes everywhere below the root, and kill the processes still in them."""
     for group in _ours(hierarchy.root):
         owner = group.name.removeprefix(_PREFIX).split("-")
         if len(owner) == 3 and _start_of(owner[0]) != owner[1]:
@@ -133,7 +134,7 @@ def remove_stale(hierarchy: Hierarchy) -> None:
 
 
 def drop_cached(database: Path) -> None:
-    """Drop the files of a database from the page cache, written first where they are dirty (posix_fadvise(2))."""
+    """Write a database's dirty pages to the disk, then drop its files from the page cache (posix_fadvise(2))."""
     for path in [database] if database.is_file() else sorted(database.rglob("*")):
         if not path.is_file():
             continue
@@ -146,7 +147,7 @@ def drop_cached(database: Path) -> None:
 
 
 def _find() -> Hierarchy:
-    """The hierarchy with the memory controller, at our own group or the nearest above where a child would have it."""
+    """Return the hierarchy with the memory controller, at our group or the nearest above whose children have it."""
     mounts, own = _mounts(), _own_groups()
     for point, root, kind, options in mounts:
         if kind == "cgroup" and "memory" in options:
@@ -172,7 +173,7 @@ def _cannot(why: str, where: Path) -> EnvironmentLackingError:
 
 
 def _mounts() -> list[tuple[Path, str, str, set[str]]]:
-    """(mount point, root inside the file system, type, options) of every cgroup file system (proc(5), mountinfo)."""
+    """Return (mount point, root inside, type, options) of every cgroup file system (proc(5), mountinfo)."""
     found = []
     with suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -185,7 +186,7 @@ def _mounts() -> list[tuple[Path, str, str, set[str]]]:
 
 
 def _own_groups() -> dict[str, str]:
-    """Our group by controller; "" is version 2's (cgroups(7))."""
+    """Return our group's path by controller; "" is the key of version 2 (cgroups(7))."""
     groups: dict[str, str] = {}
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -195,7 +196,7 @@ def _own_groups() -> dict[str, str]:
 
 
 def _own_folder(point: Path, root: str, own: str) -> Path:
-    """Our group's folder, or the mount point where it cannot be seen, as in a container."""
+    """Return our group's folder, or the mount point if the folder cannot be seen, as in a container."""
     inside = own[len(root.rstrip("/")) :] if own.startswith(root) else "/"
     folder = point / inside.strip("/")
     return folder if folder.is_dir() else point
@@ -217,11 +218,11 @@ def _make(hierarchy: Hierarchy) -> Path:
 
 
 def _remove(group: Path) -> None:
-    """End what is in it and remove it; the kernel needs a moment to see that the ended are gone."""
+    """Kill the group's processes and remove it, trying for _REMOVE_SECONDS: the kernel needs a moment after a kill."""
     deadline = time.monotonic() + _REMOVE_SECONDS
     give_back = group / "memory.force_empty"
     with suppress(OSError):
-        # Pages of files that are deleted next: given back now, or the dead group would keep them.
+        # Give back the pages of files that are deleted next; otherwise the dead group would keep them.
         if give_back.exists():
             give_back.write_text("0")
     while group.exists() and time.monotonic() < deadline:
@@ -245,7 +246,7 @@ def _ours(root: Path) -> Iterator[Path]:
 
 
 def _start_of(pid: str) -> str:
-    """When a process began, in clock ticks since boot: with its number it is unmistakable. "" when there is none."""
+    """Return a process's start in clock ticks since boot, which with the pid identifies it; "" when it is dead."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
     except OSError:

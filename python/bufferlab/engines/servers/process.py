@@ -1,4 +1,4 @@
-"""Starts a server's binary as a child that cannot outlive us, and says in words why one did not run.
+"""Starts a server's binary as a child that cannot outlive us, and words the reason why one did not run.
 
 The death signal belongs to the thread that starts the child: call this from a thread that lives as long as the server
 must (a worker's main thread).
@@ -46,9 +46,9 @@ LIBRARY_PACKAGES = {
     "libselinux.so.1": "libselinux1",
     "libuuid.so.1": "libuuid1",
 }
-"""Debian 12's packages of the libraries that the servers want."""
+"""Debian 12's package of each library that a server may need."""
 _RENAMED = {"libaio1": "libaio1t64", "libssl3": "libssl3t64"}
-"""Packages that Debian 13 calls otherwise."""
+"""The packages that Debian 13 renamed."""
 
 
 def start(
@@ -62,9 +62,9 @@ def start(
     own_ipc: bool = False,
     group: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """The program, in `folder`, as `user`; what it prints goes to `output`.
+    """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
-    `own_ipc`: in an IPC namespace of its own (see `can_own_ipc`); `group`: in the cgroup whose cgroup.procs this is.
+    `own_ipc` starts it in a new IPC namespace (see `can_own_ipc`). `group` is the cgroup.procs of the cgroup it joins.
     """
     return subprocess.Popen(
         [*_launch(user, own_ipc, group), *program],
@@ -78,7 +78,7 @@ def start(
 
 @cache
 def can_own_ipc(user: tuple[int, int] | None) -> bool:
-    """May a child have an IPC namespace of its own here? Tried, once; some containers and systems forbid it."""
+    """Return whether a child may have a new IPC namespace, after trying once; some containers and systems forbid it."""
     tried = subprocess.run(
         [*_launch(user, True, None), "/bin/true"],
         stdin=subprocess.DEVNULL,
@@ -90,7 +90,7 @@ def can_own_ipc(user: tuple[int, int] | None) -> bool:
 
 
 def can_join(group: Path) -> str | None:
-    """Can a child of ours join that cgroup? None when it can, or what is said."""
+    """Try whether a child of ours can join that cgroup; return None when it can, else the error's text."""
     tried = subprocess.run(
         [*_launch(None, False, group), "/bin/true"],
         stdin=subprocess.DEVNULL,
@@ -108,13 +108,13 @@ def _launch(user: tuple[int, int] | None, own_ipc: bool, group: Path | None) -> 
 
 
 def environment(libraries: Path | None) -> Mapping[str, str]:
-    """Nothing of ours (a my.cnf's place, a proxy, a locale) but what a program needs."""
+    """Return a child's environment: PATH, TZ and the libraries, but none of our settings (my.cnf, proxy, locale)."""
     kept = {name: os.environ[name] for name in ("PATH", "TZ") if name in os.environ}
     return {**kept, "LC_ALL": "C", **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {})}
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
-    """The last lines of a log; "" when there is none."""
+    """Return the last lines of a log; "" when there is none."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
@@ -125,7 +125,7 @@ def tail(log: Path, lines: int = _TAIL_LINES) -> str:
 
 
 def missing_library(text: str) -> str | None:
-    """Return the shared library that the loader did not find; None when it found all."""
+    """Return the shared library that the loader did not find, from its message; None when the text names none."""
     found = _MISSING.search(text)
     return found[1] if found else None
 
@@ -138,7 +138,7 @@ def lacks(library: str) -> str:
 
 
 class MissingLibraryError(EnvironmentLackingError):
-    """A server's binary that wants a shared library which this machine has not."""
+    """The error of a server's binary that needs a shared library which this machine does not have."""
 
     def __init__(self, library: str, binary: Path) -> None:
         super().__init__(lacks(library), str(binary), "install the package")
@@ -146,5 +146,5 @@ class MissingLibraryError(EnvironmentLackingError):
 
 
 def ended_by(code: int) -> str:
-    """How a process ended, in words."""
+    """Return in words how a process ended, from its exit code (negative: the signal that ended it)."""
     return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

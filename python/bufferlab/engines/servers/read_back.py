@@ -1,4 +1,4 @@
-"""What a server that answers says its settings are: the form in which every family tells it."""
+"""The settings that a running server tells, in the form that every family returns."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ReadBack:
-    """A server's settings as it runs with them."""
+    """The settings that a server runs with."""
 
     actual: dict[str, int | str]
-    """By native name: every knob that was asked for and can be read, and a few more."""
+    """The value by native name: of every knob that was asked for and can be read, and of a few more."""
     frames: int
-    """Pages in the pool."""
+    """The number of page frames in the pool."""
     confounds: list[str]
-    """Where the server did something else, or does something beside it, that a reader must know."""
+    """Sentences for the reader: where the server deviates from what was asked for, or does other work besides."""
     notes: dict[str, str] = field(default_factory=dict)
-    """By native name: the reason why another value runs than was asked for."""
+    """By native name, the reason why the server runs with another value than was asked for."""

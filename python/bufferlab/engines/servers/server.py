@@ -21,16 +21,18 @@ _SILENT_HINT = "it was stopped or waited for its device: see its log, and the ke
 
 
 class Server(ABC):
-    """`with Server(...) as server:` a server that answers. Leaving stops it; after an exception it is killed.
+    """A context manager for one private server.
 
-    EngineFailure when it does not start, ended while it was used, or does not stop; its text has the end of the log.
-    Each family says how its process is made, and how it is spoken to.
+    Entering starts it and waits until it answers; leaving stops it, or kills it after an exception. Both raise
+    EngineFailure, with the end of the server's log, when it does not start, ended while it was used, or does not stop.
+    After leaving, and after a failed entry, no process of the server lives. Each family implements how its process is
+    made, and how it is spoken to.
     """
 
     unanswered: tuple[type[Exception], ...] = (OSError,)
-    """What `greet` raises when no word was said."""
+    """What `greet` raises when no answer came: after `answer_seconds` it means silence, sooner an ended server."""
     answer_seconds = ANSWER_SECONDS
-    """After which silence a server is taken for stopped."""
+    """The seconds of silence after which a server is taken for stopped, and killed."""
 
     def __init__(
         self,
@@ -52,29 +54,39 @@ class Server(ABC):
         self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
         self._silence: str | None = None
         self.conf = ""
-        """The text of the option file it runs with."""
+        """The text of the server's option file; empty until it was started."""
 
     @abstractmethod
     def make_process(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> ServerProcess:
-        """Its process, not yet started."""
+        """Return the server's process, not yet started. Called once, while the Server is made.
+
+        `user` is the (uid, gid) to run as, None: as ourselves.
+        """
 
     @abstractmethod
     def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
-        """A control connection, as the user this server was started for; a patient one waits for any statement."""
+        """Open a control connection as the current login (`log_in_as`); the caller closes it.
+
+        `database`: None for the family's default. `patient` removes the limit on how long a statement may take.
+        """
 
     @abstractmethod
     def greet(self) -> None:
-        """Ask for a word that waits for nobody, over a connection that does nothing else.
+        """Ask the server for an answer that waits for no lock and no device, over a connection used for nothing else.
 
-        An exception when none was said within `answer_seconds`.
+        Called again and again, from one thread besides the one that uses the server. The connection may stay open
+        until `end_pulse`. Raises one of `unanswered` when no answer came within `answer_seconds`.
         """
 
     @abstractmethod
     def answers(self) -> bool:
-        """Is it ready? EngineFailure when it will never be for us."""
+        """Return whether the started server accepts our login and statements; must return soon, and leave nothing open.
+
+        Called repeatedly until it returns True. Raises EngineFailure when waiting longer cannot help (see `refused`).
+        """
 
     def end_pulse(self) -> None:  # noqa: B027 - a family without such a connection has nothing to close.
-        """Close what `greet` keeps open."""
+        """Close the connection that `greet` keeps open. Must not raise, and may be called when there is none."""
 
     def __enter__(self) -> Self:
         require_reachable(self._process.data, self._user)
@@ -100,29 +112,29 @@ class Server(ABC):
             raise EngineFailure("engine", self._silence, str(self.log), _SILENT_HINT) from error
         if self._process.abandoned:
             return
-        # What failed is most often not what went wrong: connections break because their server is gone.
+        # The exception is most often not the cause: connections break because their server is gone.
         if code is not None and isinstance(error, Exception):
             raise self._process.failure("the server ended while it was used", code, self.log) from error
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The path of the Unix socket on which the server listens."""
         return self._process.socket
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The server's process id, once it was started."""
         return self._process.pid
 
     @property
     def log(self) -> Path:
-        """Its error log."""
+        """The path of the server's error log."""
         return self._process.log
 
     def listen(self) -> None:
-        """Greet the server; one that says nothing is killed: all who wait for it end.
+        """Greet the server, and kill it when it does not answer, so that everything that waits for it ends.
 
-        For a thread beside one long statement: the statement's own connection cannot tell slow from stopped.
+        Called from a second thread during one long statement, whose own connection cannot tell slow from stopped.
         """
         if self._silence is not None or self._process.ended() is not None:
             return
@@ -130,7 +142,7 @@ class Server(ABC):
         try:
             self.greet()
         except self.unanswered:
-            # A server that ends, or that refuses one more connection, says so at once; whoever uses it finds out.
+            # A server that ends, or that refuses one more connection, says so at once; its user finds out.
             if time.monotonic() - asked < self.answer_seconds:
                 self.end_pulse()
                 return
@@ -138,19 +150,22 @@ class Server(ABC):
             self._process.terminate_now()
 
     def abandon(self) -> None:
-        """Kill it: its data is of no more use. May be called from another thread; what uses it fails."""
+        """Kill the server, because its data is not needed any more. Statements that are running on it fail.
+
+        May be called from another thread.
+        """
         self._process.terminate_now()
 
     def require_alive(self) -> None:
-        """EngineFailure with the end of the log when it has ended."""
+        """Raise EngineFailure, with the end of the log, when the server has ended."""
         self._process.require_alive("the server ended while it was used")
 
     def log_in_as(self, user: str, password: str) -> None:
-        """From now on, connect as this user."""
+        """Use this login for every later connection."""
         self._login = (user, password)
 
     def refused(self, error: Exception) -> EngineFailure:
-        """What `answers` raises when the server is there and does not know us."""
+        """Return the failure for `answers` to raise when the server runs and refuses our login."""
         return EngineFailure(
             "data",
             str(error),
@@ -159,7 +174,10 @@ class Server(ABC):
         )
 
     def _died(self) -> int | None:
-        """Its exit code if it ended; waits a moment, because a broken connection is seen before the process is gone."""
+        """Return the server's exit code, None while it lives.
+
+        Waits up to a second, because a connection breaks before its server's process is gone.
+        """
         deadline = time.monotonic() + 1.0
         while (code := self._process.ended()) is None and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""sizes.json, beside a server's data: how large the tables are, and the trees they are made of.
+"""Stores and reads sizes.json next to a server's data: the sizes of the tables, and their trees.
 
 Each family's sizes.py asks its servers and counts the trees in the closed files.
 """
@@ -19,13 +19,13 @@ _FORMAT = "bufferlab-server-sizes"
 def store(
     database: Path, allocated_bytes: int, shape: Mapping[str, Any] | None, asked: Mapping[str, Any] | None = None
 ) -> None:
-    """Keep what was counted; no `shape` where the files cannot be looked into. `asked`: what the server said."""
+    """Write the counts into sizes.json: `shape` is None if we cannot read the files, `asked` is the server's answer."""
     head = {"format": _FORMAT, "format_version": 1, "allocated_bytes": allocated_bytes, "shape": shape}
     (database / _FILE).write_text(json.dumps({**head, **(asked or {})}, indent=1) + "\n")
 
 
 def read(database: Path) -> dict[str, Any]:
-    """What was kept, or DataFileError."""
+    """Return the content of sizes.json; raise DataFileError when there is none."""
     path = database / _FILE
     try:
         document: dict[str, Any] = json.loads(path.read_text())

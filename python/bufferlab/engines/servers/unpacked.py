@@ -1,8 +1,8 @@
-"""The files of a fetched server: recorded when it is unpacked, compared before every use.
+"""Records the files of a fetched server when it is unpacked, and compares them before every use.
 
 A use compares the names, modes, sizes and times of all files with those of the last look (lstat(2)), which takes
-milliseconds; no program can set the time of a file's last change (ctime). Where anything differs, and when the server
-is to be fetched again, all contents are hashed.
+milliseconds; no program can set the time of a file's last change (ctime). If anything differs, or `fetch` asks for the
+server again, all contents are hashed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _in_use: dict[Path, int] = {}
 
 
 def record(server: Path) -> None:
-    """Write down every file's mode and SHA-256, and every link's target, beside them."""
+    """Write every file's mode and SHA-256, and every link's target, into the server's folder."""
     _write(server, _contents(server))
 
 
 def require_unaltered(server: Path, *, hashed: bool = False) -> None:
-    """EnvironmentLackingError with the first file that is not as it was unpacked. `hashed`: hash all in any case.
+    """Raise EnvironmentLackingError, which names it, for the first file that is not as it was unpacked.
 
-    A server without a record (an earlier version fetched it) is recorded as it is now.
+    `hashed` hashes all contents in any case. A server without a record (an earlier version of bufferlab fetched it)
+    is recorded as it is now.
     """
     file = server / _RECORD
     try:
@@ -65,7 +66,7 @@ def _altered(server: Path, how: str) -> EnvironmentLackingError:
 
 
 def _write(server: Path, files: dict[str, str]) -> None:
-    """A record that cannot be kept costs the next use the time of the hashes."""
+    """Write the record if possible; without it the next use only takes the time of the hashes."""
     beside = server / f"{_RECORD}.new"
     with suppress(OSError):
         beside.write_text(json.dumps({"format_version": _FORMAT_VERSION, "look": _look(server), "files": files}))
@@ -87,7 +88,7 @@ def _content(path: Path) -> str:
 
 
 def _look(server: Path) -> str:
-    """Digest of what lstat tells of all files."""
+    """Return a digest of what lstat tells of all files."""
     digest = hashlib.sha256()
     for path in _files(server):
         found = path.lstat()
@@ -97,7 +98,7 @@ def _look(server: Path) -> str:
 
 
 def _files(server: Path) -> Iterator[Path]:
-    """Everything in the folder but its own folders, our record and our mark, in one order."""
+    """Yield every file and link in the folder, in a fixed order, except our record and our mark."""
     ours = {server / name for name in (_RECORD, f"{_RECORD}.new", marked.MARK)}
     for folder, names, files in os.walk(server):
         names.sort()

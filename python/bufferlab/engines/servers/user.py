@@ -1,7 +1,7 @@
-"""Which user a private server runs as, and whether that user can reach a path.
+"""Decides which user a private server runs as, and checks that this user can reach a path.
 
 MySQL and MariaDB refuse to run as root. When bufferlab is root, servers run as `nobody`, or as
-$BUFFERLAB_SERVER_USER; otherwise as whoever runs bufferlab.
+$BUFFERLAB_SERVER_USER; otherwise they run as the user of bufferlab.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _EXECUTE = 0o1
 
 
 def server_user() -> tuple[int, int] | None:
-    """(uid, gid) that servers run as when we are root; None: as ourselves."""
+    """Return the (uid, gid) that servers run as when we are root; None when they run as ourselves.
+
+    Raise EnvironmentLackingError when $BUFFERLAB_SERVER_USER names nobody, or root.
+    """
     if os.geteuid() != 0:
         return None
     name = os.environ.get(VARIABLE) or _DEFAULT
@@ -39,12 +42,15 @@ def server_user() -> tuple[int, int] | None:
 
 
 def default_root() -> Path | None:
-    """Where root keeps what servers must reach, since root's own folders are closed to them; None for other users."""
+    """Return the folder where root keeps what servers must reach, since they may not enter root's home; else None.
+
+    Make it if need be. Raise EnvironmentLackingError when others own it or may write to it.
+    """
     if os.geteuid() != 0:
         return None
     _ROOT_DIRECTORY.mkdir(mode=0o711, exist_ok=True)
     found = _ROOT_DIRECTORY.lstat()
-    # The folder above is everybody's: whoever made this one first could put anything into it.
+    # Everybody may write to the folder above: a stranger who made this one first could put anything into it.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:
         raise EnvironmentLackingError(
             "this folder belongs to somebody else, or others may write to it",
@@ -55,13 +61,16 @@ def default_root() -> Path | None:
 
 
 def give(path: Path, user: tuple[int, int] | None) -> None:
-    """Make a file or folder the server's own."""
+    """Give a file or folder to `user`; do nothing for None. Links are not followed."""
     if user is not None:
         os.chown(path, *user, follow_symlinks=False)
 
 
 def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = _EXECUTE) -> None:
-    """EnvironmentLackingError when that user cannot pass the folders above `path`, or lacks `needs` (rwx) on it."""
+    """Raise EnvironmentLackingError unless `user` can pass the folders above `path` and has `needs` (rwx bits) on it.
+
+    None, ourselves, is not checked.
+    """
     if user is None:
         return
     path = path.resolve()
@@ -82,7 +91,7 @@ def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = 
 
 
 def require_runnable(binary: Path, user: tuple[int, int] | None) -> None:
-    """EnvironmentLackingError when that user cannot execute the server's binary."""
+    """Raise EnvironmentLackingError when `user` cannot execute the server's binary."""
     require_reachable(binary, user, needs=_READ_EXECUTE)
 
 

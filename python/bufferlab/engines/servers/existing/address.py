@@ -1,8 +1,8 @@
-"""Where a server that bufferlab did not start is, and as whom it is reached: a URL without the password.
+"""Parses the URL of a server that bufferlab did not start, and finds the password, which is never in the URL.
 
-`mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `?password_file=/path` names a file of
-the server's own clients. A password in a URL would be in process lists, shell histories and results: it is refused, not
-taken.
+`mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `?password_file=/path` names a file in
+the format of the server's clients. A password in a URL would be in process lists, shell histories and results, so such
+a URL is refused.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ PASSWORD = "BUFFERLAB_PASSWORD"
 
 @dataclass(frozen=True)
 class Address:
-    """One schema of one server."""
+    """One schema of one server, and the account that reaches it."""
 
     url: str
     user: str
     host: str
     port: int
     schema: str
-    """What the tables are in: of MySQL and MariaDB a schema, of PostgreSQL a database."""
+    """The name of the place for the tables: a schema in MySQL and MariaDB, a database in PostgreSQL."""
     socket: str | None
-    """The Unix socket; of PostgreSQL the folder that has it."""
+    """The path of the Unix socket; for PostgreSQL, of the folder that has it. None: TCP."""
     password_file: str | None
 
     @property
@@ -43,35 +43,36 @@ class Address:
 
 @dataclass(frozen=True)
 class Form:
-    """What the URLs of a family look like."""
+    """The form of a family's URLs."""
 
     schemes: tuple[str, ...]
     port: int
-    """When the URL names none."""
+    """The port when the URL names none."""
     schema: str
-    """What the family calls that which the URL names last."""
+    """The family's word for the last part of the URL: schema or database."""
     longest_schema: int
+    """The most characters the server allows in that name."""
     own_schemas: tuple[str, ...]
-    """The server's own, which hold no data of ours."""
+    """The server's system schemas, which may not hold our data."""
     socket: str
-    """What `?socket=` names, as an example."""
+    """An example of what `?socket=` names."""
     password_in: Callable[[str, Address], str | None]
     """The password for an address in the text of a password file; None when there is none."""
     password_example: str
 
     @property
     def example(self) -> str:
-        """A URL over TCP."""
+        """An example of a URL over TCP."""
         return f"{self.schemes[0]}://user@host:{self.port}/{self.schema}"
 
 
 def url_pattern(*schemes: str) -> str:
-    """A URL as a regular expression, for a knob. Without a password: a URL is kept in results."""
+    """Return the regular expression of a URL, for a knob. It allows no password, because results keep the URL."""
     return rf"(?:{'|'.join(schemes)})://[^\s:/@?]+@[^\s:/@?]+(?::[0-9]{{1,5}})?/[A-Za-z0-9_]+(?:\?[^\s]*)?"
 
 
 def is_url(server: object) -> bool:
-    """Does a value of the knob `server` name a running server?
+    """Return whether a value of the knob `server` is the URL of a running server.
 
     >>> is_url("mysql://me@localhost/lab"), is_url("mysql-5.7")
     (True, False)
@@ -80,7 +81,7 @@ def is_url(server: object) -> bool:
 
 
 def parse(url: str, form: Form) -> Address:
-    """The address in a URL. EnvironmentLackingError when it is none, or holds a password."""
+    """Return the address in a URL; raise EnvironmentLackingError when it is none, or holds a password."""
     parts = urlsplit(url)
     shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
     hint = f"write {form.example} or {form.schemes[0]}://user@localhost/{form.schema}?socket={form.socket}"
@@ -96,7 +97,7 @@ def parse(url: str, form: Form) -> Address:
         port = 0
     if parts.scheme not in form.schemes or not parts.username or not parts.hostname or unknown or not port:
         raise EnvironmentLackingError("this is not the URL of a server", shown, hint)
-    # Our own statements name it between quotes; files are named after tables.
+    # Our statements quote the name; the server names files after it.
     if not re.fullmatch(rf"[A-Za-z0-9_]{{1,{form.longest_schema}}}", schema):
         raise EnvironmentLackingError(f"the URL names no {form.schema} of letters, digits and _", shown, hint)
     if schema.lower() in form.own_schemas:
@@ -107,7 +108,10 @@ def parse(url: str, form: Form) -> Address:
 
 
 def password(address: Address, form: Form) -> str:
-    """From the file the URL names, else the environment; "" when there is none."""
+    """Return the password from the file that the URL names, else from the environment; "" when there is none.
+
+    Raise EnvironmentLackingError when the file cannot be read, has no password for this address, or others may read it.
+    """
     if address.password_file is None:
         return os.environ.get(PASSWORD, "")
     path = Path(address.password_file)

@@ -1,9 +1,9 @@
-"""Settings of somebody else's server, changed while it runs and put back whatever happens.
+"""Changes settings of somebody else's running server for one run, and puts them back even after a crash.
 
-Settings belong to the server, not to a schema or a URL: one run at a time may change them, by a lock that the server
-keeps for one connection, so that it ends with its holder. What was found is written down before the first change, in
-the journal on this host and on the server itself, where a bufferlab with another cache finds it. A value is put back
-only while it is still the one we set; another value is its owner's.
+Settings belong to the server, not to a schema or a URL. So one run at a time may change them: it holds a lock that the
+server keeps for one connection, and that ends with its holder. The values found are written down before the first
+change, in the journal on this host and on the server itself, where a bufferlab with another cache finds them. A value
+is put back only while it is still the one we set; any other value was set by its owner.
 """
 
 from __future__ import annotations
@@ -25,71 +25,81 @@ ALLOW = "--allow-online-changes"
 CHANGING = "online-changes"
 """The lock of a run that may change settings. No schema has this name, which has a hyphen."""
 SWEEP = "online-changes-sweep"
-"""The lock of a sweep whose runs may: between two of its runs no other sweep begins."""
+"""The lock of a sweep whose runs may change settings: between two of its runs no other sweep begins."""
 LOCK_SECONDS = 5.0
-"""How long a holder that ends is waited for."""
+"""How long to wait for a lock whose holder may be ending."""
 _GLANCE_SECONDS = 1.0
 """A killed holder's connection ends within this time; a live one's does not."""
 
 
 class Settings(Protocol):
-    """How a family's settings are locked, changed and put back while a server runs."""
+    """How a family's settings are locked, changed and put back while a server runs.
+
+    `change`, `restore` and `record` are called only while this process holds the lock CHANGING.
+    """
 
     unusable: tuple[type[Exception], ...]
-    """What its client raises when the server fails it."""
+    """The exceptions of the family's client when the server fails a statement."""
 
     def connect(self, address: Address) -> Any:
-        """A connection to the server, whether or not the schema exists; it waits for no answer for ever."""
+        """Open a connection to the server, which the caller closes. It needs no schema, and its reads time out."""
 
     def holding(self, address: Address, lock: str, seconds: float) -> AbstractContextManager[Any]:
-        """A connection of its own that holds a lock of this name; None when another has it for `seconds` more."""
+        """Context manager for a new connection that holds the lock; yields None when another holds it for `seconds`.
+
+        The server must release the lock when the connection ends, for any reason.
+        """
 
     def is_held(self, connection: Any, lock: str) -> bool:
-        """Has anybody the lock of this name?"""
+        """Return whether any connection holds the lock."""
 
     def identity(self, connection: Any) -> str:
-        """The server, as a file name: the same by whatever URL and account it is reached."""
+        """Return a file name that identifies the server: the same for every URL and account that reach it."""
 
     def since(self, connection: Any) -> str:
-        """What is another after a restart that has undone our changes; the same for ever where none undoes them."""
+        """Return a text that differs after a restart that undid our changes; constant where no restart undoes them."""
 
     def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-        """What a record says of each variable. EngineFailure where one cannot be changed; nothing is then."""
+        """Return, by variable, the entry of a record: `found`, the value now, and what `restore` needs to know.
+
+        Changes nothing. Raises EngineFailure when one of them cannot be changed while the server runs.
+        """
 
     def change(
         self, connection: Any, address: Address, name: str, value: str, on_wait: OnWait, on_set: Callable[[], None]
     ) -> None:
-        """Give a variable another value and wait until it holds; EngineFailure names the variable.
+        """Give a variable another value, and wait until the server runs with it. Raises EngineFailure, which names it.
 
-        `on_set` is called once the server tells the new value.
+        Before: the record with its `found` value is kept. Calls `on_set` once the server tells the new value.
         """
 
     def now(self, connection: Any, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """What the variables of a record are now, in the form of `found`; without those that no longer exist."""
+        """Return the present values of a record's variables, in the form of `found`; leave out those that are gone."""
 
     def restore(self, connection: Any, name: str, entry: Mapping[str, Any]) -> None:
-        """Give a variable of a record the value that was found."""
+        """Give a variable the value that its record's entry says was found."""
 
     def records(self, connection: Any) -> dict[str, str]:
-        """The records on the server that the account may see, by the schema that has them."""
+        """Return the texts of the records on the server that the account may see, by schema."""
 
     def record(self, connection: Any, schema: str, text: str | None) -> None:
-        """Keep a record in a schema that is ours, in place of the one that is there; None: none."""
+        """Replace the record in a schema that is ours; None removes it."""
 
 
 class Turn:
-    """The right to change a server's settings, which one run has at a time."""
+    """The right of one run to change a server's settings; no other run has it at the same time."""
 
     def __init__(self, settings: Settings, address: Address, lock: Any, file: Journal) -> None:
         self._settings, self._address, self._lock, self.journal = settings, address, lock, file
         self.left: list[str] = []
-        """Variables that earlier runs had left changed and that this one has put back."""
+        """The variables that earlier runs had left changed and that this one has put back."""
 
     @contextmanager
     def changed(self, connection: Any, wanted: Mapping[str, str], on_wait: OnWait) -> Iterator[None]:
-        """Context manager for the server with these variables; leaving puts its own back.
+        """Context manager that gives the server these variables; leaving puts the server's own values back.
 
-        EngineFailure names the variable that cannot be changed while the server runs; nothing is changed then.
+        Raises EngineFailure, which names it, when a variable cannot be changed while the server runs. What was
+        changed before it is put back.
         """
         if not wanted:
             yield
@@ -117,7 +127,7 @@ class Turn:
             try:
                 self.put_back()
             except (BufferlabError, EngineFailure) as second:
-                # Why the run failed matters more than that its settings are still there: both are told.
+                # Why the run failed matters more than that the settings are still changed: the error says both.
                 raise _both(error, second, wanted) from error
             except settings.unusable as second:
                 raise _both(error, second, wanted) from error
@@ -142,9 +152,9 @@ class Turn:
         return sorted(names)
 
     def require_none_left(self) -> None:
-        """EngineFailure when another schema says that a setting is changed, and it still is.
+        """Raise EngineFailure when another schema's record says that a setting is changed, and it still is.
 
-        What it was is not taken from there: whoever may write to that schema could have us set anything.
+        We do not put back the value found there: anyone who may write to that schema could make us set anything.
         """
         settings, address = self._settings, self._address
         with closing(settings.connect(address)) as connection:
@@ -156,12 +166,12 @@ class Turn:
                         address.place,
                         f"put it back by hand, by bufferlab doctor where that run was started, or by a run on {schema}",
                     )
-                # It says nothing that is still true; where the account may not write, it can stay.
+                # The record says nothing that is still true. If the account may not write there, the record stays.
                 with suppress(*settings.unusable):
                     settings.record(connection, schema, None)
 
     def _require_lock(self) -> None:
-        """EngineFailure when the lock was lost while settings were changed: others may have changed them too."""
+        """Raise EngineFailure when the lock was lost while settings were changed: others may have changed them too."""
         held = False
         with suppress(*self._settings.unusable):
             held = self._settings.is_held(self._lock, CHANGING)
@@ -174,7 +184,7 @@ class Turn:
 def turn(settings: Settings, address: Address, seconds: float = LOCK_SECONDS) -> Iterator[Turn]:
     """Context manager for the right to change a server's settings; entering puts back what earlier runs left.
 
-    EngineFailure while another run has it.
+    Raises EngineFailure while another run has it.
     """
     with _turn(settings, address, seconds) as mine:
         if mine is None:
@@ -187,9 +197,9 @@ def turn(settings: Settings, address: Address, seconds: float = LOCK_SECONDS) ->
 
 @contextmanager
 def reserved(settings: Settings, addresses: Collection[Address]) -> Iterator[list[tuple[str, list[str]]]]:
-    """Context manager for the servers of a sweep, whose settings no other sweep may change until it ends.
+    """Context manager for a sweep's right to change the settings of these servers; no other sweep has it meanwhile.
 
-    Yields what was put back at the start, by URL. EnvironmentLackingError while another sweep has one of them.
+    Yields (URL, variables) of what entering put back. Raises EnvironmentLackingError while another sweep has a server.
     """
     with ExitStack() as stack:
         servers, done = set[str](), []
@@ -216,9 +226,9 @@ def reserved(settings: Settings, addresses: Collection[Address]) -> Iterator[lis
 def put_back_everywhere(
     settings: Settings, form: Form, urls: Collection[str] | None = None
 ) -> list[tuple[str, list[str] | Problem]]:
-    """Put back what killed runs left changed on every server of a family there is a journal of, or those at `urls`.
+    """Put back what killed runs left changed on a family's servers: those at `urls`, or all that have a journal here.
 
-    Returns for each its URL, and the variables that were put back or why they were not.
+    Return each server's URL with the variables that were put back, or with the reason why they were not.
     """
     done: list[tuple[str, list[str] | Problem]] = []
     for path, record in journal.every():
@@ -260,7 +270,7 @@ def left(settings: Settings, address: Address) -> list[str]:
 
 @contextmanager
 def _turn(settings: Settings, address: Address, seconds: float) -> Iterator[Turn | None]:
-    """The right, with nothing put back yet; None while another run has it."""
+    """Context manager for the right, before anything is put back; yields None while another run has it."""
     with settings.holding(address, CHANGING, seconds) as lock:
         if lock is None:
             yield None
@@ -270,13 +280,13 @@ def _turn(settings: Settings, address: Address, seconds: float) -> Iterator[Turn
 
 
 def _records(settings: Settings, connection: Any, address: Address) -> dict[str, Record]:
-    """The records on the server, by schema."""
+    """Return the records on the server, by schema."""
     return {schema: Record.parse(text, f"{address.place.rpartition('/')[0]}/{schema}")
             for schema, text in settings.records(connection).items()}  # fmt: skip
 
 
 def _still_ours(settings: Settings, connection: Any, record: Record) -> dict[str, tuple[Any, dict[str, Any]]]:
-    """What a record's variables are now, and their entries, where they are as a run of ours set them."""
+    """Return (present value, entry) of each variable in a record that still has the value a bufferlab run gave it."""
     if record.since != settings.since(connection):
         return {}
     now = settings.now(connection, record.variables)
@@ -291,7 +301,7 @@ def _sentences(ours: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> list[str]:
 
 
 def _put_back(settings: Settings, connection: Any, record: Record) -> list[str]:
-    """Put back what is still ours, the last change first."""
+    """Put back the values that are still ours, the last change first; return their variables."""
     ours = _still_ours(settings, connection, record)
     for name, (_, entry) in reversed(ours.items()):
         settings.restore(connection, name, entry)
@@ -299,7 +309,7 @@ def _put_back(settings: Settings, connection: Any, record: Record) -> list[str]:
 
 
 def _both(error: Exception, second: Exception, wanted: Mapping[str, Any]) -> EngineFailure:
-    """What failed, and that settings could not be put back after it."""
+    """Return the failure that says why the run failed, and why the settings could not be put back after it."""
     first = failure_of(error)
     kind = "engine" if first.kind == "internal" else first.kind  # A driver's error is none of ours.
     what = f"{first.what}; and {', '.join(wanted)} could not be put back: {failure_of(second).what}"

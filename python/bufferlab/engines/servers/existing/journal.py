@@ -1,7 +1,7 @@
-"""The file on this host that says what is to be put back on a server that bufferlab did not start.
+"""The file on this host that says which settings to put back on a server that bufferlab did not start.
 
-One file for each server, by whatever URL it is reached (0600, no password). It is written whole, or not at all, before
-the first setting is changed, locked while its run lives, and removed once everything is put back.
+There is one file for each server, the same for every URL (mode 0600, no password). A run writes it, whole or not at
+all, before it changes the first setting, holds its lock while it lives, and removes it once everything is put back.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _HINT = "compare the server's settings with those it should have, then delete th
 
 @dataclass
 class Record:
-    """Settings that a run has changed, as the journal and the server itself keep them."""
+    """The settings that a run has changed, as the journal and the server itself keep them."""
 
     url: str
-    """By which the run reached the server; "" in the server's own copy."""
+    """The URL by which the run reached the server; "" in the copy on the server."""
     since: str
-    """As `changes.Settings.since` says: with another value, the server has forgotten the changes."""
+    """The answer of `changes.Settings.since` then; when it differs now, the server has forgotten the changes."""
     variables: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By name: `found`, the owner's value; `ours`, read back after the change; what else the family needs to know."""
+    """By name: `found`, the owner's value; `ours`, read back after the change; and what else the family must know."""
 
     def text(self) -> str:
         """Return the record as JSON."""
@@ -41,7 +41,7 @@ class Record:
 
     @classmethod
     def parse(cls, text: str, where: str) -> Record:
-        """Return the record in a text; DataFileError, which names `where` it was found, when it holds none."""
+        """Return the record in a text; raise DataFileError, which names `where` it was found, when it holds none."""
         try:
             told = json.loads(text)
             if (told["format"], told["format_version"]) != (_FORMAT, _FORMAT_VERSION):
@@ -62,11 +62,11 @@ class Journal:
         self.path, self._descriptor = path, descriptor
 
     def read(self) -> Record | None:
-        """Return what is to be put back; None when nothing is. DataFileError when the file is torn."""
+        """Return the record to put back; None when there is none. Raise DataFileError when the file is torn."""
         return read(self.path)
 
     def write(self, record: Record) -> None:
-        """Replace the file by this record, on the disk when this returns."""
+        """Replace the file by this record. The record is on the disk when this returns, and the lock is kept."""
         beside = self.path.with_suffix(".new")
         descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         # Locked before it takes the name: nobody finds a journal of a live run that is not locked.
@@ -78,7 +78,7 @@ class Journal:
         self._descriptor = descriptor
 
     def clear(self) -> None:
-        """Remove the file: nothing is to be put back."""
+        """Remove the file, because everything was put back."""
         self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -87,18 +87,18 @@ class Journal:
 
 
 def folder() -> Path:
-    """Return where journals are kept."""
+    """Return the folder of all journals."""
     return servers_root().parent / "online-changes"
 
 
 def path_of(server: str) -> Path:
-    """Return the journal of a server, by its identity."""
+    """Return the path of the journal of the server with this identity."""
     return folder() / f"{server}.json"
 
 
 @contextmanager
 def held(server: str) -> Iterator[Journal | None]:
-    """Context manager for a server's journal, locked by us; None when another process holds it."""
+    """Context manager that locks a server's journal and yields it; yields None when another process has the lock."""
     path = path_of(server)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     while True:
@@ -109,7 +109,7 @@ def held(server: str) -> Iterator[Journal | None]:
             os.close(descriptor)
             yield None
             return
-        # The one who held it before us may have removed or replaced it.
+        # The process that held it before us may have removed or replaced it.
         if os.fstat(descriptor).st_nlink:
             break
         os.close(descriptor)
@@ -123,7 +123,7 @@ def held(server: str) -> Iterator[Journal | None]:
 
 
 def read(path: Path) -> Record | None:
-    """Return what a journal says; None when there is none, or when it is empty. DataFileError when it is torn."""
+    """Return a journal's record; None when the file is missing or empty. Raise DataFileError when it is torn."""
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:

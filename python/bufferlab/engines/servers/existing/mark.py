@@ -1,7 +1,7 @@
-"""The mark of a schema that is bufferlab's: which data it holds, and which tables bufferlab made there.
+"""The mark of a schema that bufferlab has claimed: which data it holds, and which tables bufferlab made there.
 
-Only what is in the list of names is ever dropped. The list is written before the first table is made, from the
-statements that make them, so that a load that was killed is known as well.
+bufferlab drops only tables in the mark's list of names. A load writes the list before it makes the first table, from
+the statements that make them, so that the tables of a killed load are known as well.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Mark:
-    """What a schema that is ours says of itself."""
+    """The mark of one schema."""
 
     data_id: str
     state: str
-    """What was done with the data."""
+    """The state of the data: clean, loading or written (see server.py)."""
     made: tuple[str, ...]
     """The tables, views and sequences of bufferlab's load, as its statements name them."""
 
@@ -59,7 +59,7 @@ def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
 
 
 def require_none(theirs: Sequence[str] | Collection[str], address: Address, form: Form) -> None:
-    """EngineFailure when a schema has tables that bufferlab did not make: nothing of it is touched then."""
+    """Raise EngineFailure when there are tables that bufferlab did not make; the caller must then touch nothing."""
     if theirs:
         names = sorted(theirs)
         more = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""

@@ -1,8 +1,8 @@
-"""Load, run and check in one schema of a server that bufferlab did not start, and must leave as it was.
+"""Loads, runs and checks in one schema of a server that bufferlab did not start and must leave as it was.
 
-What execute caches and copies as the database is a folder with one small file: which data lie where. Runs that write
-find the data loaded anew, runs that only read find them as they are: the report says which. Each family says how its
-servers are spoken to.
+The "database" that execute caches and copies is a folder with one small file, which says which data lie where. Before
+a run the data are loaded again if an earlier run wrote to them; the report says what the run began with. Each family
+implements how its servers are spoken to.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.errors import DataFileError, Problem
 
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
-"""What was done with the data that a schema holds."""
+"""The states of the data in a schema: as loaded, a load not finished, changed by a run."""
 _FILE = "existing.json"
 _FORMAT = "bufferlab-existing-server"
 _SETTLE_SECONDS = 2.0
@@ -42,119 +42,149 @@ Cancelled = Callable[[], bool]
 
 
 def is_existing(database: Path) -> bool:
-    """Is this folder a note of data on such a server?"""
+    """Return whether this folder is a note of data on a running server."""
     return (database / _FILE).is_file()
 
 
 class ExistingServer(ABC):
-    """Servers of one family that run already."""
+    """The way to use running servers of one family; it holds no connection between calls.
+
+    The caller holds the schema's lock (`locked`) while it calls `make_sure_of`, `claim`, `mark`, `fill`, `settle` and
+    `drive`. The client's exceptions (`unusable`) may pass through: the caller turns them into an EngineFailure with
+    the hint of `needs`.
+    """
 
     form: Form
-    """Of its URLs."""
+    """The form of the family's URLs."""
     unusable: tuple[type[Exception], ...]
-    """What its client raises when the server refuses or fails it."""
+    """The exceptions of the family's client when the server refuses or fails a statement."""
     settings: changes.Settings
-    """How settings are changed and put back."""
+    """How the family's settings are locked, changed and put back."""
     declaration: EngineDeclaration
-    """The engine's own."""
+    """The declaration of the engine that this is used for."""
 
     # How the family's servers are spoken to.
 
     @abstractmethod
     def build(self, url: str) -> Build:
-        """The server as a build: its version, asked of it. EnvironmentLackingError: not there, or another."""
+        """Ask the server for its version; return it as a build named by the URL, with no files.
+
+        Raises EnvironmentLackingError when it cannot be reached, or is of another engine or an unsupported version.
+        """
 
     @abstractmethod
     def connect(self, address: Address, *, patient: bool = False) -> Any:
-        """A connection, in autocommit; a patient one waits for any statement. Or EnvironmentLackingError."""
+        """Open an autocommit connection, which the caller closes; `patient` removes the read timeout.
+
+        Raises EnvironmentLackingError when it is refused.
+        """
 
     @abstractmethod
     def listen(self, address: Address) -> None:
-        """EngineFailure when the server says nothing."""
+        """Ask the server for an answer over a new connection; raise EngineFailure when none comes soon.
+
+        Called from a second thread while a long statement runs.
+        """
 
     @abstractmethod
     def needs(self, address: Address) -> str:
-        """What the account must be allowed, as a hint."""
+        """Return the hint that names the privileges the account needs."""
 
     # The schema that is ours.
 
     @abstractmethod
     def make_sure_of(self, address: Address) -> None:
-        """The schema exists, empty if it did not; what is in it is not touched."""
+        """Create the schema if `connect` needs it to exist and it does not. Must not touch what is in it."""
 
     @abstractmethod
     def claim(self, address: Address) -> None:
-        """The schema, made if need be, ours, and empty. EngineFailure when it is somebody else's."""
+        """Make the schema ours and empty: create it if it is missing, and drop the tables of an earlier load.
+
+        Raises EngineFailure, before it drops anything, when the schema holds a table that is not in its mark. After:
+        `mark` can be called.
+        """
 
     @abstractmethod
     def mark(self, address: Address, mark: Mark) -> None:
-        """Say in the schema which data it holds, what was done with them, and what was made for them."""
+        """Replace the schema's mark: which data it holds, their state, and the tables made for them.
+
+        Before: `claim` was called for these data, now or by an earlier run. A record of changed settings is kept.
+        """
 
     @abstractmethod
     def marked(self, address: Address) -> Mark | None:
-        """The mark; None where there is no such schema, or it is not ours."""
+        """Return the schema's mark; None when there is no such schema, or it has no mark that we can read."""
 
     # Settings.
 
     @abstractmethod
     def wanted(self, connection: Any, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
-        """Variables that were asked for and are not so. EngineFailure for what no running server can be given."""
+        """Return the variables whose values differ from those asked for, with the values to set. Changes nothing.
+
+        Raises EngineFailure when one of them is known to need a restart of the server.
+        """
 
     @abstractmethod
     def told(self, connection: Any) -> Mapping[str, str]:
-        """Every variable as the server has it, for messages."""
+        """Return every variable with the server's value in words, for messages."""
 
     @abstractmethod
     def read_back(self, connection: Any, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
-        """The settings it runs with."""
+        """Return the settings that the server runs with, as a new connection sees them. Changes nothing."""
 
     @abstractmethod
     def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
-        """EngineFailure unless the server was made with what was asked for, as its page size."""
+        """Raise EngineFailure unless the server was made with what is asked for, such as the page size."""
 
     # What is done there.
 
     @abstractmethod
     def target(self, address: Address) -> dict[str, Any]:
-        """Where the server is, as the core wants it told."""
+        """Return the address, account and schema for the core's connections; its job has them as `target`."""
 
     @abstractmethod
     def schema_sql(self, workload: Mapping[str, Any]) -> str:
-        """The statements by which a load makes its tables, as the core words them."""
+        """Return the statements by which `fill` makes its tables, from the core. Asks no server."""
 
     @abstractmethod
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load, by the core."""
+        """Call the core to load the workload's tables into the claimed schema; return its answer."""
 
     @abstractmethod
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Run, by the core."""
+        """Call the core to do one run on the loaded schema; return its answer. Must not change a server's setting."""
 
     @abstractmethod
     def settle(self, address: Address) -> None:
-        """What a load leaves to be done."""
+        """Finish a load, so that no run pays for it (vacuum). Called after `fill`, unless the load was cancelled."""
 
     @abstractmethod
     def allocated_bytes(self, connection: Any, found: Build, address: Address) -> int:
-        """Bytes of data and indexes of the schema."""
+        """Return the bytes that the schema's data and indexes have allocated."""
 
     @abstractmethod
     def conditions(self, connection: Any, job: Mapping[str, Any], database: Path, address: Address) -> dict[str, Any]:
-        """The workload's consistency conditions."""
+        """Check the workload's consistency conditions in the schema; return {seconds, conditions}.
+
+        Before: the run that `job` describes has ended, and the schema still holds its data.
+        """
 
     @abstractmethod
     def connections(self, connection: Any) -> int:
-        """Clients the server has now, ours among them."""
+        """Return how many clients are connected to the server now, bufferlab's connections included."""
 
     # What is the same for all.
 
     def parse(self, url: str) -> Address:
-        """The address in a URL. EnvironmentLackingError when it is none, or holds a password."""
+        """Return the address in a URL; raise EnvironmentLackingError when it is none, or holds a password."""
         return addresses.parse(url, self.form)
 
     @contextmanager
     def locked(self, address: Address) -> Iterator[None]:
-        """One run in a schema at a time, whoever starts it, from whatever host; EngineFailure while there is one."""
+        """Context manager for the only use of a schema: no other bufferlab, on any host, uses it meanwhile.
+
+        The server keeps the lock for a connection, so that it ends with us. Raises EngineFailure while another has it.
+        """
         with self.settings.holding(address, address.schema, changes.LOCK_SECONDS) as lock:
             if lock is None:
                 what = f"another run of bufferlab uses this {self.form.schema}"
@@ -162,15 +192,15 @@ class ExistingServer(ABC):
             yield
 
     def reserved(self, urls: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
-        """As `changes.reserved` says, for the servers at these URLs."""
+        """Context manager for a sweep's right to change settings of the servers at these URLs (`changes.reserved`)."""
         return changes.reserved(self.settings, [self.parse(url) for url in urls])
 
     def put_back_everywhere(self, urls: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
-        """Put back what killed runs left changed, at these URLs or all: (URL, variables put back or why not)."""
+        """Put back what killed runs left changed, at these URLs or all; return (URL, variables put back or why not)."""
         return changes.put_back_everywhere(self.settings, self.form, urls)
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent, cancelled: Cancelled) -> dict[str, Any]:
-        """The workload's data in the schema, and the note of it."""
+        """Load the workload into the schema; write the note of it and sizes.json into the folder job["database"]."""
         database, knobs = Path(job["database"]), job["knobs"]
         address = self.parse(str(knobs["server"]))
         found = self.build(address.url)
@@ -196,7 +226,7 @@ class ExistingServer(ABC):
         return {**loaded, "place": address.place}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent, cancelled: Cancelled) -> dict[str, Any]:
-        """One run: data as they must be, settings changed where that is allowed, the core, settings put back."""
+        """Do one run: load the data again if need be, change settings if allowed, let the core drive, put them back."""
         database, knobs = Path(job["database"]), job["knobs"]
         _require_no_program(job)
         _refuse_host_settings(self._asked(knobs))
@@ -236,7 +266,10 @@ class ExistingServer(ABC):
         }
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """The consistency conditions, in the schema as the run left it."""
+        """Check the consistency conditions in the schema as the run left it; return {seconds, conditions}.
+
+        Raises DataFileError when the schema holds other data by now.
+        """
         database = Path(job["database"])
         note, address = self._note(database, {})
         with (
@@ -285,7 +318,7 @@ class ExistingServer(ABC):
         on_event: OnEvent,
         cancelled: Cancelled,
     ) -> str:
-        """The rows as loaded; what the report says the run began with."""
+        """Load the rows again unless they are as loaded; return the report's sentence on what the run began with."""
         mark = self.marked(address)
         if mark is None or (mark.data_id, mark.state) != (note["data_id"], CLEAN):
             self._load(address, found, note, on_event, cancelled)
@@ -303,25 +336,25 @@ class ExistingServer(ABC):
         self.mark(address, replace(mark, state=WRITTEN))
 
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
-        """The settings, as those have them that begin after a change."""
+        """Return the settings that a connection opened now has: older ones may keep values from before a change."""
         with closing(self.connect(address)) as fresh:
             return self.read_back(fresh, found, knobs)
 
     def _asked(self, knobs: Mapping[str, int | str]) -> dict[str, int | str]:
-        """What was asked for: a default of bufferlab's is not asked of somebody else's server."""
+        """Return the knobs that were asked for. bufferlab's own defaults are not applied to somebody else's server."""
         declaration = self.declaration
         defaults = declaration.native({**declaration.defaults(), "pool_size": "5MiB"}, None)
         kept = ("pool_size_bytes", "page_size_bytes")
         return {name: value for name, value in knobs.items() if name in kept or defaults.get(name) != value}
 
     def _as_found(self, told: ReadBack, knobs: Mapping[str, int | str]) -> list[str]:
-        """Native names of what bufferlab would choose itself on a server of its own, and what is otherwise here."""
+        """Return the native names of knobs nobody asked for whose value here differs from bufferlab's default."""
         asked = self._asked(knobs)
         return [name for name, value in knobs.items()
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
 
     def _others(self, connection: Any, ours: int) -> int:
-        """Connections of other people; ours that have just ended are given a moment to be gone."""
+        """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended ones to disappear."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             others = max(0, self.connections(connection) - ours)
@@ -355,7 +388,7 @@ class ExistingServer(ABC):
 
     @contextmanager
     def _explained(self, address: Address) -> Iterator[None]:
-        """What the server refuses us, as an error that says what an account needs."""
+        """Turn the client's errors into an EngineFailure that quotes the server and says what the account needs."""
         try:
             yield
         except self.unusable as error:
@@ -365,18 +398,18 @@ class ExistingServer(ABC):
 
     @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
-        """As `life`'s; it ends with the server's, which cannot be ended from here."""
+        """Send signs of life (`life.signs_of_life`) as long as the server answers; it cannot be killed from here."""
         with signs_of_life(on_event, what, lambda: self.listen(address)):
             yield
 
 
 def _connections_of_ours(settings: changes.Settings, connection: Any, *, allowed: bool) -> int:
-    """Connections of ours while other people's are counted: the one that asks, and those that hold locks."""
+    """Return how many connections are ours while others are counted: the one that asks, and those that hold locks."""
     return 2 + (1 + settings.is_held(connection, changes.SWEEP) if allowed else 0)
 
 
 def _require_same(before: ReadBack, after: ReadBack, address: Address) -> None:
-    """EngineFailure when settings are not what they were before the run: it has not measured what it would report."""
+    """Raise EngineFailure when settings changed during the run: it did not measure what it would report."""
     changed = [f"{name} from {value} to {after.actual.get(name)}"
                for name, value in before.actual.items() if after.actual.get(name) != value]  # fmt: skip
     if changed:
@@ -403,7 +436,7 @@ def _require_no_program(job: Mapping[str, Any]) -> None:
 
 
 def _refuse_host_settings(asked: Mapping[str, int | str]) -> None:
-    """EngineFailure for what is the host's, which may not be this one."""
+    """Raise EngineFailure for settings of the server's host, which may not be this one."""
     for name, unset in (("memory_limit_bytes", "off"), (READ_AHEAD, AS_IS)):
         if asked.get(name, unset) != unset:
             knob = name.removesuffix("_bytes")
