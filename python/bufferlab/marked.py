@@ -1,8 +1,8 @@
-"""Folders that bufferlab made, told from everybody else's by a mark inside, and removed by nobody else's mistake.
+"""Marks the folders that bufferlab makes, so that it removes its own leftovers and never another program's folder.
 
-The mark is a file that the maker of a folder keeps locked (flock(2)) while it lives: process numbers are given again,
-and other PID namespaces have their own. A folder without the mark of this user is never removed, and no symbolic link
-is followed: a caller resolves the links that its user chose.
+The mark is a file in the folder. The folder's maker keeps it locked (flock(2)) while it lives. A process number would
+not do: the kernel reuses it, and other PID namespaces count for themselves. A folder without this user's mark is never
+removed. No symbolic link is followed: a caller resolves the links that its user chose.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Literal
 
 MARK = ".bufferlab-mark"
 TEMPORARY = ".tmp-"
-"""How the names of folders begin that are renamed when they are whole."""
+"""The beginning of the names of unfinished folders, which are renamed when they are whole."""
 
 State = Literal["left", "in use", "foreign"]
-"""Of a folder: ours and nobody's any more; ours and somebody's; not ours."""
+"""The state of a folder: bufferlab made it and no process holds it; a process holds it; it lacks this user's mark."""
 
 _TEXT = b"bufferlab made this folder and may remove it\n"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,9 +30,9 @@ _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextmanager
 def folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
-    """Make a marked folder, held while the context lasts, and remove it at the end.
+    """Context manager that makes a marked folder, holds it while the context lasts, and removes it at the end.
 
-    A folder that was renamed meanwhile stays, without the mark.
+    A folder that was renamed in the meantime stays, and its mark is removed.
     """
     with opened(parent) as above:
         os.mkdir(name, mode, dir_fd=above)
@@ -54,9 +54,10 @@ def folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
 
 
 def use(kept: Path) -> int | None:
-    """Hold a folder that bufferlab keeps, and note the time as its last use; a descriptor to close afterwards.
+    """Hold a folder of the cache and note the time as its last use. Return a descriptor: closing it ends the use.
 
-    The first use marks the folder. None where it cannot be marked: another user's, or on a read-only disk.
+    The first use marks the folder. Return None where it cannot be marked: it is another user's, or its disk is
+    read-only.
     """
     try:
         with opened(kept) as inside:
@@ -71,28 +72,28 @@ def use(kept: Path) -> int | None:
 
 
 def last_use_s(kept: Path) -> float:
-    """When the folder was used last, in seconds since the epoch; without a mark, when it was made."""
+    """Return when the folder was used last, in seconds since the epoch; without a mark, when it was last changed."""
     mark = kept / MARK
     return (mark if mark.is_file() else kept).lstat().st_mtime
 
 
 def state(path: Path) -> State:
-    """Whose the folder is."""
+    """Return whether the folder is left over, in use or foreign."""
     return _claim(path, remove=False)
 
 
 def remove(path: Path) -> State:
-    """Remove the folder if its maker is dead; its state before. OSError when it cannot be removed."""
+    """Remove the folder if it is left over, and return its state before. Raises OSError when it cannot be removed."""
     return _claim(path, remove=True)
 
 
 def leftovers(parent: Path, pattern: str) -> list[Path]:
-    """The folders in `parent`, of names of this pattern, that bufferlab made and whose makers are dead."""
+    """Return the folders in `parent` whose names match the pattern, that bufferlab made and whose makers are dead."""
     return [path for path in sorted(parent.glob(pattern)) if state(path) == "left"]
 
 
 def remove_leftovers(parent: Path, pattern: str) -> list[str]:
-    """Remove the folders of `leftovers`; the names of those that are gone."""
+    """Remove the folders that `leftovers` would return. Return the names of those that are gone."""
     names = []
     for path in sorted(parent.glob(pattern)):
         with suppress(OSError):
@@ -103,7 +104,7 @@ def remove_leftovers(parent: Path, pattern: str) -> list[str]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor of a folder that is no symbolic link. NotADirectoryError for a link, or a file."""
+    """Context manager for a descriptor of a folder. Raises NotADirectoryError for a symbolic link or a file."""
     descriptor = os.open(path, _FOLDER)
     try:
         yield descriptor
@@ -143,19 +144,22 @@ def _opened_in(above: int, name: str, flags: int) -> Iterator[int]:
 def _make_mark(inside: int) -> int:
     mark = os.open(MARK, _FILE | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=inside)
     fcntl.flock(mark, fcntl.LOCK_EX)
-    os.pwrite(mark, _TEXT, 0)  # Only now: until it is locked it must look like nobody's.
+    os.pwrite(mark, _TEXT, 0)  # Written only now: until it is locked, the folder must look foreign to others.
     return mark
 
 
 def _is_ours(mark: int) -> bool:
-    """Written by this user; a second name would let somebody carry a mark into another folder."""
+    """Return whether this user wrote the mark, and it has one name only.
+
+    A second name (a hard link) would let somebody carry a mark into another folder.
+    """
     found = os.fstat(mark)
     is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
     return is_own and os.pread(mark, len(_TEXT) + 1, 0) == _TEXT
 
 
 def _is_at(inside: int, name: str, above: int) -> bool:
-    """Is the open folder still the one of that name?"""
+    """Return whether the open folder still has that name."""
     try:
         found = os.stat(name, dir_fd=above, follow_symlinks=False)
     except FileNotFoundError:
@@ -164,7 +168,7 @@ def _is_at(inside: int, name: str, above: int) -> bool:
 
 
 def _empty(inside: int) -> None:
-    """Remove all in an open folder, the mark last: what an interrupted removal leaves is still marked."""
+    """Remove everything in an open folder, the mark last: a folder whose removal was interrupted is still marked."""
     for name in sorted(os.listdir(inside), key=lambda name: name == MARK):
         if stat.S_ISDIR(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode):
             shutil.rmtree(name, dir_fd=inside)

@@ -1,6 +1,6 @@
-"""Texts from elsewhere made safe to show: no control of the terminal, no password of a URL.
+"""Makes texts from elsewhere safe to show and to parse: no terminal control, no password of a URL, no deep nesting.
 
-Files, servers and names of files may hold anything; whoever shows them comes here.
+Files, servers and file names may hold any characters. Code that shows them passes them through here first.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 import tomllib
 from typing import Any
 
-#: Control characters but newline and tab, what turns the direction of writing, other ends of lines, halves of pairs.
+#: Control characters but newline and tab, marks of writing direction, Unicode's line ends, and lone surrogates.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -18,13 +18,16 @@ _PASSWORD = re.compile(r"(://[^\s:/?#@\"']*):[^\s\"']*@")
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEPEST_TOML = 16
 """Levels of tables and arrays; an experiment has five."""
-#: Keys of so many parts take tomllib, and whoever notes their places, the square of their length.
+#: For a key of so many parts, tomllib and spec/lines.py take time that grows with the square of its length.
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY}(?:[ \t]*+\.[ \t]*+{_KEY}){{{4 * _DEEPEST_TOML}}}")
 _TOO_DEEP = f"tables and arrays are nested more than {_DEEPEST_TOML} levels deep"
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text. ValueError (tomllib.TOMLDecodeError with its place) when it is none, or too deep."""
+    """Return the tables of a TOML text.
+
+    Raises ValueError when it is nested too deep, and tomllib.TOMLDecodeError, with the place, when it is not TOML.
+    """
     if _LONG_KEY.search(text):
         raise ValueError(_TOO_DEEP)
     try:
@@ -41,7 +44,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def printable(text: str) -> str:
-    r"""The text with control characters as escapes: a terminal shows them and does not obey.
+    r"""Return the text with control characters as escapes, which a terminal shows and does not obey.
 
     >>> printable("red: \x1b[31m\n")
     'red: \\x1b[31m\n'
@@ -50,7 +53,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""The same of a JSON text, in JSON's own escapes: its meaning stays.
+    r"""Return a JSON text with control characters as JSON's escapes; its meaning stays the same.
 
     >>> printable_json('"\x9b"')
     '"\\u009b"'
@@ -59,7 +62,7 @@ def printable_json(text: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """The text with an ellipsis in place of every password of a URL.
+    """Return the text with an ellipsis in place of the password in every URL.
 
     >>> without_password("server = mysql://me:secret@host/db")
     'server = mysql://me:…@host/db'
@@ -68,7 +71,7 @@ def without_password(text: str) -> str:
 
 
 def has_password(text: str) -> bool:
-    """Whether a URL in the text has a password."""
+    """Return whether a URL in the text has a password."""
     return _PASSWORD.search(text) is not None
 
 

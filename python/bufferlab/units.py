@@ -1,8 +1,8 @@
-"""Sizes, shares and durations: read from text, and written for people.
+"""Reads sizes, shares, durations and numbers from text, and writes them for people.
 
-Powers of two only: "64MiB", "64M" and "4k" are 1024-based, as every engine's manual reads them;
-"64MB" is refused, because half the world reads it as 64,000,000. Ratios are 0-1 inside; "%" exists
-in texts people write and read.
+Units of size are powers of two: "64MiB", "64M" and "4k" are 1024-based, as every engine's manual reads them.
+"64MB" is refused, because half the world reads it as 64,000,000. Code holds ratios of 0-1; "%" stands only in
+texts that people write and read.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _DURATION_UNITS_S = {
     "min": Decimal(60),
     "h": Decimal(3600),
 }
-#: More digits than these are no size of anything, and Python refuses to write numbers of thousands.
+#: At most 40 digits on each side of the point: no size of anything needs more, and Python refuses to write thousands.
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?[0-9][0-9_]{0,39}(?:\.[0-9]{1,40})?)\s*([A-Za-z%]*)\s*")
 _LONGEST_SHOWN = 60
 
 
 class UnitError(ValueError):
-    """A text that is not the quantity it should be. `hint` says how to write it."""
+    """The error of a text that is not the quantity it should be. `hint` says how to write that quantity."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -59,20 +59,20 @@ class Size:
     ratio: Decimal | None = None
 
     def __str__(self) -> str:
-        """The canonical text, equal for equal sizes: it goes into keys."""
+        """Return the canonical text, which goes into keys: equal sizes give equal texts."""
         if self.ratio is not None:
             return f"{_plain(self.ratio * 100)}%"
         return canonical_bytes(self.size_bytes or 0)
 
     def resolve_bytes(self, whole_bytes: int) -> int:
-        """The size in bytes, when the whole is `whole_bytes`; fractions of a byte are dropped."""
+        """Return the size in bytes of a whole of `whole_bytes`; a fraction of a byte is dropped."""
         if self.ratio is not None:
             return int(self.ratio * whole_bytes)
         return self.size_bytes or 0
 
 
 def parse_bytes(text: str | int) -> int:
-    """Bytes from "64MiB", "4k", "512" or 512.
+    """Return the bytes in "64MiB", "4k", "512" or 512. Raises UnitError for a share or an unclear unit.
 
     >>> parse_bytes("4k"), parse_bytes("1.5MiB"), parse_bytes(512)
     (4096, 1572864, 512)
@@ -101,7 +101,7 @@ def parse_bytes(text: str | int) -> int:
 
 
 def parse_size(text: str | int) -> Size:
-    """Bytes, or a share of the database: "10%".
+    """Return the size in a text: bytes, or a share of the database such as "10%". Raises UnitError.
 
     >>> str(parse_size("10%")), str(parse_size("65536k"))
     ('10%', '64MiB')
@@ -112,7 +112,10 @@ def parse_size(text: str | int) -> Size:
 
 
 def parse_percent(text: str) -> Decimal:
-    """A ratio from "10%"; exact, so that 5 % of a database is the same number of bytes everywhere."""
+    """Return the ratio in "10%"; exact, so that 5 % of a database is the same number of bytes everywhere.
+
+    Raises UnitError when the text is not a share.
+    """
     number, unit = _split(text, "share", 'write a share such as "10%"')
     if unit != "%":
         raise UnitError(f'"{text}" is not a share', 'write a share such as "10%"')
@@ -120,7 +123,7 @@ def parse_percent(text: str) -> Decimal:
 
 
 def parse_duration(text: str | int | float) -> float:
-    """Seconds from "90s", "5min", "1h", "250ms", or a plain number of seconds.
+    """Return the seconds in "90s", "5min", "1h", "250ms", or in a plain number of seconds. Raises UnitError.
 
     >>> parse_duration("5min"), parse_duration("250ms"), parse_duration(2)
     (300.0, 0.25, 2.0)
@@ -138,7 +141,7 @@ def parse_duration(text: str | int | float) -> float:
 
 
 def parse_number(text: str | int | float) -> Decimal:
-    """A decimal number from 0.9, "0.9", "1_000" or 3; exact, so that equal settings have equal texts.
+    """Return the decimal number in 0.9, "0.9", "1_000" or 3; exact, so that equal settings have equal texts.
 
     >>> parse_number("1_000"), parse_number(0.5)
     (Decimal('1000'), Decimal('0.5'))
@@ -158,7 +161,7 @@ def parse_number(text: str | int | float) -> Decimal:
 
 
 def canonical_number(number: Decimal) -> str:
-    """The shortest exact text of a number: equal numbers give equal texts.
+    """Return the shortest exact text of a number: equal numbers give equal texts.
 
     >>> canonical_number(Decimal("0.90")), canonical_number(Decimal("1E+3"))
     ('0.9', '1000')
@@ -168,7 +171,7 @@ def canonical_number(number: Decimal) -> str:
 
 
 def canonical_duration(seconds: float) -> str:
-    """The exact text of a duration, in seconds.
+    """Return the exact text of a duration, in seconds.
 
     >>> canonical_duration(90.0), canonical_duration(0.25)
     ('90s', '0.25s')
@@ -177,7 +180,7 @@ def canonical_duration(seconds: float) -> str:
 
 
 def canonical_bytes(size_bytes: int) -> str:
-    """The shortest exact text of a size: equal sizes give equal texts.
+    """Return the shortest exact text of a size: equal sizes give equal texts.
 
     >>> canonical_bytes(4096), canonical_bytes(1536), canonical_bytes(1000)
     ('4KiB', '1536B', '1000B')
@@ -199,7 +202,7 @@ def readable(canonical: str) -> str:
 
 
 def format_bytes(size_bytes: float) -> str:
-    """A size for people, three digits: "64 MiB", "1.21 GiB".
+    """Return a size for people, with three digits: "64 MiB", "1.21 GiB".
 
     >>> format_bytes(64 * 1024 * 1024), format_bytes(1300000000), format_bytes(12)
     ('64 MiB', '1.21 GiB', '12 B')
@@ -211,7 +214,7 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration for people: "12 s", "4 min 10 s", "1 h 05 min".
+    """Return a duration for people: "12 s", "4 min 10 s", "1 h 05 min".
 
     >>> format_duration(0.25), format_duration(12), format_duration(250), format_duration(3900)
     ('0.25 s', '12 s', '4 min 10 s', '1 h 05 min')
@@ -229,12 +232,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """A whole number with separators: "1,234,567"."""
+    """Return a whole number with separators: "1,234,567"."""
     return f"{count:,.0f}"
 
 
 def format_percent(ratio: float) -> str:
-    """A ratio for people: 0.125 is "12.5 %".
+    """Return a ratio for people: 0.125 is "12.5 %".
 
     >>> format_percent(0.125), format_percent(1), format_percent(0.000123)
     ('12.5 %', '100 %', '0.0123 %')
@@ -243,7 +246,7 @@ def format_percent(ratio: float) -> str:
 
 
 def brief(written: object) -> str:
-    """A value as a message repeats it: its beginning, where it is long.
+    """Return a value as a message repeats it: whole, or its first 60 characters and an ellipsis.
 
     >>> brief(100), brief("9" * 70)[-4:]
     ('100', '999…')
@@ -263,7 +266,7 @@ def _split(text: str, quantity: str, hint: str) -> tuple[Decimal, str]:
 
 
 def _plain(number: Decimal) -> str:
-    """A decimal without exponent and trailing zeros: 10, 12.5."""
+    """Return a decimal's text without exponent and trailing zeros: 10, 12.5."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -1,6 +1,7 @@
-"""Which versions of which server have a thing: "mysql >= 5.7.5; mariadb >= 10.2, < 10.5", and is 5.6.24 one of them?
+"""Decides whether a server's version is in a text such as "mysql >= 5.7.5; mariadb >= 10.2, < 10.5".
 
-Pure, and knows no server. A flavour that is not named has it in no version; an empty text means all of all.
+It is pure and knows no server. No version of a server that the text does not name is in it. The empty text holds all
+versions of all servers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
 def has(versions: str, flavour: str, version: str) -> bool:
-    """Is that version of that server among them? ValueError for a text that is not of this form.
+    """Return whether `versions` holds this version of this server (`flavour`). Raises ValueError for a malformed text.
 
     >>> has("mysql >= 5.7.5; mariadb >= 10.2, < 10.5", "mariadb", "10.11.6-MariaDB")
     False
@@ -30,19 +31,19 @@ def has(versions: str, flavour: str, version: str) -> bool:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The numbers a version begins with: (5, 7, 22) of "5.7.22-log"; none of a text without any."""
+    """Return the first dotted numbers in a version: (5, 7, 22) of "5.7.22-log"; () of a text without a number."""
     found = _NUMBERS.search(version)
     return tuple(int(number) for number in found[0].split(".")) if found else ()
 
 
 def in_words(versions: str) -> str:
-    """For a message: "MySQL 5.7.5 or later, and MariaDB from 10.2 to before 10.5"."""
+    """Return the versions for a message: "MySQL 5.7.5 or later, and MariaDB from 10.2 to before 10.5"."""
     return ", and ".join(_part_in_words(part.strip()) for part in versions.split(";"))
 
 
 def _within(version: str, sign: str, bound: str) -> bool:
     given, limit = numbers(version), numbers(bound)
-    # "5.7" may be any 5.7.x: as many numbers as are known decide, and what is not known is taken to be recent.
+    # "5.7" may be any 5.7.x: the numbers that are known decide, and a missing number is taken to be a recent one.
     if len(given) < len(limit) and limit[: len(given)] == given:
         return sign == ">="
     return given >= limit if sign == ">=" else given < limit

@@ -1,7 +1,7 @@
-"""What a plan will cost in time and space, before anything is touched.
+"""Estimates what a plan will cost in time and space, before anything is loaded or run.
 
-Rates are the engine's declared ones, or what earlier runs on this host took (execute keeps those).
-A figure for a person deciding whether to wait, not a measurement.
+The rates are those of earlier runs on this host (execute keeps them), or else those that the engine declares.
+The estimate helps a person to decide whether to wait. It is not a measurement.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from bufferlab.spec import Experiment
 from bufferlab.units import MIB
 
 _PHASE_COST = 3.0
-"""Transactions of the workload that one of a phase is taken to cost: phases scan and insert many rows."""
+"""How many of the workload's transactions one transaction of a phase costs: phases scan and insert many rows."""
 _PHASE_SETUP_SECONDS = 0.3
-"""What a phase makes for itself before its edges."""
+"""The time in which a phase makes its tables, before its measured window begins."""
 _PHASE_BYTES = 64 * MIB
-"""Room for that and for what it inserts: a script does not say."""
+"""The room for a phase's tables and inserted rows: a guess, because a script does not tell."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds by stage, and the bytes that must be free."""
+    """The cost of a plan: seconds by stage, and the bytes that must be free."""
 
     load_seconds: float
     restore_seconds: float
@@ -34,25 +34,28 @@ class Estimate:
     measure_seconds: float
     check_seconds: float
     cache_bytes: int
-    """Loaded databases, kept for the next time."""
+    """Bytes of the databases that must be loaded. They are kept for the next time."""
     data_bytes: int
-    """One run's copy and its growth, deleted after the run."""
+    """Bytes of the largest copy of a run with its growth. It is deleted after the run."""
     results_bytes: int
 
     @property
     def seconds(self) -> float:
-        """All stages together."""
+        """Return the seconds of all stages together."""
         return (
             self.load_seconds + self.restore_seconds + self.warm_up_seconds + self.measure_seconds + self.check_seconds
         )
 
     def as_dict(self) -> dict[str, float]:
-        """The estimate as --json shows it."""
+        """Return the estimate as --json shows it."""
         return {**asdict(self), "seconds": self.seconds}
 
 
 def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Estimate:
-    """Cost of a plan, when `loaded` of its databases are in the cache already."""
+    """Return the cost of a plan of which `loaded` databases are in the cache already.
+
+    Without `rates` the declared ones are taken.
+    """
     experiment = plan.experiment
     rates = rates or declared_rates(experiment)
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
@@ -77,7 +80,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
         largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)
-    # Which of them are loaded already is not told; all but a swept scale are of one size.
+    # `loaded` does not tell which of them are loaded. Unless the scale is swept, all have one size.
     missing = max(0, len(sizes) - loaded)
     starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # To load, and to check.
     missing_bytes = sum(sizes) * missing // max(1, len(sizes))
@@ -94,13 +97,13 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
 
 
 def declared_rates(experiment: Experiment) -> Rates:
-    """The engine's declared rates for this workload, until runs here have told better ones."""
+    """Return the engine's declared rates for this workload. They serve until runs on this host tell better ones."""
     rates = engines.declaration(experiment.engine).rates
     return replace(rates, transactions_per_s=rates.transactions_per_s / workload_of(experiment).relative_cost)
 
 
 def _database_sizes(plan: Plan) -> list[int]:
-    """Bytes of every different database the plan needs: its points', and those that shares are reckoned from."""
+    """Return the bytes of each distinct database of the plan: those of its points, and those percentages refer to."""
     own = {point.data: point.database_bytes for point in plan.points}
     return list((dict.fromkeys(needed_data(plan.experiment), plan.database_bytes) | own).values())
 

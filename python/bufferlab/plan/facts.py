@@ -1,6 +1,6 @@
-"""What a plan must know of loaded data: sizes and trees, as found in the database or estimated before a load.
+"""The facts of loaded data that a plan needs: size and trees, found in the database or estimated before its load.
 
-Names the databases an experiment needs; loads none (execute does).
+This file names the databases that an experiment needs. It loads none (execute does).
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass(frozen=True)
 class DataSetting:
-    """Everything asked that decides one loaded database; equal settings mean the same database."""
+    """The native settings that decide one loaded database: equal settings mean the same database."""
 
     knobs: tuple[tuple[str, int | str], ...]
-    """The engine's knobs that decide the file, native."""
+    """The engine's knobs that decide the file, by native name."""
     parameters: tuple[tuple[str, Native], ...]
-    """The workload's parameters that decide the data, native."""
+    """The workload's parameters that decide the data, by native name."""
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What is known of one loaded database."""
+    """The size and trees of one loaded database, found or estimated."""
 
     allocated_bytes: int
     """Bytes of data and indexes."""
     shape: Mapping[str, Any] | None = None
-    """Its trees, as run.json's `database.shape` has them; None when the engine tells none."""
+    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine cannot tell."""
 
 
 Facts = Callable[[DataSetting], DataFacts]
-"""The facts of any database of an experiment."""
+"""A function that returns the facts of any database of an experiment."""
 
 
 def estimated_facts(experiment: Experiment) -> Facts:
-    """Facts as they are expected before anything was loaded."""
+    """Return the function that estimates size and trees of a database that is not loaded yet."""
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     page_name = engine.by_name()[engine.page_knob].native_name if engine.page_knob else ""
 
@@ -59,13 +59,13 @@ def estimated_facts(experiment: Experiment) -> Facts:
 
 
 def known_facts(experiment: Experiment, known: Mapping[DataSetting, DataFacts]) -> Facts:
-    """What was found in loaded databases; the estimate for the others."""
+    """Return the function that gives the `known` facts of a loaded database, and the estimate of any other."""
     estimate = estimated_facts(experiment)
     return lambda setting: known.get(setting) or estimate(setting)
 
 
 def workload_of(experiment: Experiment) -> WorkloadDeclaration:
-    """The experiment's workload, with the parameters of the data it works on."""
+    """Return the experiment's workload, with the parameters of the data that it works on."""
     declaration = workloads.declaration(experiment.workload.name)
     return workloads.on_data(declaration, experiment.workload.parameters.get(declaration.data_parameter, ""))
 
@@ -76,7 +76,7 @@ def data_setting(
     native_knobs: Mapping[str, int | str],
     parameters: Mapping[str, Native],
 ) -> DataSetting:
-    """The database a point runs on."""
+    """Return the settings that decide the database of a point with these native knobs and parameters."""
     return DataSetting(
         tuple(
             (knob.native_name, native_knobs[knob.native_name])
@@ -92,7 +92,7 @@ def data_setting(
 
 
 def reference_setting(experiment: Experiment, engine: EngineDeclaration, own: DataSetting) -> DataSetting:
-    """The database of which a share at this point is a share: the point's own, or that at the reference page size."""
+    """Return the database that percentages of a point refer to: `own`, or the same at the reference page size."""
     page_size = experiment.reference.page_size
     if page_size == OWN or not engine.page_knob:
         return own

@@ -1,6 +1,6 @@
-"""The points of a sweep: every combination of the swept settings, in the order written.
+"""Makes the points of a sweep: every combination of the swept settings, in the order written.
 
-Resolves shares into bytes of whole frames and into counts; does not order or repeat anything.
+Percentages become bytes of whole frames, or counts. order.py orders the runs, make.py repeats them.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ class PlannedSetting:
     asked: str
     """Canonical text: "10%"."""
     planned: Native | None
-    """The typed value; None for what is left to the engine."""
+    """The typed value; None if the engine chooses it."""
     read_back: bool
-    """Whether the engine tells the value that ran; what the load and the workload do is as planned."""
+    """Whether the engine reads the value back after the run. Settings of load and workload run as planned."""
     note: str = ""
-    """Why the planned value is not the one asked for."""
+    """The reason why the planned value is not the one asked for; "" if it is."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The setting as plan.json and run.json hold it, before anything ran."""
+        """Return the setting as plan.json and run.json hold it, without the value that ran."""
         return {"asked": self.asked, "planned": self.planned, "unit": self.knob.unit, "note": self.note}
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting of everything."""
+    """One combination of all settings, which each block runs once."""
 
     index: int
     label: str
     swept: dict[str, str]
-    """Canonical text of every swept setting."""
+    """The canonical text of every swept setting, by name."""
     settings: dict[str, PlannedSetting] = field(hash=False)
-    """By name: every engine knob, and what else is swept or not at its default."""
+    """By name: the engine's knobs, the load's settings that are swept or not at their default, swept parameters."""
     native_knobs: dict[str, int | str] = field(hash=False)
-    """The engine's, as the core takes them: bytes, a pool in whole frames."""
+    """The engine's knobs as the core takes them. Sizes are in bytes, and a pool is a whole number of frames."""
     workload: dict[str, Native] = field(hash=False)
-    """The workload's parameters as the core takes them, shares resolved."""
+    """The workload's parameters as the core takes them, with percentages turned into counts."""
     load: dict[str, Any] = field(hash=False)
     """The load as the core takes it."""
     data: DataSetting
-    """The loaded database it runs on."""
+    """The settings of the loaded database that the point runs on."""
     database_bytes: int
-    """The whole of which a share of the database is a share here."""
+    """Bytes of the database that percentages of this point refer to."""
     point_key: str
 
     @property
     def variables(self) -> dict[str, int | float]:
-        """The numeric parameters, which scripts may use."""
+        """Return the numeric parameters of the workload, which scripts may use as variables."""
         return {name: value for name, value in self.workload.items() if not isinstance(value, str)}
 
     def as_dict(self) -> dict[str, Any]:
-        """The point as plan.json holds it."""
+        """Return the point as plan.json holds it."""
         return {
             "index": self.index,
             "label": self.label,
@@ -83,7 +83,7 @@ class Point:
 
 
 def workload_identity(experiment: Experiment) -> dict[str, Any]:
-    """The workload as keys name it: what is the same at all points, as asked."""
+    """Return the part of the workload that is the same at all points, as asked, for keys."""
     workload, declared = experiment.workload, workload_of(experiment)
     knobs = {knob.name: knob for knob in declared.parameters}
     identity: dict[str, Any] = {
@@ -100,7 +100,10 @@ def workload_identity(experiment: Experiment) -> dict[str, Any]:
 
 
 def points_of(experiment: Experiment, facts: Facts) -> list[Point]:
-    """Every point; `facts` tell the size and the trees of the databases that shares are reckoned from."""
+    """Return every point. `facts` gives size and trees of the databases that percentages refer to.
+
+    Raises SpecError when a point cannot be, such as a pool of too few frames.
+    """
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     identity = workload_identity(experiment)
     return [
@@ -110,7 +113,7 @@ def points_of(experiment: Experiment, facts: Facts) -> list[Point]:
 
 
 def needed_data(experiment: Experiment) -> list[DataSetting]:
-    """The databases that must be loaded before the plan can be made: those whose size or trees a share is of."""
+    """Return the databases that must be loaded before the plan is made: percentages refer to their size or trees."""
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     needed: dict[DataSetting, None] = {}
     for swept in _combinations(experiment):
@@ -176,7 +179,7 @@ def _point(
 def _of_engine(
     engine: EngineDeclaration, knob: Knob, asked: Mapping[str, str], native: Mapping[str, int | str]
 ) -> PlannedSetting:
-    """An engine's knob with the value planned for it: a pool is cut to whole frames, and the setting says so."""
+    """Return an engine's knob with its planned value. The note of a pool that is cut to whole frames says so."""
     text, planned = asked[knob.name], native.get(knob.native_name)
     cut = knob.name == engine.frame_knob and knob.share(text) is None and planned != knob.native(text, None)
     note = "rounded to whole pages" if cut else ""
@@ -188,7 +191,7 @@ def _label(swept: dict[str, str]) -> str:
 
 
 def _as_asked(knob: Knob, text: str) -> Native:
-    """The native value where the text alone decides it; the text of a share."""
+    """Return the native value that a text decides alone; for a percentage, the text itself."""
     return text if knob.share(text) is not None else knob.native(text, None)
 
 
@@ -199,7 +202,10 @@ def _is_share(knob: Knob, parameters: Mapping[str, str]) -> bool:
 def _own_data(
     engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, str], parameters: Mapping[str, str]
 ) -> DataSetting:
-    """The database of a point. What decides a file is never a share of one, so that any size will do here."""
+    """Return the settings that decide a point's database.
+
+    None of them is a percentage of a database, so that any size (here 0 bytes) gives the same answer.
+    """
     deciding = {
         knob.native_name: knob.native(parameters[knob.name], None)
         for knob in workload.parameters

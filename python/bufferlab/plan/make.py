@@ -1,4 +1,4 @@
-"""The plan: every run with its point, block, order and seed. Pure; touches no file."""
+"""Makes the plan: every run with its point, block, order and seed. It is pure and touches no file."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ class PlannedRun:
     block: int
     repetition: int
     order: int
-    """The place among all runs, from 0."""
+    """The run's place among all runs, from 0."""
     seed: int
 
     @property
     def cell(self) -> tuple[int, int]:
-        """What makes a run the same run when a sweep is resumed."""
+        """Return point and block, by which a resume recognises a run."""
         return (self.point, self.block)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All points and all runs, in the order they run."""
+    """The points of a sweep, and its runs in their order."""
 
     experiment: Experiment
     database_bytes: int
-    """The largest whole of which a point's share is a share."""
+    """Bytes of the largest database that percentages of a point refer to."""
     points: tuple[Point, ...]
     runs: tuple[PlannedRun, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as plan.json holds it."""
+        """Return the plan as plan.json holds it."""
         reference = self.experiment.reference.page_size
         return {
             "format_version": FORMAT_VERSION,
             "experiment": self.experiment.name,
             "engine": self.experiment.engine,
             "database_bytes": self.database_bytes,
-            # None: each point's own.
+            # None: percentages refer to each point's own database.
             "reference_page_size_bytes": None if reference == OWN else reference,
             "seed": self.experiment.design.seed,
             "points": [point.as_dict() for point in self.points],
@@ -67,7 +67,7 @@ class Plan:
 
 
 def make(experiment: Experiment, facts: Facts) -> Plan:
-    """The plan of an experiment on databases of which these are the facts."""
+    """Return the plan of an experiment on databases with these facts. Raises SpecError when a point cannot be."""
     points = points_of(experiment, facts)
     seed = experiment.design.seed
     runs: list[PlannedRun] = []

@@ -1,6 +1,6 @@
-"""Settings that a server's version does not have, refused by name before anything starts. Pure; asks no server.
+"""Finds settings that a server's version does not have, before anything starts. It is pure and asks no server.
 
-Only what was asked for is refused: "auto" means "where the version has it".
+"auto" is never refused: it means "where the version has the setting".
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from bufferlab.plan.grid import Point
 from bufferlab.versions import has, in_words
 
 VersionOf = Callable[[Mapping[str, int | str]], str]
-"""The server's version at a point, from its native knobs."""
+"""A function that returns the server's version at a point, from the point's native knobs."""
 
 
 def lacking(engine: EngineDeclaration, points: Sequence[Point], version_of: VersionOf) -> list[Problem]:
-    """Every setting that the version of some point does not have, once each."""
+    """Return a problem for each setting, or value of one, that a point's server version does not have; each once."""
     problems: dict[tuple[str, str], Problem] = {}
     for point in points:
         version = version_of(point.native_knobs)

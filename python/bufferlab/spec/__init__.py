@@ -1,4 +1,4 @@
-"""From an experiment's TOML to a typed Experiment; every error names file, line, key and a hint."""
+"""Turns an experiment's TOML into a typed Experiment; every error names file, line, key and a hint."""
 
 from bufferlab.spec.catalog import builtin_experiments, find_experiment
 from bufferlab.spec.load import load, loads

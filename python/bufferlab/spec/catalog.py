@@ -1,6 +1,6 @@
-"""Where built-in experiments are found: folders that hold an experiment.toml.
+"""Finds built-in experiments: the folders that hold an experiment.toml.
 
-They live in experiments/ at the root of the checkout, where an editable installation finds them.
+They stand in experiments/ at the root of the checkout, where an editable installation finds them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILE_NAME = "experiment.toml"
 
 
 def builtin_experiments() -> dict[str, Path]:
-    """Every built-in experiment's TOML, keyed by name."""
+    """Return the path of every built-in experiment's TOML, keyed by name."""
     found: dict[str, Path] = {}
     for root in SEARCH_PATH:
         for file in sorted(root.glob(f"*/{FILE_NAME}")):
@@ -29,7 +29,10 @@ def builtin_experiments() -> dict[str, Path]:
 
 
 def find_experiment(path_or_name: str) -> Path:
-    """The TOML of a built-in name or of a path (a file, or a folder that holds one)."""
+    """Return the TOML's path for a built-in name or a path (of a file, or of a folder that holds one).
+
+    Raises SpecError when there is no such experiment or file.
+    """
     known = builtin_experiments()
     if path_or_name in known:
         return known[path_or_name]

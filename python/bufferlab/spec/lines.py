@@ -1,7 +1,7 @@
-"""On which line of a TOML text does each key stand? Does not parse values: tomllib does.
+"""Finds the line of a TOML text on which each key stands. It parses no values: tomllib does.
 
-A small scanner over the text, following toml.io/en/v1.0.0: tables, dotted and quoted keys, comments,
-and values that run over several lines (arrays, inline tables, multi-line strings).
+It is a small scanner that follows toml.io/en/v1.0.0: tables, dotted and quoted keys, comments, and values that
+run over several lines (arrays, inline tables, multi-line strings).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _KEY_PART = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)\s*(\.?)
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """The line (from 1) of every table and key of a valid TOML text, keyed by its path.
+    """Return the line (from 1) of every table and key of a valid TOML text, keyed by its path.
 
     >>> key_lines("a = 1\\n[sweep]\\npool_size = [\\n  '5%',\\n]\\nb = 2")[("sweep", "b")]
     6
@@ -40,7 +40,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
-    """The line of the key, or of the nearest table around it that stands in the text."""
+    """Return the line of the key, or of the nearest table around it in the text; None if the text has neither."""
     for depth in range(len(path), 0, -1):
         if path[:depth] in lines:
             return lines[path[:depth]]
@@ -73,7 +73,7 @@ def _end_of_line(text: str, start: int) -> int:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """Where the line ends on which the value that begins at `start` is complete."""
+    """Return the end of the line on which the value that begins at `start` ends."""
     depth, position = 0, start
     while position < len(text):
         character = text[position]

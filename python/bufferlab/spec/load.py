@@ -32,14 +32,14 @@ SCRIPT_EXPERIMENT = "script"
 """The built-in experiment that runs a script given in place of an experiment."""
 
 _MOST_BYTES = 4 << 20
-"""Of a TOML as run, which has its scripts in it."""
+"""The largest TOML: an experiment as run holds the texts of its scripts."""
 _NO_OVERRIDES = Overrides()
 
 
 def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Experiment:
-    """The experiment of a built-in name or a path, with the flags applied. SpecError lists every problem.
+    """Load the experiment of a built-in name or a path, and apply the flags. Raises a SpecError with every problem.
 
-    The path of a script (`.sql`) is the built-in experiment `script` with that file.
+    The path of a script (`.sql`) loads the built-in experiment `script` with that file.
     """
     if str(path_or_name).endswith(SCRIPT_SUFFIX):
         overrides = replace(overrides, script=str(path_or_name))
@@ -57,7 +57,7 @@ def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Expe
 
 
 def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Path = Path()) -> Experiment:
-    """The same from a text; `file` is what errors name, and scripts are looked for in `folder`."""
+    """Load an experiment from a text. Errors name `file`, and relative paths of scripts begin at `folder`."""
     tables, lines = _parse(text, file), key_lines(text)
     experiment, problems = _experiment(tables, merge(tables, file, lines, overrides, folder), overrides)
     problems += _of_other_profiles(tables, file, lines, overrides, folder, problems)
@@ -69,7 +69,7 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Pa
 def _experiment(
     tables: dict[str, Any], merged: Merged, overrides: Overrides
 ) -> tuple[Experiment | None, list[Problem]]:
-    """The experiment of merged tables, and everything that is wrong with it."""
+    """Return the experiment of merged tables, and all its problems. With problems it may be None."""
     problems = [*merged.problems, *_missing_profile(merged, tables), *_given_twice(overrides)]
     _name_program(merged)
     engine_name = _known(merged, ("engine",), engines.names(), "engine", problems, hidden=engines.names(hidden=True))
@@ -98,9 +98,9 @@ def _of_other_profiles(
     folder: Path,
     known: list[Problem],
 ) -> list[Problem]:
-    """What is wrong in profiles that were not asked for: a mistake there should not wait for the day they are.
+    """Return the problems in profiles that were not asked for: a mistake there shows before the profile is first run.
 
-    They are read as the file has them, on its own engine: flags are meant for what is asked for.
+    These profiles are read on the file's engine and without flags, which are meant for the profile that is asked for.
     """
     found: list[Problem] = []
     for profile in PROFILES:
@@ -113,7 +113,7 @@ def _of_other_profiles(
 
 
 def _name_program(merged: Merged) -> None:
-    """`workload = { exec = "sysbench ..." }` says what it is by what it has."""
+    """Give the name "program" to a workload that has an `exec` and no name: `workload = { exec = "sysbench ..." }`."""
     table = merged.document.get("workload")
     if isinstance(table, dict) and "exec" in table:
         table.setdefault("name", "program")
@@ -128,7 +128,10 @@ def _without_server(merged: Merged, engine: EngineDeclaration, workload: Workloa
 
 
 def _not_together(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration) -> list[Problem]:
-    """An engine without a database runs no SQL, and what reads a bare file has no place in a database."""
+    """Return the problem of an engine and a workload that cannot be run together, if there is one.
+
+    An engine without a database runs no SQL; a workload that reads a bare file cannot run in a database.
+    """
     where = merged.where(("workload", "name"))
     if engine.workloads and workload.name not in engine.workloads:
         what = f"engine {engine.name} cannot be driven by workload {workload.name}"
@@ -140,7 +143,7 @@ def _not_together(merged: Merged, engine: EngineDeclaration, workload: WorkloadD
 
 
 def _keep(merged: Merged, judged: Judged, workload: WorkloadDeclaration | None, problems: list[Problem]) -> None:
-    """Put what was judged in the place of what was written; read the scripts, and look through them."""
+    """Replace the settings as written by the settings as judged; read the scripts and have the core check them."""
     script = _script(merged, workload, problems) if workload else None
     phases = gather_phases(merged, problems)
     merged.document |= {"knobs": judged.knobs, "sweep": judged.sweep, "phases": phases}
@@ -156,7 +159,7 @@ def _keep(merged: Merged, judged: Judged, workload: WorkloadDeclaration | None, 
 
 
 def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Problem]) -> dict[str, str] | None:
-    """The workload's script, if it has one. A flag puts it among the knobs; a TOML writes it under [workload]."""
+    """Read the workload's script, if it has one. A flag puts it among the knobs; a TOML writes it under [workload]."""
     knob = next((known for known in workload.parameters if known.kind is KnobKind.FILE), None)
     if knob is None:
         return None
@@ -178,7 +181,10 @@ def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Proble
 
 
 def _variables(workload: WorkloadDeclaration, judged: Judged) -> dict[str, float]:
-    """What a script may use, with the value at one of the points; a share's count is not known yet, and 1 here."""
+    """Return the variables that a script may use, with their values at one point.
+
+    The count of a percentage is not known before the load; 1 stands for it.
+    """
     variables: dict[str, float] = {}
     for knob in workload.parameters:
         text = judged.parameters.get(knob.name) or next(iter(judged.sweep.get(knob.name, ())), None)
@@ -190,7 +196,7 @@ def _variables(workload: WorkloadDeclaration, judged: Judged) -> dict[str, float
 
 
 def _given_twice(overrides: Overrides) -> list[Problem]:
-    """Two flags for one setting: neither is the last word."""
+    """Return a problem for each setting that two flags give: neither flag has precedence."""
     flags = [
         *((name, f"--set {name}={value}") for name, value in overrides.set_knobs),
         *((name, f"--sweep {name}={','.join(values)}") for name, values in overrides.sweep),
@@ -239,7 +245,7 @@ def _known(
     *,
     hidden: list[str] | None = None,
 ) -> str | None:
-    """Return the name at `path` if the registry has it, told to people or not; a missing one is left to the model."""
+    """Return the name at `path` if the registry has it, hidden or not. The model reports a missing one."""
     value: Any = merged.document
     for key in path:
         if not isinstance(value, dict) or key not in value:
@@ -255,10 +261,10 @@ def _known(
 
 
 def _validate(merged: Merged, problems: list[Problem]) -> Experiment | None:
-    """The model's own judgement; what settings.py and the registries already said is not repeated."""
+    """Validate the document with the model. A problem that settings.py or a registry has reported is not repeated."""
     document = dict(merged.document)
     if problems:
-        # Unjudged settings are not texts yet; the model would complain of them a second time.
+        # Settings that were not judged are not texts yet; the model would report them a second time.
         document |= {"knobs": {}, "sweep": {}}
         if isinstance(table := document.get("workload"), dict):
             document["workload"] = {key: table[key] for key in NOT_PARAMETERS if key in table}
@@ -295,14 +301,14 @@ def _problem(merged: Merged, document: dict[str, Any], detail: ErrorDetails) -> 
 
 
 def _path(document: dict[str, Any], place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The model's place as the TOML has it: phases stand under their names there."""
+    """Return the TOML's key path of a place in the model: in a TOML, phases stand under their names."""
     if len(place) > 1 and place[0] == "phases" and isinstance(place[1], int):
         return ("phases", document["phases"][place[1]]["name"], *map(str, place[2:]))
     return tuple(str(part) for part in place if part != "parameters" and not isinstance(part, int))
 
 
 def _limit(detail: ErrorDetails) -> str | None:
-    """What may be written where a number was beyond its limits, or was no number."""
+    """Return, in words, what may be written in place of a number beyond its limits or of a value that is no number."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "greater_than_equal":
@@ -329,7 +335,7 @@ def _similar_key(path: tuple[str, ...]) -> str:
 
 
 def _shown(path: Path) -> str:
-    """The path as the user would type it."""
+    """Return the path as the user would type it: relative to the current folder if it is below it."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError):

@@ -1,10 +1,10 @@
-"""Base tables, the engine's own, a profile, then flags: one document, and where each value came from.
+"""Merges base tables, the engine's tables, a profile and flags, in this order, and notes where each value came from.
 
-[engines.NAME] holds what differs on another engine, by its name or its family's (innodb: mysql and mariadb). Its knobs
-and its sweep take the place of [knobs] and [sweep], because another engine has other ones; other tables change single
-values. [quick], [full] and [smoke] come after it, and its own [engines.NAME.quick] after those.
+[engines.NAME] holds the differences on one engine, by its name or its family's (innodb: mysql and mariadb). Its knobs
+and its sweep replace [knobs] and [sweep], because another engine has other knobs; its other tables change single
+values. [quick], [full] and [smoke] are applied after it, and [engines.NAME.quick] after those.
 
-Does not judge any value: model.py and settings.py do, and ask here for the origin of what they refuse.
+This file judges no value: model.py and settings.py do, and ask here for the origin of a value that they refuse.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from bufferlab.spec.overrides import PROFILES, Overrides
 from bufferlab.units import brief
 
 NOT_PARAMETERS = ("name", "connections")
-"""Keys of [workload] that are no settings of a point."""
+"""The keys of [workload] that are not settings of a point."""
 _SETTINGS = ("knobs", "workload", "sweep")
 ENGINES = "engines"
 _REPLACED = ("knobs", "sweep")
-"""Tables of an engine that are taken whole."""
+"""The tables of an engine that replace the base tables whole."""
 
 
 @dataclass
 class Merged:
-    """The experiment's document after merging, with the origin of its values."""
+    """The merged document of an experiment, with the origin of its values."""
 
     document: dict[str, Any]
     file: str
     lines: dict[KeyPath, int]
     folder: Path = Path()
-    """Where relative paths of the file begin."""
+    """The folder at which relative paths in the file begin."""
     flags: dict[KeyPath, str] = field(default_factory=dict)
     profile_keys: dict[KeyPath, KeyPath] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    """What is wrong with the tables that were merged."""
+    """The problems found in the merged tables."""
     sizes: tuple[str, ...] = ()
-    """Engines and families the experiment has tables for."""
+    """The engines and families for which the experiment has tables."""
 
     def where(self, path: KeyPath) -> str:
-        """File, line and key of a value, or the flag that set it."""
+        """Return file, line and key of a value, or the flag that set it."""
         for depth in range(len(path), 0, -1):
             if path[:depth] in self.flags:
                 return self.flags[path[:depth]]
@@ -52,7 +52,7 @@ class Merged:
             if path[:depth] in self.profile_keys:
                 path = self.profile_keys[path[:depth]] + path[depth:]
                 break
-        # A variable that is passed through has dots in its name, which are tables to TOML.
+        # A variable that is passed through to the server has dots in its name, which TOML reads as tables.
         line = line_of(self.lines, tuple(part for key in path for part in key.split(".")))
         place = f"{self.file}:{line}" if line else self.file
         return f"{place} ({'.'.join(path)})" if path else place
@@ -61,7 +61,7 @@ class Merged:
 def merge(
     tables: dict[str, Any], file: str, lines: dict[KeyPath, int], overrides: Overrides, folder: Path = Path()
 ) -> Merged:
-    """Apply the profile and the flags to the tables of the TOML."""
+    """Apply the engine's tables, the profile and the flags to the tables of the TOML."""
     base = {key: value for key, value in tables.items() if key not in (*PROFILES, ENGINES)}
     merged = Merged(_copy(base), file, lines, folder)
     own = _engine_tables(merged, tables.get(ENGINES, {}), overrides.engine or base.get("engine"))
@@ -79,7 +79,7 @@ def merge(
 
 
 def _engine_tables(merged: Merged, tables: Any, engine: Any) -> list[tuple[str, dict[str, Any]]]:
-    """What the experiment says of this engine: its family's tables first, then its own."""
+    """Return the experiment's tables for this engine: its family's first, then its own."""
     declared = {name: registry.declaration(name) for name in registry.names(hidden=True)}
     known = {*declared, *(each.family for each in declared.values() if each.family)}
     if not isinstance(tables, dict):
@@ -109,7 +109,7 @@ def _apply_engine(merged: Merged, table: Any, at: KeyPath) -> None:
 
 
 def _flatten(merged: Merged) -> None:
-    """`var.innodb_x = 4` is a table of a table in TOML; here it is a setting with a dot in its name."""
+    """Turn the table of a table that TOML reads in `var.innodb_x = 4` into a setting with a dot in its name."""
     for name in ("knobs", "sweep"):
         table = merged.document.get(name)
         if isinstance(table, dict):
@@ -153,7 +153,7 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
     for path, value, flag in simple:
         if value is not None:
             _set(merged, path, value, f"{flag} {brief(value)}")
-    # A flag does not say whose a setting is; settings.py finds its owner.
+    # A flag does not tell whether a setting is the engine's or the workload's; settings.py finds its owner.
     for name, value in overrides.set_knobs:
         _set(merged, ("knobs", name), value, f"--set {name}={brief(value)}")
     for name, values in overrides.sweep:
@@ -165,7 +165,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
     for key in path[:-1]:
         inner = table.setdefault(key, {})
         if not isinstance(inner, dict):
-            return  # The TOML has a value where a table belongs; the model says so.
+            return  # The TOML has a value where a table belongs; the model reports it.
         table = inner
     _drop_rivals(merged.document, path)
     table[path[-1]] = value
@@ -173,7 +173,10 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
 
 
 def _drop_rivals(document: dict[str, Any], path: KeyPath) -> None:
-    """A later word on the same thing replaces the earlier one, also where that stands in another table."""
+    """Remove the settings that a later one at `path` replaces, also those in another table.
+
+    Of [measure], transactions and duration exclude each other; a duration becomes the cap of a later count.
+    """
     if len(path) != 2:
         return
     table, name = path

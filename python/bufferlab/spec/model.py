@@ -1,6 +1,6 @@
-"""The typed Experiment: shapes and limits of everything a TOML may say, save the settings (settings.py).
+"""The typed Experiment: types and limits of everything in a TOML except the settings (settings.py).
 
-Frozen: what was validated is what runs. Does not read files and knows no lines: load.py adds those.
+It is frozen: the validated values are the ones that run. It reads no files and knows no lines: load.py adds those.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bufferlab.units import UnitError, parse_bytes, parse_duration
 FORMAT_VERSION = 1
 _MOST_POINTS = 10_000
 _MOST = 2**53 - 1
-"""Of transactions: more than any disk does in a lifetime, and what JSON's readers keep."""
+"""The largest number of transactions: no disk does more in a lifetime, and JSON's readers keep 53 bits."""
 MAX_SEED = 2**53 - 1
 """Seeds pass through JSON, whose readers keep 53 bits."""
 
@@ -44,10 +44,10 @@ def _reference_page(value: Any) -> int | str:
 
 
 OWN: Literal["own"] = "own"
-"""As a reference page size: each point's own."""
+"""The reference page size that stands for each point's own page size."""
 
 AskedText = Annotated[str, InstanceOf()]
-"""The very text that a knob made (knob.Asked), with what it was parsed to."""
+"""The text object that a knob made (knob.Asked). Validation keeps it, and with it the parsed value."""
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=7 * 86400)]
 PageBytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
 ReferencePage = Annotated[int | Literal["own"], BeforeValidator(_reference_page)]
@@ -55,13 +55,13 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)]
 
 
 class Table(BaseModel):
-    """A table of the TOML: unknown keys are refused, values do not change after validation."""
+    """A table of the TOML. Unknown keys are refused, and values do not change after validation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Script(Table):
-    """A script with its text, so that what runs does not depend on a file that may change."""
+    """A script with its text, so that a run does not depend on a file that may change."""
 
     source: str = Field(min_length=1, max_length=255)
     """The file's name, for messages."""
@@ -69,12 +69,12 @@ class Script(Table):
 
     @property
     def sha256(self) -> str:
-        """The identity of the text."""
+        """Return the SHA-256 of the text, which identifies it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 class Workload(Table):
-    """Which workload, and those of its parameters that are not swept, as canonical text."""
+    """The workload, with those of its parameters that are not swept, as canonical text."""
 
     name: str
     parameters: dict[str, AskedText] = {}
@@ -83,7 +83,7 @@ class Workload(Table):
 
 
 class Reference(Table):
-    """The page size at which a share of the database is reckoned: one for all points, or each point's own.
+    """The page size of the database that percentages refer to: one for all points, or each point's own.
 
     One for all keeps the bytes of a share equal across page sizes; "own" keeps the share itself.
     """
@@ -92,15 +92,15 @@ class Reference(Table):
 
 
 class WarmUp(Table):
-    """When warming up ends: the gate decides, between two bounds."""
+    """The bounds of the warm-up: between them, the gate decides when it ends."""
 
     min_transactions: int = Field(default=0, ge=0, le=_MOST)
-    """The gate stays shut for as many: where the pool it watches is not all that must be warm (a page cache)."""
+    """The gate stays shut for so many transactions: other caches than its pool (a page cache) may have to be warm."""
     max_transactions: int = Field(ge=0, le=_MOST)
-    """Zero: none at all, the window begins with the pool as it was opened."""
+    """The cap of the warm-up. Zero: there is no warm-up, and the window begins with the pool as it was opened."""
     max_duration: Seconds
     on_cap: Literal["fail", "report"] = "fail"
-    """A run whose gate hits the cap fails; or is kept, and shown as a failed check."""
+    """The fate of a run whose warm-up hits the cap: it fails, or it is kept and reported with a failed check."""
 
     @model_validator(mode="after")
     def _in_order(self) -> WarmUp:
@@ -110,7 +110,7 @@ class WarmUp(Table):
 
 
 class Measure(Table):
-    """How long to measure: a fixed number of transactions (with a time cap), or a duration."""
+    """The length of the measured window: a fixed number of transactions (with a time cap), or a duration."""
 
     transactions: int | None = Field(default=None, ge=1, le=_MOST)
     duration: Seconds | None = None
@@ -129,12 +129,12 @@ class Measure(Table):
 
     @property
     def max_seconds(self) -> float:
-        """When the window ends at the latest."""
+        """Return the seconds after which the window ends at the latest."""
         return self.duration or self.max_duration or 0.0
 
 
 class Phase(Table):
-    """A script run on the warm database after the main window, measured for itself."""
+    """A script that runs on the warm database after the main window, with its own measured window."""
 
     name: str
     script: Script
@@ -143,17 +143,17 @@ class Phase(Table):
 
 
 class Design(Table):
-    """Repetitions in randomised blocks, from one seed."""
+    """The repetitions, in blocks that are randomised from one seed."""
 
     repetitions: int = Field(default=3, ge=1, le=1000)
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
 
 
 class Limits(Table):
-    """When a run is given up."""
+    """The limits at which a run is given up."""
 
     worker_silent: Seconds = 120.0
-    """A worker that says nothing for this long is killed, and its run failed."""
+    """A worker that says nothing for so many seconds is killed, and its run fails."""
 
 
 class Experiment(Table):
@@ -168,15 +168,15 @@ class Experiment(Table):
     knobs: dict[str, AskedText]
     """Every knob of the engine and the load that is not swept, as canonical text, defaults filled in."""
     sweep: dict[str, tuple[AskedText, ...]]
-    """The swept settings, of whichever owner, in the order written."""
+    """The swept settings of engine, workload and load, in the order written."""
     warm_up: WarmUp
     measure: Measure
     phases: tuple[Phase, ...] = ()
-    """Run in this order after each window."""
+    """The phases, which run in this order after each window."""
     design: Design = Design()
     limits: Limits = Limits()
     profile: Literal["default", "quick", "full", "smoke"] = "default"
-    """Which of the TOML's own sizes this is."""
+    """The profile of the TOML that was applied."""
 
     @model_validator(mode="after")
     def _can_be_planned(self) -> Experiment:
@@ -186,6 +186,6 @@ class Experiment(Table):
         return self
 
     def same_work(self, other: Experiment) -> list[str]:
-        """The top-level keys in which two experiments differ; empty when they ask for the same."""
+        """Return the top-level keys in which two experiments differ; none when they ask for the same work."""
         mine, theirs = self.model_dump(), other.model_dump()
         return [key for key in mine if mine[key] != theirs[key]]

@@ -1,4 +1,4 @@
-"""What the command line changes in an experiment. Pure data; applying it is merge.py's."""
+"""The values that the command line changes in an experiment. Pure data; merge.py applies them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ PROFILES: tuple[Profile, ...] = ("quick", "full", "smoke")
 
 @dataclass(frozen=True)
 class Overrides:
-    """Values from flags; None or empty means the flag was not given. Settings of any owner are set and swept."""
+    """The values of flags. None or empty means that the flag was not given.
+
+    `set_knobs` and `sweep` hold settings of engine, workload and load alike.
+    """
 
     profile: Profile | None = None
     engine: str | None = None

@@ -1,4 +1,7 @@
-"""[phases.NAME] tables: scripts that run on the warm database after the main window. Their shape is model.py's."""
+"""Gathers the [phases.NAME] tables: scripts that run on the warm database after the main window.
+
+model.py validates their keys and values.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from bufferlab.spec.scripts import read_script
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _TAKEN = ("load", "prefill", "warm_up", "measure", "closing")
-"""Names of the stages every run has: samples and progress use them."""
+"""The names of the stages that every run has: samples and progress use them."""
 
 
 def gather_phases(merged: Merged, problems: list[Problem]) -> tuple[dict[str, Any], ...]:
-    """The phases in the order written, their scripts read."""
+    """Return the phases in the order written, with the texts of their scripts; add to `problems` what is wrong."""
     tables = merged.document.get("phases", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         problems.append(Problem("phases are not tables", merged.where(("phases",)), "write [phases.NAME]"))

@@ -1,6 +1,6 @@
-"""Scripts of an experiment: read once, kept as text with the experiment, and looked through by the core's parser.
+"""Reads the scripts of an experiment once, keeps them as text with it, and has the core's parser check them.
 
-In a TOML a script is a path, relative to the TOML; in an experiment as run it is its source and text, so that a
+In a TOML a script is a path, relative to the TOML. In an experiment as run it is its source and text, so that a
 sweep folder needs no other file.
 """
 
@@ -15,20 +15,20 @@ from bufferlab.errors import BufferlabError, Problem
 from bufferlab.spec.merge import Merged
 
 MAX_BYTES = 1 << 20
-"""A script is written by hand; what is larger is another file by mistake."""
+"""The largest script: people write scripts by hand, and a larger file was named by mistake."""
 
 _Path = tuple[str, ...]
 
 
 def read_script(merged: Merged, path: _Path, value: Any, problems: list[Problem]) -> dict[str, str] | None:
-    """{source, text} of the script named at `path`; a problem and None when it cannot be had."""
+    """Return {source, text} of the script named at `path`; None, and a problem added, when it cannot be read."""
     if isinstance(value, dict):
         return _embedded(merged, path, value, problems)
     where = merged.where(path)
     if not isinstance(value, str) or not value.strip():
         problems.append(Problem(f"{path[-1]} = {value} is not the path of a file", where, "write the path of a script"))
         return None
-    # A flag is typed where the user is; a TOML names what lies beside it.
+    # A path in a flag begins at the current folder, a path in a TOML at the TOML's folder.
     file = Path(value) if path in merged.flags else merged.folder / value
     try:
         if file.is_dir():
@@ -51,10 +51,10 @@ def read_script(merged: Merged, path: _Path, value: Any, problems: list[Problem]
 
 
 def check_script(script: Mapping[str, str], variables: Mapping[str, Any], problems: list[Problem]) -> None:
-    """Whether the core can parse it; its problem names the script's own line."""
+    """Have the core parse the script; add a problem that names the script's line if it cannot."""
     core = _core()
     if core is None:
-        return  # Nothing can run without a core, and `run` says so.
+        return  # Nothing can run without a core, and `run` reports that.
     try:
         core.check_script(script["source"], script["text"], json.dumps(dict(variables)))
     except core.NativeError as error:
@@ -73,7 +73,7 @@ def _embedded(merged: Merged, path: _Path, value: Mapping[str, Any], problems: l
 
 
 def _core() -> Any:
-    """The native core, if this installation has one."""
+    """Return the native core; None if this installation has none."""
     from bufferlab.engines.native import native
 
     try:

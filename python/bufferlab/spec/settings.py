@@ -1,7 +1,7 @@
-"""All settings of an experiment, judged by what engine, workload and load declare.
+"""Judges all settings of an experiment by the declarations of engine, workload and load.
 
-Turns what was written into canonical text (equal settings, equal text) and collects every problem. Reads no
-file: scripts are scripts.py's.
+Each setting as written becomes canonical text (equal settings have equal texts), and every problem is collected.
+This file reads no other file: scripts.py reads scripts.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass
 class Judged:
-    """Settings in canonical text, and what was wrong with the rest."""
+    """The settings in canonical text, and the problems of those that were refused."""
 
     knobs: dict[str, str] = field(default_factory=dict)
-    """Of the engine and the load."""
+    """The settings of the engine and the load."""
     parameters: dict[str, str] = field(default_factory=dict)
-    """Of the workload; files excepted."""
+    """The parameters of the workload, without files."""
     sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Known:
-    """The settings there are, by their owner."""
+    """The settings that exist, by their owner."""
 
     engine: EngineDeclaration
     workload: WorkloadDeclaration | None
-    """None when the experiment names no known workload: names that nobody else has may be its."""
+    """None when the experiment names no known workload: an unknown name may then be one of its parameters."""
 
     def table_of(self, name: str) -> str | None:
-        """The table of the TOML a setting belongs in."""
+        """Return the table of the TOML in which a setting belongs; None for an unknown setting."""
         if self.workload and self.workload.parameter(name):
             return "workload"
         return "knobs" if name in self.knobs() or self.engine.variable(name) else None
@@ -54,7 +54,7 @@ class _Known:
         return own or self.engine.variable(name)
 
     def knobs(self) -> dict[str, Knob]:
-        """Of the engine and the load: what stands in [knobs]."""
+        """Return the settings of the engine and the load, which stand in [knobs]."""
         return {knob.name: knob for knob in (*self.engine.knobs, *LOAD_KNOBS)}
 
     def all(self) -> Iterator[Knob]:
@@ -94,7 +94,10 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
 
 
 def judge_connections(merged: Merged, engine: EngineDeclaration) -> list[Problem]:
-    """More connections than the engine takes are refused with its reason."""
+    """Return the problem of more connections than the engine takes, with the engine's reason.
+
+    An experiment that gives no number of connections gets the engine's default.
+    """
     connections = merged.document["workload"].setdefault("connections", engine.default_connections)
     if not isinstance(connections, int) or connections <= engine.max_connections:
         return []
@@ -108,7 +111,7 @@ def judge_connections(merged: Merged, engine: EngineDeclaration) -> list[Problem
 
 
 def on_its_data(merged: Merged, workload: WorkloadDeclaration) -> WorkloadDeclaration:
-    """The workload with the parameters of the data it works on, where it can choose those."""
+    """Return the workload with the parameters of the data that it works on, if the workload can choose its data."""
     if not workload.data_parameter:
         return workload
     name = workload.data_parameter
@@ -130,7 +133,10 @@ def _table(merged: Merged, name: str, judged: Judged) -> Mapping[str, Any]:
 
 
 def _belongs(merged: Merged, known: _Known, path: tuple[str, str], judged: Judged) -> bool:
-    """Is it a setting, and does it stand in its owner's table? A flag need not know whose a setting is."""
+    """Return whether a name is a setting that stands in its owner's table; add a problem if not.
+
+    A setting given by a flag belongs to its owner whatever the table.
+    """
     table, name = path
     home = known.table_of(name)
     if home is None:
@@ -221,7 +227,7 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
 def _judge_only_on(
     merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None, judged: Judged
 ) -> None:
-    """Values of the workload that this engine cannot give."""
+    """Add a problem for each value of the workload that this engine does not support."""
     for limit in workload.only_on if workload else ():
         name, value = limit.parameter, limit.value
         if engine.hidden or engine.name in limit.engines:
@@ -234,7 +240,7 @@ def _judge_only_on(
 
 
 def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
-    """A pool in bytes must hold the engine's minimum of frames at every page size it meets."""
+    """Add a problem for each pool in bytes that holds fewer frames of the largest page than the engine needs."""
     page_knob, frame_knob = engine.page_knob, engine.frame_knob
     if not frame_knob:
         return

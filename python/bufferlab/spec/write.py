@@ -1,6 +1,6 @@
-"""A validated experiment as TOML again: the experiment.toml of a sweep folder, "as run".
+"""Writes a validated experiment as TOML: the experiment.toml of a sweep folder, "as run".
 
-Everything is spelt out, defaults included; reading it back gives an equal Experiment.
+Everything is spelt out, defaults included. Reading the TOML back gives an equal Experiment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bufferlab.units import canonical_bytes
 
 
 def to_toml(experiment: Experiment) -> str:
-    """The experiment as a TOML text."""
+    """Return the experiment as a TOML text."""
     top = {
         "format_version": experiment.format_version,
         "name": experiment.name,
@@ -46,11 +46,11 @@ def _script(script: Script) -> dict[str, Any]:
 
 
 class _LongText(str):
-    """A text of many lines, shown as such."""
+    """A text of many lines, which is written as a multi-line string."""
 
 
 def _pairs(table: dict[str, Any]) -> list[str]:
-    # A variable's name, var.innodb_x, has a dot: bare, TOML reads it as a table, which the reader flattens again.
+    # A variable's name, such as var.innodb_x, has a dot. Unquoted, TOML reads it as a table; merge.py flattens it.
     return [f"{key} = {_value(value)}" for key, value in table.items()]
 
 
@@ -64,9 +64,9 @@ def _value(value: Any) -> str:
 
 
 def _long_text(text: str) -> str:
-    """A multi-line basic string; only line feeds stand as themselves among the control characters."""
+    """Return a multi-line basic string. Of the control characters, only line feeds are written as themselves."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
-    # Quotes need no escape but where three meet or the last would end the string: read better without.
+    # Quotes read better without escapes; they need them where three meet or where the last would end the string.
     body = "\n".join(line.replace('\\"', '"') if _may_bare(line) else line for line in lines)
     return f'"""\n{body}"""'
 
