@@ -1,6 +1,6 @@
-"""`--probe block-trace` around a run: refused early where it cannot be, asked of the core, kept with the run.
+"""Handles `--probe block-trace`: refuses early what cannot be traced, asks the core for the trace, keeps it.
 
-A trace that lost events fails and has no table; its run stays.
+A trace that lost events is marked as failed and has no table. Its run is kept.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
 from bufferlab.units import MIB, format_bytes
 
 DEFAULT_BUFFER_BYTES = 8 * MIB
-"""Of each processor: a tenth of a second at 400,000 requests per second and processor."""
+"""The kernel's buffer for each processor: it holds a tenth of a second at 400,000 requests per second and processor."""
 _TABLE = "block_trace"
-"""The probe's name in a job, and its table's in the core's answer."""
+"""The name of the probe in a job, and of its part of the core's answer."""
 _SPOOL = "block-trace"
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""
@@ -30,11 +30,11 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 
 @dataclass(frozen=True)
 class BlockTraceAsked:
-    """That a trace is wanted, how much of it the kernel may hold, and how much there is to be of it."""
+    """A trace that was asked for: the size of the kernel's buffer for each processor, and the steps to record."""
 
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
     every_step: bool = False
-    """Also how each request was allocated, plugged and inserted; dearer."""
+    """Whether to record also how each request was allocated, plugged and inserted, which costs more."""
 
     def job(self, home: Path) -> dict[str, Any]:
         """Return the probes of a run's job: the trace, with a place for its pages."""
@@ -43,7 +43,11 @@ class BlockTraceAsked:
 
 
 def require(engine: str, job: Mapping[str, Any]) -> None:
-    """Refuse before anything starts what cannot be traced; `job` is a run's as far as it is known (database, knobs)."""
+    """Refuse, before anything starts, a run that cannot be traced.
+
+    `job` is the run's job as far as it is known (database, knobs). Raises SpecError for an engine or a server whose
+    device cannot be traced from here, and EnvironmentLackingError when this host or user cannot trace.
+    """
     if engines.declaration(engine).clock != "wall":
         raise SpecError(
             f"the engine {engine} makes no block requests", "--probe block-trace", "leave it out, or use a real engine"
@@ -58,18 +62,21 @@ def require(engine: str, job: Mapping[str, Any]) -> None:
 
 
 def _some_device() -> Path:
-    """Any block device, for an engine whose own is there only in the run: whether this user may trace is the same."""
+    """Return any block device, for an engine whose own device exists only during a run.
+
+    Whether this user may trace does not depend on the device.
+    """
     nodes = (Path("/dev") / device.name for device in Path("/sys/block").glob("*"))
     return next((node for node in nodes if node.exists()), Path("/"))
 
 
 def check(path: Path) -> str:
-    """The device of a path that can be traced; EnvironmentLackingError with the reason where it cannot."""
+    """Return the device of a path. Raises EnvironmentLackingError, with the reason, if it cannot be traced."""
     try:
         return str(json.loads(native().block_trace_check(str(path)))["device"])
     except BufferlabError:
         raise
-    except Exception as error:  # The core's own class of errors is made where it is loaded.
+    except Exception as error:  # The core makes its class of errors when it is loaded, so it cannot be named here.
         if len(error.args) != 4:
             raise
         _, what, where, hint = error.args
@@ -77,7 +84,7 @@ def check(path: Path) -> str:
 
 
 def clean() -> list[str]:
-    """Remove what killed processes left in tracefs; the names of the instances."""
+    """Remove the instances that killed processes left in tracefs, and return their names."""
     with suppress(EnvironmentLackingError):
         names: list[str] = json.loads(native().block_trace_clean())
         return names
@@ -85,10 +92,10 @@ def clean() -> list[str]:
 
 
 def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[dict[str, Any], Path | None]:
-    """(run.json's `block_trace`, the Parquet file if the trace is good) of a run that is over."""
+    """Decode the trace of a run that has ended. Return run.json's `block_trace`, and a good trace's Parquet file."""
     told = result["recorded"].get(_TABLE) if result else None
     if told is None:
-        clean()  # The worker died: what it had in tracefs goes now, not at the next start.
+        clean()  # The worker died: its instance in tracefs is removed now, not at the next start.
         return _failed({}, "the run ended before the trace did", "repeat the run"), None
     stored = _stored(told)
     problem = _problem(asked, told)
@@ -135,7 +142,7 @@ def _failed(stored: dict[str, Any], reason: str, hint: str | None) -> dict[str, 
 
 
 def _problem(asked: BlockTraceAsked, told: Mapping[str, Any]) -> tuple[str, str | None] | None:
-    """(why the trace cannot be believed, what to try); None when nothing is known against it."""
+    """Return why the trace cannot be trusted, and what to try; None if it can."""
     if told["problem"]:
         return str(told["problem"]), "look at the spool's disk, and at the kernel log (dmesg)"
     if told["window_start_ns"] is None:

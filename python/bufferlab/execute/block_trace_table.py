@@ -1,4 +1,4 @@
-"""The core's records of a block trace (`Event::record` in crates/bufferlab-probe) as rows of block-trace.parquet."""
+"""Turns the core's records of a block trace (`Event::record` in crates/bufferlab-probe) into block-trace.parquet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _RECORD = np.dtype(
 
 
 def frames(records: Path, start_ns: int) -> Iterator[pl.DataFrame]:
-    """The records of a decoded trace as rows of block-trace.parquet, some at a time."""
+    """Yield the records of a decoded trace as rows of block-trace.parquet, at most 500,000 at a time.
+
+    Times count from `start_ns`, the start of the measured window.
+    """
     with records.open("rb") as file:
         while len(chunk := np.fromfile(file, dtype=_RECORD, count=_CHUNK_EVENTS)):
             yield _frame(chunk, start_ns)
@@ -50,7 +53,7 @@ def _frame(chunk: np.ndarray[Any, Any], start_ns: int) -> pl.DataFrame:
         return pl.Series(name, values.astype(np.int64) if values.dtype.kind == "u" else values)
 
     def words(name: str) -> pl.Series:
-        """Few different texts, many rows."""
+        """Return a column of few distinct texts and many rows: each text is decoded once."""
         texts, places = np.unique(chunk[name], return_inverse=True)
         return pl.Series(name, [text.decode("utf-8", "replace") or None for text in texts], dtype=pl.String)[places]
 
@@ -70,7 +73,7 @@ def _frame(chunk: np.ndarray[Any, Any], start_ns: int) -> pl.DataFrame:
         "cpu": numbers("cpu"),
         "action": action,
         "device": devices("device"),
-        # A flush has no sector, and says so by the greatest number there is.
+        # A flush has no sector: the kernel gives the greatest 64-bit number, which is -1 here and becomes 0.
         "sector": where(~is_plug, numbers("sector").clip(0)),
         "sectors": where(~is_plug & (action != "X"), numbers("sectors")),
         "flags": words("flags"),

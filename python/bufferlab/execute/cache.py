@@ -1,7 +1,7 @@
-"""Databases and servers that are kept, and what killed runs left: listed, and removed when nobody uses them.
+"""Lists and removes the databases and servers that bufferlab keeps, and the folders that killed processes left.
 
-Removes only folders with bufferlab's mark whose maker or user is dead. A sweep notes in the cache where it works, as
-long as it does; a kill leaves the note, by which its folders are found.
+Only folders with bufferlab's mark are removed, and only when no process uses them. While a sweep works, a note in the
+cache names its directories. A killed sweep leaves its note, and by it its folders are found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DAY_S = 86400
 
 @dataclass(frozen=True)
 class Entry:
-    """A folder that is kept, or was left."""
+    """A folder that bufferlab keeps, or that a killed process left."""
 
     kind: Kind
     name: str
@@ -43,13 +43,16 @@ class Entry:
 
     @property
     def last_used_at(self) -> datetime:
-        """The time of its last use."""
+        """Return the time of the folder's last use, in UTC."""
         return datetime.fromtimestamp(self.last_used_s, UTC)
 
 
 @contextmanager
 def noted(cache: Path, *directories: Path) -> Iterator[None]:
-    """Note, while the context lasts, where a sweep works; leaving removes notes of killed sweeps that need none."""
+    """Context manager that notes in the cache the directories in which a sweep works, and removes the note at the end.
+
+    Leaving also removes the notes of killed sweeps of which no folder is left.
+    """
     notes = cache.resolve() / _NOTES
     notes.mkdir(exist_ok=True)
     with marked.folder(notes, secrets.token_hex(6)) as note:
@@ -60,7 +63,7 @@ def noted(cache: Path, *directories: Path) -> Iterator[None]:
 
 
 def kept() -> list[Entry]:
-    """The loaded databases and fetched servers of this user's caches."""
+    """Return the loaded databases and fetched servers in this user's caches."""
     databases = [file for cache in _caches() for file in sorted(cache.glob("data/[!.]*/manifest.json"))]
     servers = [file for cache in _caches() for file in sorted(cache.glob("servers/[!.]*/manifest.json"))]
     return [
@@ -70,7 +73,7 @@ def kept() -> list[Entry]:
 
 
 def left_over(directory: Path) -> list[Entry]:
-    """The folders that killed processes left: in the caches, in `directory`, and where the killed sweeps worked."""
+    """Return the folders that killed processes left in the caches, in `directory`, and where killed sweeps worked."""
     noted = [place for note in _notes() for place in _directories(note)]
     in_caches = [
         *_left_in({cache / "data": "a killed load" for cache in _caches()}),
@@ -81,20 +84,23 @@ def left_over(directory: Path) -> list[Entry]:
 
 
 def unused(days: int) -> list[Entry]:
-    """What is kept and was not used for so many days, and is not in use now."""
+    """Return the kept folders that were not used for so many days and are not in use now."""
     before_s = time.time() - days * _DAY_S
     return [entry for entry in kept() if not entry.in_use and entry.last_used_s < before_s]
 
 
 def remove(entries: Iterable[Entry]) -> dict[Entry, str]:
-    """Remove these folders, and the notes of killed sweeps that left no more; the folders that stay, and why."""
+    """Remove these folders, and the notes of killed sweeps of which no folder is left.
+
+    Return the folders that could not be removed, each with the reason.
+    """
     stayed = {entry: why for entry in entries if (why := _remove(entry)) is not None}
     _forget()
     return stayed
 
 
 def _forget() -> None:
-    """Remove the notes of killed sweeps that have left nothing, or nothing any more."""
+    """Remove the notes of killed sweeps of which no folder is left."""
     for note in _notes():
         if not any(_left_by_sweeps(directory) for directory in _directories(note)):
             with suppress(OSError):
@@ -127,7 +133,10 @@ def _remove(entry: Entry) -> str | None:
 
 @contextmanager
 def _loaders_kept_out(entry: Entry) -> Iterator[bool]:
-    """Hold the lock of a database's key, so that no sweep verifies what is being removed; False while one does."""
+    """Hold the lock of a database's key, so that no sweep verifies it while it is removed.
+
+    Yield False if a sweep holds the lock.
+    """
     if entry.kind != "database":
         yield True
         return
@@ -145,7 +154,7 @@ def _loaders_kept_out(entry: Entry) -> Iterator[bool]:
 
 
 def _caches() -> list[Path]:
-    """The user's cache, and the one that servers can reach: for root they are two."""
+    """Return the user's cache, and the one that servers can reach. For root these are two folders."""
     return list(dict.fromkeys(path.resolve() for path in (cache_root(), servers_root().parent)))
 
 
@@ -164,7 +173,7 @@ def _entry(kind: Kind, name: str, path: Path) -> Entry:
 
 
 def _database_name(manifest: Path) -> str:
-    """Engine and workload, as far as the manifest tells them."""
+    """Return engine, version and workload of a database; "?" if the manifest does not tell them."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         recipe = json.loads(manifest.read_text())["recipe"]
         version = recipe.get("engine_version")
@@ -173,10 +182,10 @@ def _database_name(manifest: Path) -> str:
 
 
 def _size_bytes(path: Path) -> int:
-    """Bytes on the device; links are not followed."""
+    """Return the bytes of a folder on the device. Symbolic links are not followed."""
     total = 0
     for folder, _, files in os.walk(path):
         for name in files:
-            with suppress(OSError):  # Gone meanwhile.
+            with suppress(OSError):  # The file was removed in the meantime.
                 total += (Path(folder) / name).lstat().st_blocks * 512
     return total

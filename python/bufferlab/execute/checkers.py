@@ -1,4 +1,4 @@
-"""Which second client checks the consistency conditions on an engine's closed files. Runs inside the worker."""
+"""Chooses the second client that checks the consistency conditions on an engine's closed files. Runs in the worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _SIGN_OF_LIFE_SECONDS = 1.0
 
 
 def check(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None], stopped: Event) -> dict[str, Any]:
-    """The workload's conditions on the job's database: {seconds, conditions}."""
+    """Check the workload's conditions on the job's closed database, and return {seconds, conditions}.
+
+    `on_event` gets a sign of life once a second. Raises EngineFailure when the check was stopped.
+    """
     if engines.declaration(engine).file_format == "own":
         return cast(ChecksItself, engines.behaviour(engine)).check(job, on_event)
     from bufferlab.execute import consistency
@@ -27,7 +30,7 @@ def check(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None], 
 
 
 def _interrupt(on_event: Callable[[str], None], stopped: Event) -> Callable[[], None]:
-    """Stops the check when asked to, and says once a second that it is alive."""
+    """Return a function that ends the check if it was asked to stop, and sends a sign of life once a second."""
     last = started = time.monotonic()
 
     def interrupt() -> None:

@@ -1,4 +1,4 @@
-"""The outcome of a consistency check, as run.json stores it and as a sentence."""
+"""Puts the outcome of a consistency check into run.json's form, and into a sentence."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _STORED = ("condition", "name", "passed", "violations")
 
 
 def stored_conditions(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds and one row per condition; the examples go into the reason, not into the table."""
+    """Return the check's seconds and one row per condition. Examples are left out: `violations` gives them."""
     rows = [{name: row[name] for name in _STORED} for row in result["conditions"]]
     return {"seconds": result["seconds"], "conditions": rows}
 
 
 def violations(result: Mapping[str, Any]) -> str | None:
-    """Every violated condition with its first example; None when all hold."""
+    """Return a sentence with every violated condition and its first example; None when all conditions hold."""
     broken = [row for row in result["conditions"] if not row["passed"]]
     return "; ".join(_sentence(row) for row in broken) or None
 

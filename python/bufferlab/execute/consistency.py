@@ -1,9 +1,10 @@
-"""Is the data what it must be? Asked by a second client: Python's sqlite3 on the closed file.
+"""Checks the data in a closed file with a second client, Python's sqlite3.
 
-Shares no code with what loaded or changed the data. First the b-trees of the file, whatever the workload; then the
-workload's own conditions: each is a query in workloads/<name>/consistency/condition_NN.sql that returns one row per
-violation, its first line says what must hold, and the workload's parameters are its variables. expect.toml beside
-them says what must be there at all. Reads only: the database, and a log beside it, are left as they were.
+The check shares no code with the client that loaded or changed the data. It checks the b-trees of the file first, for
+every workload, and then the workload's conditions. A condition is a query in
+workloads/<name>/consistency/condition_NN.sql. It returns one row per violation, its first line says what must hold,
+and the workload's parameters are its variables. expect.toml in that folder says which rows must exist at all. The
+check only reads: the database, and a log next to it, are left as they were.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bufferlab.errors import DataFileError, InternalError
 from bufferlab.units import MIB
 
 TREES = 0
-"""The number of the condition that holds for every SQLite file; the workloads' own begin at 1."""
+"""The number of the condition that holds for every SQLite file; the workloads' conditions begin at 1."""
 
 # Measured: SQLite does some 50 million of its instructions a second here, so this is about 50 calls a second.
 _INSTRUCTIONS_PER_INTERRUPT = 1_000_000
@@ -42,7 +43,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a workload's data must hold before its conditions mean anything; expect.toml explains each field."""
+    """The rows that data must have before a workload's conditions mean anything; expect.toml explains each field."""
 
     rows: Mapping[str, str]
     values: Mapping[str, int]
@@ -50,14 +51,14 @@ class Expectation:
 
 
 def expectation(workload: str) -> Expectation:
-    """The workload's expect.toml; nothing is expected of one that has none."""
+    """Return the workload's expect.toml. A workload without one expects nothing."""
     file = importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency", "expect.toml")
     told = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
     return Expectation(told.get("rows", {}), told.get("values", {}), told.get("delivered", False))
 
 
 def conditions(workload: str) -> list[Condition]:
-    """The conditions of a workload, in the specification's order; none if it has no folder of them."""
+    """Return the conditions of a workload, in the specification's order; none if it has no folder of them."""
     folder = importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency")
     if not folder.is_dir():
         return []
@@ -75,9 +76,9 @@ def check(
     """Check the trees of a closed database and, if they are sound, every condition of the workload.
 
     `delivered` is [warehouse, district, orders delivered since the load]. `interrupt` is called tens of times
-    a second and stops the check by raising. A violated condition is a result, not an error; DataFileError is
-    for a file that cannot be read as the workload's database. Trees that are not sound are the only result: what a
-    query finds in them means nothing.
+    a second and stops the check by raising. A violated condition is a result, not an error. If the trees are not
+    sound, that is the only result: what a query finds in them means nothing. Raises DataFileError for a file that
+    cannot be read as the workload's database.
 
     Returns {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}, where `example`
     is the first violation as {column: value}, or None.
@@ -101,9 +102,9 @@ def check(
 def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
     """Return whether the pages of every b-tree hang together and are in order, and no page is lost or used twice.
 
-    quick_check and not integrity_check, which also looks up every row in every index: it took half as long again, and
-    a workload to which its indexes matter says so in a condition. Newer versions of SQLite also count an index's
-    entries in quick_check (3.46 does, 3.40 does not). That is left out: all versions judge alike.
+    It uses quick_check. integrity_check also looks up every row in every index and took half as long again; a workload
+    to which its indexes matter checks them in a condition. Newer versions of SQLite also count an index's entries in
+    quick_check (3.46 does, 3.40 does not). These messages are dropped, so that all versions judge alike.
     """
     messages = [str(message) for (message,) in connection.execute("PRAGMA quick_check")]
     found = [message for message in messages if message != "ok" and not message.startswith(_ENTRIES)]
@@ -120,7 +121,7 @@ def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
 def _row(connection: sqlite3.Connection, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
     cursor = connection.execute(condition.query, variables)
     first = cursor.fetchone()
-    # Counted one by one: a file that breaks everywhere must not fill memory with its violations.
+    # Violations are counted one by one: a file that breaks everywhere must not fill memory with them.
     violations = 0 if first is None else 1 + sum(1 for _ in cursor)
     columns = [column[0] for column in cursor.description]
     return {
@@ -135,7 +136,7 @@ def _row(connection: sqlite3.Connection, condition: Condition, variables: Mappin
 def _open(database: Path) -> sqlite3.Connection:
     if not database.is_file():
         raise DataFileError("there is no database file to check", str(database))
-    # Without a log there is nothing but the file: immutable reads it without locks and leaves no files beside it.
+    # Without a log the file holds everything: immutable reads it without locks and leaves no other files.
     # With one, the log holds part of the data (a journal: what must be undone) and SQLite has to see it.
     mode = "mode=ro" if _has_log(database) else "mode=ro&immutable=1"
     return sqlite3.connect(f"{database.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
@@ -155,7 +156,10 @@ def _has_log(database: Path) -> bool:
 def _expect_rows(
     connection: sqlite3.Connection, database: Path, expected: Expectation, workload: Mapping[str, Any]
 ) -> None:
-    """That there is data at all, and of the size asked for: nothing breaks in empty tables."""
+    """Refuse a database without data, or of another size than asked for: no condition breaks in empty tables.
+
+    Raises DataFileError.
+    """
     for table, parameter in expected.rows.items():
         (found,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         if found != workload[parameter]:
@@ -176,14 +180,14 @@ def _give_deliveries(connection: sqlite3.Connection, delivered: Sequence[Sequenc
 
 
 class _Interrupts:
-    """Calls `interrupt` from inside SQLite and keeps what it raised: SQLite itself only learns that it must stop."""
+    """The caller of `interrupt` from inside SQLite. It keeps the exception: SQLite learns only that it must stop."""
 
     def __init__(self, interrupt: Callable[[], None] | None) -> None:
         self.raised: BaseException | None = None
         self._interrupt = interrupt
 
     def install(self, connection: sqlite3.Connection) -> None:
-        """From now on the connection calls."""
+        """Make the connection call `interrupt` from now on."""
         if self._interrupt is not None:
             connection.set_progress_handler(self._called, _INSTRUCTIONS_PER_INTERRUPT)
 
@@ -191,7 +195,7 @@ class _Interrupts:
         assert self._interrupt is not None
         try:
             self._interrupt()
-        except BaseException as error:  # KeyboardInterrupt and SystemExit too: all of them must come out.
+        except BaseException as error:  # All must be raised again later, KeyboardInterrupt and SystemExit too.
             self.raised = error
             return 1
         return 0
@@ -208,7 +212,7 @@ def _as_data_file_errors(database: Path, calls: _Interrupts) -> Iterator[None]:
 
 
 def _data_file_error(database: Path, error: sqlite3.Error) -> DataFileError:
-    """What SQLite's error means for the person who has this file. Codes: https://sqlite.org/rescode.html."""
+    """Return SQLite's error in words for the owner of the file. Codes: https://sqlite.org/rescode.html."""
     name = getattr(error, "sqlite_errorname", "") or ""
     match name.split("_")[1] if "_" in name else "":
         case "NOTADB":

@@ -1,6 +1,6 @@
-"""One sweep per device: a second one would measure the first. Advisory, by flock, per host and user.
+"""Locks a device for one sweep: a second sweep would measure the first. Advisory (flock), per host and user.
 
-The lock goes with its owner, however that ends; the file stays and holds the last owner's number.
+The kernel frees the lock when its owner ends, however it ends. The file stays and holds the last owner's number.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bufferlab.errors import EnvironmentLackingError
 
 @contextmanager
 def device_lock(directory: Path, *, share: bool) -> Iterator[str]:
-    """Hold the device under `directory`, and every disk below it; yields the device's name.
+    """Context manager that holds the device under `directory`, and every disk below it; yields the device's name.
 
-    Two logical volumes on one disk are one device to whoever measures. EnvironmentLackingError if another sweep
-    has any of them.
+    The disks are held because two logical volumes on one disk disturb each other. Raises EnvironmentLackingError if
+    another sweep holds any of them, unless `share` is set.
     """
     names = device_names(directory)
     with ExitStack() as stack:
-        # In one order for everybody, so that two sweeps cannot each hold what the other wants.
+        # All sweeps lock in the same order, so that two of them cannot each hold the device that the other waits for.
         for name in sorted({*names}):
             stack.enter_context(_locked(name, directory, share=share))
         yield names[0]
@@ -55,9 +55,9 @@ def _locked(name: str, directory: Path, *, share: bool) -> Iterator[None]:
 
 
 def device_names(directory: Path) -> list[str]:
-    """The whole device that holds the directory, then the disks below it if it is stacked.
+    """Return the whole device that holds the directory, then the disks below it if it is stacked.
 
-    Its device number alone where no name can be found.
+    Return its device number alone if no name is found.
     """
     try:
         found = json.loads(native().resolve_device(str(directory)))
@@ -70,7 +70,10 @@ def device_names(directory: Path) -> list[str]:
 
 
 def lock_directory() -> Path:
-    """$BUFFERLAB_LOCKS, the user's runtime folder, or a private one in /tmp."""
+    """Make and return the folder for locks: $BUFFERLAB_LOCKS, one in the user's runtime folder, or one in /tmp.
+
+    Raises EnvironmentLackingError if it belongs to another user.
+    """
     own = os.environ.get("BUFFERLAB_LOCKS")
     runtime = Path(f"/run/user/{os.getuid()}")
     if own:

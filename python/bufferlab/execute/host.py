@@ -1,4 +1,4 @@
-"""The host: its fingerprint for host.json, by the core or by Python alone, and whether its memory holds a pool."""
+"""Takes the host's fingerprint for host.json, by the core or by Python alone, and compares its memory with pools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bufferlab.units import format_bytes
 
 
 def fingerprint(directory: Path) -> dict[str, Any]:
-    """Everything about the host that a result depends on; `directory` is where the data lives."""
+    """Return everything about the host that a result depends on. `directory` is the folder of the data."""
     try:
         found: dict[str, Any] = json.loads(native().host_fingerprint(str(directory)))
     except EnvironmentLackingError:
@@ -34,9 +34,10 @@ def memory_bytes() -> int:
 
 
 def require_memory(engine: EngineDeclaration, points: Sequence[Point]) -> None:
-    """Refuse pools that are larger than this host's memory: the kernel would end their runs, or others' programs.
+    """Refuse pools that are larger than this host's memory: the kernel would end their runs, or other programs.
 
-    Raises EnvironmentLackingError that names the first such point; a pool of a server by URL is not asked of this host.
+    Raises an EnvironmentLackingError that names the first such point. The pool of a server by URL may lie on another
+    host and is not checked.
     """
     if not engine.frame_knob:
         return
@@ -63,5 +64,5 @@ def _plain(directory: Path) -> dict[str, Any]:
 
 
 def _identity(found: dict[str, Any]) -> str:
-    """Short and equal for equal hosts; says nothing about whose it is."""
+    """Return a short hash of the fingerprint: equal for equal hosts, and it does not tell whose host it is."""
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Settings of the host that a dead worker left changed: put back by whoever comes next, through the engines."""
+"""Puts back the settings of the host that a dead worker left changed. Sweeps, runs and `bufferlab doctor` call it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 def restore_host() -> list[str]:
-    """A sentence for each setting that was put back; nothing where this installation cannot have changed any."""
+    """Put back every changed setting of the host, and return a sentence for each.
+
+    An engine that this installation lacks cannot have changed any; it is skipped.
+    """
     said: list[str] = []
     for name in engines.names():
         if engines.declaration(name).changes_host:

@@ -1,6 +1,6 @@
-"""What only the executor can check about a run: its starting data, its settings, its window.
+"""Checks of a run that only the executor can make: its starting data, its settings, its window.
 
-The checks made from what is stored (gates, consistency, engine bytes against process and device bytes) are `results`'.
+`results` makes the checks from stored data: gates, consistency, engine bytes against process and device bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def check_run(
     dataset: Dataset,
     samples: Sequence[Mapping[str, Any]],
 ) -> list[Row]:
-    """The rows of run.json's `integrity`; `settings` are its settings, `samples` the rows of samples.parquet."""
+    """Return the rows of run.json's `integrity`.
+
+    `settings` are run.json's settings, and `samples` the rows of samples.parquet.
+    """
     experiment = setting.experiment
     return [
         _started(result["start"])
@@ -52,7 +55,7 @@ def check_run(
 
 
 def fatal(experiment: Experiment, rows: list[Row], warm_up: Mapping[str, Any]) -> Failure | None:
-    """Return the failure of a run that went to its end and must not be used; None where it may be."""
+    """Return the failure of a run that ended and must not be used; None if it may be used."""
     failed = {row["name"]: row["detail"] for row in rows if row["status"] == "failed"}
     if "settings_applied" in failed:
         return Failure(f"not the settings asked for: {failed['settings_applied']}", kind="usage")
@@ -77,20 +80,20 @@ def _same_start(dataset: Dataset, method: Method, *, in_place: bool) -> Row:
 
 
 def _started(detail: str) -> Row:
-    """Where no copy can be made the engine says what the run began with."""
+    """Return the row of a run whose data was not copied: the engine tells what it began with."""
     return {"name": "same_start", "status": "not_applicable", "detail": detail}
 
 
 def _no_confounds(found: Sequence[str]) -> Row:
-    """Whether the engine runs as a setting of its own made it run: what changed besides is named."""
+    """Return the row that names what else changed in the engine because a setting was changed."""
     return _row("no_confounds", not found, "; ".join(found) or "nothing else changed with the settings")
 
 
 def warnings(rows: Sequence[Row]) -> list[str]:
-    """What of these a person should be told at once, although the run is good."""
+    """Return the parts of these rows that a person should be told at once, although the run is good."""
     details = {row["name"]: row["detail"].split("; ") for row in rows}
     failed = any(row["name"] == "no_confounds" and row["status"] == "failed" for row in rows)
-    # An engine that names what else changed names its rounding too.
+    # An engine that names confounds names its rounding among them.
     if failed:
         return details["no_confounds"]
     return [part for part in details.get("settings_applied", []) if ROUNDED in part]
@@ -99,7 +102,10 @@ def warnings(rows: Sequence[Row]) -> list[str]:
 def _asked_of(
     point: Point, settings: Mapping[str, Mapping[str, Any]], result: Mapping[str, Any]
 ) -> dict[str, StoredSetting]:
-    """The settings that the engine was given: not what it chose, nor what another's server has otherwise."""
+    """Return the settings that the engine was given.
+
+    Left out are values that the engine chose, and settings that a server by URL keeps as they were found.
+    """
     as_found = result.get("as_found", ())
     return {
         name: StoredSetting.model_validate(settings[name])
@@ -109,9 +115,10 @@ def _asked_of(
 
 
 def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] = ()) -> Row:
-    """Planned against read back. An engine rounds a size to units of its own; a little is no difference.
+    """Compare the planned settings with those read back. An engine's small rounding of a size is not a difference.
 
-    What an engine is known to round, such as a pool to whole chunks, is reported however much it is.
+    A setting that the engine is known to round (`rounds`), such as a pool to whole chunks, is reported however much
+    it is rounded, and never fails the check.
     """
     rounded, differences = [], []
     page = asked["page_size"].planned if "page_size" in asked else 0
@@ -136,13 +143,13 @@ def _near(name: str, setting: StoredSetting, page_bytes: int) -> bool:
     planned, actual = setting.planned, setting.actual
     if not isinstance(planned, int | float) or not isinstance(actual, int | float) or not planned:
         return False
-    # Bytes of pages come in whole pages, with what the engine keeps beside each.
+    # Bytes of pages come in whole pages, each with the engine's own bytes for it.
     unit_bytes = page_bytes * (1 + _ROUNDING_RATIO) if setting.unit == "bytes" and name != "page_size" else 0
     return bool(abs(actual - planned) <= max(_ROUNDING_RATIO * planned, unit_bytes))
 
 
 def _window_complete(experiment: Experiment, measured: Mapping[str, Any], *, is_open: bool) -> Row:
-    """As many transactions as asked for; in an open loop as many arrivals, of which some may have been dropped."""
+    """Check that the window held all transactions asked for; in an open loop arrivals, of which some may be dropped."""
     done, asked = measured["transactions"], experiment.measure.transactions
     if asked is None:
         return _row("window_complete", True, f"{done:,} transactions in {measured['seconds']:.1f} s, ended by time")
@@ -156,7 +163,7 @@ def _window_complete(experiment: Experiment, measured: Mapping[str, Any], *, is_
 
 
 def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) -> Row:
-    """Every phase did the transactions asked of it: figures per row are of as many rows at every point."""
+    """Check that every phase did its transactions, so that figures per row come from as many rows at every point."""
     counts = {part["name"]: part["transactions"] for part in done}
     short = [
         f"{phase.name} ended after {counts.get(phase.name, 0):,} of {phase.transactions:,} transactions"
@@ -171,7 +178,7 @@ def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) 
 def _ran_through(
     experiment: Experiment, result: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], *, is_server: bool
 ) -> Row:
-    """Neither the window nor a phase stood still, and none went on for long after its time was over."""
+    """Check that neither the window nor a phase stood still, or went on for long after its time was over."""
     interval_s = experiment.measure.sample_interval
     windows = [(MEASURE, result["measured"]["seconds"], experiment.measure.max_seconds)]
     windows += [(part["name"], part["seconds"], phase.max_duration)
@@ -193,7 +200,10 @@ def _ran_through(
 
 
 def _longest_transaction_s(latency: Sequence[Mapping[str, Any]], phase: str) -> float:
-    """The longest service time in the histograms of a window; a phase's types begin with its name and a dot."""
+    """Return the longest service time, in seconds, in the histograms of a window.
+
+    The transaction types of a phase begin with its name and a dot.
+    """
     owner = "" if phase == MEASURE else phase
     found = [
         histogram["max_us"] or 0.0

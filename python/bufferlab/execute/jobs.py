@@ -1,4 +1,4 @@
-"""The jobs workers are given, as the core's contract words them. Starts nothing."""
+"""Makes the jobs that workers are given, as the core's contract words them. Starts nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bufferlab.spec.model import Phase, Workload
 from bufferlab.workloads import registry as workloads
 
 NO_LIMIT = 2**53 - 1
-"""A count no window reaches: the core measures by time then."""
+"""A count that no window reaches, so that the core measures by time."""
 
 _LOAD_THREADS = 2
 
@@ -23,7 +23,7 @@ Job = dict[str, Any]
 def run_job(
     experiment: Experiment, point: Point, seed: int, database: Path, *, allow_online_changes: bool = False
 ) -> Job:
-    """The core's job for one run."""
+    """Return the core's job for one run on the copy `database`."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
         **_connections(experiment),
@@ -44,21 +44,21 @@ def run_job(
 
 
 def _connections(experiment: Experiment) -> Job:
-    """For engines that take more than one."""
+    """Return the number of connections, for an engine that takes more than one."""
     if engines.declaration(experiment.engine).max_connections == 1:
         return {}
     return {"connections": experiment.workload.connections}
 
 
 def _transactions(workload: Workload, point: Point, seed: int) -> Job:
-    """Who makes the transactions: the workload, or an external program, which the engine starts."""
+    """Return the source of the transactions: the workload, or an external program that the engine starts."""
     if workloads.declaration(workload.name).needs_server:
         return {"program": {name: point.workload[name] for name in ("exec", "kind_of_transaction")}}
     return {"workload": {**run_workload(workload, point), "seed": seed}}
 
 
 def run_workload(workload: Workload, point: Point) -> Job:
-    """The workload at a point; of a script its text, and what the text may refer to."""
+    """Return the workload at a point; of a script, its text and its variables."""
     if workload.script is None:
         return {"name": workload.name, **point.workload}
     script = workload.script
@@ -66,7 +66,10 @@ def run_workload(workload: Workload, point: Point) -> Job:
 
 
 def load_workload(workload: Workload, data: DataSetting) -> Job:
-    """What is loaded: the parameters that decide data, and for a script the data it works on (none: its setup's)."""
+    """Return the workload of a load: the parameters that decide data.
+
+    A script also names the workload whose data it works on (`data`); None if its setup makes all its data.
+    """
     parameters = dict(data.parameters)
     if workloads.declaration(workload.name).needs_server:
         return {"name": parameters.pop(_data_parameter(workload)), **parameters}
@@ -83,7 +86,10 @@ def load_workload(workload: Workload, data: DataSetting) -> Job:
 
 
 def load_version(workload: Workload) -> int | str:
-    """The versions of what is loaded: data of another version of the workload, or of the one below, are not reused."""
+    """Return the versions that loaded data depends on: the workload's, and that of the workload whose data it works on.
+
+    Data of other versions are not reused.
+    """
     own = workloads.declaration(workload.name).version
     other = workload.parameters.get(_data_parameter(workload), "")
     if workloads.declaration(workload.name).needs_server:
@@ -92,17 +98,20 @@ def load_version(workload: Workload) -> int | str:
 
 
 def load_job(workload: Mapping[str, Any], knobs: Mapping[str, int | str], database: Path) -> Job:
-    """The core's job for a bulk load into a new file."""
+    """Return the core's job for a bulk load into a new file."""
     return {"database": str(database), "knobs": dict(knobs), "workload": dict(workload), "threads": _LOAD_THREADS}
 
 
 def check_job(workload: Mapping[str, Any], database: Path, delivered: Sequence[Sequence[int]]) -> Job:
-    """The consistency check of a closed database; `delivered` is [warehouse, district, orders since the load]."""
+    """Return the job for the consistency check of a closed database.
+
+    `delivered` has rows of [warehouse, district, orders since the load].
+    """
     return {"database": str(database), "workload": dict(workload), "delivered_orders": list(delivered)}
 
 
 def shape_job(database: Path) -> Job:
-    """The trees of a closed database."""
+    """Return the job that reads the trees of a closed database."""
     return {"database": str(database)}
 
 

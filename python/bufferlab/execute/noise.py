@@ -1,7 +1,7 @@
-"""The noise floor of this host: kept after an A/A sweep, attached to host.json of every later one.
+"""Keeps the noise floor of this host after an A/A sweep, and attaches it to host.json of every later sweep.
 
-An A/A sweep varies nothing but `arm`, a label. Floors live in $XDG_STATE_HOME/bufferlab/noise (by default
-~/.local/state/bufferlab/noise), one file per host, engine and workload. Nothing here fails a sweep: it warns.
+An A/A sweep varies nothing but `arm`, a label. Floors are kept in $XDG_STATE_HOME/bufferlab/noise (by default
+~/.local/state/bufferlab/noise), one file per host, engine and workload. An error here never fails a sweep: it warns.
 """
 
 from __future__ import annotations
@@ -34,13 +34,17 @@ _HINT = "the sweep is not touched by this; `bufferlab run noise` measures the fl
 
 
 def state_directory() -> Path:
-    """Where bufferlab keeps what it has learnt of a host: $XDG_STATE_HOME/bufferlab, or ~/.local/state/bufferlab."""
+    """Return the folder for facts learnt about this host: $XDG_STATE_HOME/bufferlab, or ~/.local/state/bufferlab."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "bufferlab"
 
 
 def keep(folder: SweepFolder, progress: Progress | None = None) -> Path | None:
-    """Keep the noise floor that an A/A sweep found; None for any other sweep, or when it says too little."""
+    """Keep the noise floor that an A/A sweep found, and return its file.
+
+    Return None for any other sweep, for one of fewer than 10 blocks, when the floor kept before stays, and on an
+    error.
+    """
     progress = progress or Silent()
     try:
         records = [record for record in folder.runs() if record.ok]
@@ -57,13 +61,13 @@ def keep(folder: SweepFolder, progress: Progress | None = None) -> Path | None:
         _write(path, found)
         progress.say(f"noise floor kept: {path}")
         return path
-    except Exception as error:  # Whatever it is, the sweep has been measured and stays.
+    except Exception as error:  # No error may fail the sweep: it has been measured.
         progress.warn(Problem(f"the noise floor could not be kept: {error}", str(folder.path), _HINT))
         return None
 
 
 def attach(host: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
-    """The host's facts with the noise floors known of it under `noise`: "<engine>-<workload>" -> floor."""
+    """Return the host's facts with its known noise floors under `noise`: "<engine>-<workload>" -> floor."""
     progress = progress or Silent()
     host_id, floors = str(host.get("host_id", "")), {}
     try:
@@ -110,7 +114,7 @@ def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
 
 
 def _figures(records: list[RunRecord]) -> list[dict[str, Any]]:
-    """The noise of every figure that the workload compares."""
+    """Return the noise of every metric that the workload compares."""
     declared = workloads.declaration(records[0].run["workload"]["name"])
     values = [(record, run_metrics(record)) for record in records]
     figures = []
@@ -131,7 +135,7 @@ def _stored(found: Scatter | None) -> dict[str, Any] | None:
 
 
 def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
-    """Why the floor kept before is better than the new one; None when it is not, or there is none."""
+    """Return why the floor kept before is better than the new one; None if it is not, or if there is none."""
     old = _read(path) if path.exists() else None
     if old is None or old["versions"] != new["versions"]:
         return None
@@ -143,7 +147,7 @@ def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A floor; None for anything else."""
+    """Return the floor in a file; None if the file holds anything else."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format"] == FORMAT and document["format_version"] == FORMAT_VERSION:
@@ -152,7 +156,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    """Whole or not at all; a floor is measured again in minutes, so it needs no fsync."""
+    """Write a floor, whole or not at all. It needs no fsync: a floor is measured again in minutes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".tmp-{secrets.token_hex(4)}")
     try:

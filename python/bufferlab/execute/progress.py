@@ -1,4 +1,4 @@
-"""What a sweep tells whoever watches: the stage it is in, how far, and how long is left. No drawing."""
+"""The progress of a sweep, for its display: the stage, the share done, and the time left. Draws nothing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bufferlab.errors import Problem
 
 @dataclass(frozen=True)
 class Status:
-    """Where the sweep is now."""
+    """The state of a sweep at one moment."""
 
     stage: str
-    """"loading", "copying", "warming up", "measuring", "checking"."""
+    """The stage in words, such as "copying", "warming up" or "measuring 40%"."""
     run: int
-    """From 1; 0 before the first run."""
+    """The number of the run, from 1; 0 before the first run."""
     runs: int
     label: str
     done: float
@@ -25,23 +25,23 @@ class Status:
 
 
 class Progress(Protocol):
-    """Told by the sweep; must return quickly."""
+    """A display that a sweep tells of its progress. Its methods must return quickly."""
 
     def show(self, status: Status) -> None:
-        """The state now; called a few times a second."""
+        """Show the state; the sweep calls this a few times a second."""
         ...
 
     def say(self, text: str) -> None:
-        """Something worth a line of its own."""
+        """Show a text on its own line."""
         ...
 
     def warn(self, problem: Problem) -> None:
-        """Something that did not stop the sweep and that the user should know."""
+        """Show a problem that did not stop the sweep and that the user should know."""
         ...
 
 
 class Silent:
-    """Nobody watches."""
+    """A display that shows nothing."""
 
     def show(self, status: Status) -> None:
         """Nothing."""
@@ -55,7 +55,7 @@ class Silent:
 
 @dataclass
 class Pace:
-    """How long is left: the estimate for what was not done yet, the clock for what was."""
+    """The pace of a sweep, from which the time left follows: estimated at first, then measured on finished runs."""
 
     load_seconds: float
     run_seconds: float
@@ -64,12 +64,15 @@ class Pace:
     by_point_s: dict[int, float] = field(default_factory=dict)
 
     def finish(self, point: int, seconds: float) -> None:
-        """A run of that point took so long."""
+        """Note how many seconds a finished run of a point took."""
         self.finished_s.append(seconds)
         self.by_point_s[point] = seconds
 
     def expected(self, point: int) -> float:
-        """Seconds a run of that point should take: as its last one, else as the mean so far, else as estimated."""
+        """Return the seconds that a run of a point should take.
+
+        They are those of the point's last run, else the mean of all runs so far, else the estimate.
+        """
         if point in self.by_point_s:
             return self.by_point_s[point]
         if self.finished_s:
@@ -77,9 +80,9 @@ class Pace:
         return self.run_seconds
 
     def left(self, point: int, later: Sequence[int], now_s: float, stage_left_s: float) -> float:
-        """Seconds until the sweep ends, `now_s` into a run of `point` whose stage needs `stage_left_s` more.
+        """Return the seconds until the sweep ends, `now_s` into a run of `point` whose stage needs `stage_left_s` more.
 
-        A run that takes longer than expected is then expected of those runs too that nothing else is known of.
+        Before any run has finished, every later run is expected to take as long as this one.
         """
         this_s = max(self.expected(point), now_s + stage_left_s)
         like_this = not self.finished_s

@@ -1,6 +1,7 @@
-"""What the stages cost on this host, remembered from run to run, so that estimates come true.
+"""Remembers the speed of each stage on this host from run to run, so that estimates come true.
 
-One small JSON file in the cache; a lost or damaged one costs a worse estimate, so it is never an error.
+The rates are kept in one small JSON file in the cache. A lost or damaged file makes an estimate worse; it is never an
+error.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from bufferlab.engines.declaration import Rates
 from bufferlab.units import MIB
 
 _FORMAT_VERSION = 1
-#: What a smaller database takes is mostly the start and the end of a process.
+#: The time for a smaller database is mostly the start and the end of a process.
 _LEAST_BYTES = 16 * MIB
 _WEIGHT_OF_NEW = 0.5
 
 
 class KnownRates:
-    """The rates of one engine and workload, as declared until something was observed."""
+    """The rates of one engine and workload: as observed on this host, else as declared."""
 
     def __init__(self, cache: Path, key: str, declared: Rates) -> None:
         self._file = cache / "rates.json"
@@ -29,7 +30,10 @@ class KnownRates:
         self._observed: set[str] = set(self._read().get(key, {}))
 
     def observe(self, name: str, amount: float, seconds: float) -> None:
-        """A stage handled so much in so long; trifles say nothing about a rate."""
+        """Note that a stage handled `amount` in `seconds`. Less than 10 ms or 16 MiB tells nothing about a rate.
+
+        A new rate counts as much as all earlier ones together.
+        """
         if amount <= 0 or seconds < 0.01 or (name.endswith("_bytes_per_s") and amount < _LEAST_BYTES):
             return
         rate = amount / seconds
@@ -39,10 +43,10 @@ class KnownRates:
         self.now = replace(self.now, **{name: rate})
 
     def save(self) -> None:
-        """Keep what was observed for the next estimate."""
+        """Write the observed rates to the cache, for the next estimate."""
         rates = asdict(self.now)
         known = {**self._read(), self._key: {name: rates[name] for name in sorted(self._observed)}}
-        # One name for all: what a killed sweep leaves is overwritten, and a torn file is only a lost memory.
+        # One name for all sweeps: the next one overwrites a killed sweep's file, and a torn file only loses rates.
         temporary = self._file.with_name(".tmp-rates.json")
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Directories that another user must be able to reach: as root we start servers as someone else, for they refuse root.
+"""Finds or makes directories that another user can reach: servers refuse root, so root starts them as another user.
 
-Nothing here changes a directory it did not make.
+Nothing here changes a directory that bufferlab did not make.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ _TRAVERSE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def servers_owner(engine: str) -> Owner | None:
-    """Whom the engine's server runs as when we are root; None when it runs as ourselves."""
+    """Return the user whom the engine's server runs as, if bufferlab runs as root; None if it runs as this user."""
     if os.geteuid() != 0 or not engines.declaration(engine).needs_unprivileged_user:
         return None
     return engines.behaviour(engine).server_user()
 
 
 def barrier(directory: Path, owner: Owner) -> Path | None:
-    """The first directory on the way from the root that this user cannot pass; None when all are open to it."""
+    """Return the first directory on the path from / that this user cannot pass; None if the user can pass them all.
+
+    Directories that do not exist yet count as passable.
+    """
     whole = directory.absolute()
     for path in (*reversed(whole.parents), whole):
         try:
             found = path.stat()
         except FileNotFoundError:
-            return None  # What is still to be made will be passable.
+            return None  # Directories that are still to be made will be passable.
         mine, ours = found.st_uid == owner[0], found.st_gid == owner[1]
         bit = stat.S_IXUSR if mine else stat.S_IXGRP if ours else stat.S_IXOTH
         if owner[0] != 0 and not found.st_mode & bit:
@@ -41,7 +44,10 @@ def barrier(directory: Path, owner: Owner) -> Path | None:
 
 
 def require_reachable(directory: Path, owner: Owner | None, purpose: str, flag: str) -> None:
-    """Refuse a directory the server's user cannot get to: better now than as an error of the server."""
+    """Refuse a directory that the server's user cannot reach: better now than by an error of the server.
+
+    Raises EnvironmentLackingError.
+    """
     closed = barrier(directory, owner) if owner else None
     if closed is None:
         return
@@ -55,14 +61,17 @@ def require_reachable(directory: Path, owner: Owner | None, purpose: str, flag: 
 
 
 def is_ours_alone(folder: Path) -> bool:
-    """Return whether it is a folder, no link, that belongs to this user and that no other may change."""
+    """Return whether it is a folder, not a link, that belongs to this user and that no other user may change."""
     found = folder.lstat()
     others = stat.S_IWGRP | stat.S_IWOTH
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & others
 
 
 def shared_root() -> Path:
-    """Where data lives by default when root's own folders are closed to the server's user: ours, and no one else's."""
+    """Make and return the default folder of data when root's own folders are closed to the server's user.
+
+    Raises EnvironmentLackingError if another user owns it or may change it.
+    """
     root = Path(f"/var/tmp/bufferlab-{os.getuid()}")
     root.mkdir(mode=0o711, exist_ok=True)
     if not is_ours_alone(root):
@@ -75,6 +84,9 @@ def shared_root() -> Path:
 
 
 def open_way(directory: Path, owner: Owner | None) -> None:
-    """Let the server's user pass a directory that we made. It cannot list it, and the names inside are random."""
+    """Let the server's user pass a directory that bufferlab made.
+
+    Other users can pass it too, but cannot list it, and the names inside are random.
+    """
     if owner is not None:
         directory.chmod(stat.S_IMODE(directory.stat().st_mode) | _TRAVERSE)

@@ -1,7 +1,7 @@
-"""A run's own copy of a loaded database: byte-identical, on the device, and out of the page cache.
+"""Makes a run's copy of a loaded database: byte-identical, on the device, and out of the page cache.
 
-Reflink where the file system can (ioctl_ficlone(2)), else a copy; which one is probed once, so that a
-sweep never mixes them. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
+It is a reflink where the file system can make one (ioctl_ficlone(2)), else a copy. A sweep probes once which of them,
+so that it never mixes them. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHUNK_BYTES = 16 << 20
 
 
 def probe_method(source: Path, target: Path) -> Method:
-    """What the file systems of these two directories can do together: tried on a small file."""
+    """Return how files can be copied from one directory to the other, tried on a small file."""
     original, clone = source / f".tmp-reflink-{secrets.token_hex(4)}", target / "reflink-probe"
     try:
         original.write_bytes(bytes(4096))
@@ -39,10 +39,10 @@ def probe_method(source: Path, target: Path) -> Method:
 
 
 def restore(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None = None) -> None:
-    """Make `target` from `source`, a file or a directory, wait until it is on the device, and drop both from the cache.
+    """Copy `source`, a file or a directory, to `target`, wait until it is on the device, and drop both from the cache.
 
-    Files are made with mode 0600, directories with 0700, for `owner` where one is given. `check` is called between
-    chunks and may raise to give up. OSError when the disk is full.
+    Files are made with mode 0600, directories with 0700, for `owner` if one is given. `check` is called between
+    chunks and may raise to give up. Raises OSError when the disk is full.
     """
     if not source.is_dir():
         _restore_file(source, target, method, check, owner)
@@ -75,7 +75,7 @@ def _restore_file(source: Path, target: Path, method: Method, check: Callable[[]
         else:
             _copy(original.fileno(), copy.fileno(), check)
         os.fsync(copy.fileno())
-        # Otherwise a buffered run would find in memory what it should read, and a direct one less free memory.
+        # In the page cache, the files would spare a buffered run its reads, and take memory from a direct one.
         for descriptor in (original.fileno(), copy.fileno()):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -94,7 +94,7 @@ def _copy(source: int, target: int, check: Callable[[], None]) -> None:
 
 
 def _stretches(source: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are not holes. A file system without holes tells of one part: the whole."""
+    """Yield start and end of each part of a file that is not a hole. A file system without holes tells one part."""
     end = 0
     while end < size:
         try:

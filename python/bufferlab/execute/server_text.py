@@ -1,4 +1,4 @@
-"""What a server says in text: its status at the edges of a window, and the end of its log when a run fails."""
+"""Gathers a server's texts: its status at the edges of a window, and the end of its log when a run fails."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 SERVER = "server"
-"""The folder beside a run's database in which its server keeps its socket, logs and pid."""
+"""The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
 
 _LOG_BYTES = 64 << 10
 
 
 def engine_status(events: Sequence[Mapping[str, Any]]) -> str:
-    """Status texts one after the other, each under a line that says when it was taken."""
+    """Return the status texts one after the other, each under a line that says when it was taken."""
     return "\n".join(f"{_header(event)}\n{str(event['text']).rstrip()}\n" for event in events)
 
 
 def log_ends(home: Path) -> str:
-    """The end of every log the server of a run kept; empty where there is none."""
+    """Return the last 64 KiB of every log of a run's server; "" if there is none."""
     found = ""
     for path in sorted([*(home / SERVER).glob("*.log"), *(home / SERVER).glob("*.err")]):
         with suppress(OSError), path.open("rb") as file:

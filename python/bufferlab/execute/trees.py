@@ -1,7 +1,7 @@
-"""A loaded database as files: one file, or a directory of them. Sizes, hashes, and the parts by name.
+"""Reads a loaded database as files, one file or a directory of them: sizes, hashes, and the parts by name.
 
-Copies nothing (restore.py does). A directory holds plain files and directories only: what else a server leaves in it
-(sockets, links) could not be copied byte for byte.
+This file copies nothing (restore.py does). A directory may hold plain files and directories only: other things that a
+server leaves in it (sockets, links) cannot be copied byte for byte.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ Parts = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What identifies the bytes of a database."""
+    """The size and hashes that identify the bytes of a database."""
 
     size_bytes: int
     sha256: str
-    """Of the file; of a directory, of the sorted list of its parts with their hashes."""
+    """SHA-256 of the file; of a directory, SHA-256 of the sorted list of its parts with their hashes."""
     parts: Parts
 
 
 def entries(directory: Path) -> Iterator[Path]:
-    """Everything below a directory, parents first, in one order everywhere. DataFileError for what is no plain file."""
+    """Yield everything below a directory, parents first, sorted by name so that the order is the same everywhere.
+
+    Raises DataFileError for anything but plain files and directories.
+    """
     for path in sorted(directory.iterdir()):
         mode = path.lstat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
@@ -47,14 +50,14 @@ def entries(directory: Path) -> Iterator[Path]:
 
 
 def size_of(database: Path) -> int:
-    """Bytes of the file, or of all files below the directory; holes count as what they read as."""
+    """Return the bytes of the file, or of all files below the directory. Holes count with their full length."""
     if not database.is_dir():
         return database.stat().st_size
     return sum(path.stat().st_size for path in entries(database) if path.is_file())
 
 
 def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
-    """Reads every byte. `check` is called between chunks and may raise to give up."""
+    """Read every byte and return the fingerprint. `check` is called between chunks and may raise to give up."""
     if not database.is_dir():
         return Fingerprint(size_of(database), _hash(database, check), {})
     parts: Parts = {
@@ -65,7 +68,7 @@ def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
 
 
 def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]) -> str:
-    """The first part that is not as it was, in words; of a database of one file the whole."""
+    """Return, in words, the first part that is not as it was; of a database of one file, that its contents are not."""
     for name in sorted({*stored, *found}):
         if name not in found:
             return f"{name} is missing"
@@ -77,7 +80,10 @@ def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]
 
 
 def protect(database: Path) -> None:
-    """Ours alone and not to be written again: runs work on copies. A directory can still be removed."""
+    """Let only this user read the database, and nobody write its files: runs work on copies.
+
+    Its directories stay writable for this user, so that they can be removed.
+    """
     for path in (database, *(entries(database) if database.is_dir() else ())):
         if os.geteuid() == 0 and path.stat().st_uid != 0:
             os.chown(path, 0, 0)
