@@ -156,7 +156,7 @@ rust_hint() {
 
 # --- The virtual environment and the extension -----------------------------------------------------
 
-# What the extension is made of. Contents, not times: another checkout of the same tree does not rebuild.
+# Sources of the extension, as one hash. Contents, not times: another checkout of the same tree does not rebuild.
 native_stamp() {
     (cd "$ROOT" && find crates Cargo.toml Cargo.lock .cargo pyproject.toml -type f -print0 | sort -z |
         xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
@@ -165,6 +165,15 @@ native_stamp() {
 # The folder's own path and the interpreter are in the stamp: a moved folder or a new Python needs a new environment.
 environment_stamp() {
     printf '%s %s %s\n' "$(sha256sum <"$ROOT/$1" | cut -d' ' -f1)" "$VENV" "$(readlink -f "$VENV/bin/python" || true)"
+}
+
+# The stamp of what build_native would make now. Only the core that users run is optimised across its crates.
+built_stamp() { printf '%s%s\n' "$(native_stamp)" "${CARGO_PROFILE_RELEASE_LTO:+ lto=$CARGO_PROFILE_RELEASE_LTO}"; }
+
+# native_is_built: the extension is of these sources; the one that users run will do for tests too.
+native_is_built() {
+    ls "$ROOT"/python/bufferlab/_native*.so >/dev/null 2>&1 || return 1
+    is_stamped native "$(native_stamp)" || is_stamped native "$(built_stamp)"
 }
 
 is_stamped() { [ -f "$VENV/.stamp-$1" ] && [ "$(cat "$VENV/.stamp-$1")" = "$2" ]; }
@@ -177,8 +186,7 @@ setup() {
     # Two commands started together must not build into each other; descriptor 9 is closed again below.
     exec 9<"$ROOT/pyproject.toml"
     flock 9
-    if ! is_stamped "$name" "$(environment_stamp "$lock")" || ! is_stamped native "$(native_stamp)" ||
-        ! ls "$ROOT"/python/bufferlab/_native*.so >/dev/null 2>&1; then
+    if ! is_stamped "$name" "$(environment_stamp "$lock")" || ! native_is_built; then
         find_system_tools
         make_environment "$lock" "$name"
         build_native
@@ -203,7 +211,7 @@ make_environment() {
 
 build_native() {
     local stamp
-    stamp=$(native_stamp)
+    stamp=$(built_stamp)
     # Without cargo, maturin would fetch a compiler by itself: stop here instead.
     command -v cargo >/dev/null || lack "no cargo on PATH" "$(rust_hint)"
     (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2) ||
