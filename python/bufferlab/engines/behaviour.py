@@ -1,7 +1,6 @@
-"""What every engine's behaviour.py offers to `execute` and to `bufferlab doctor`.
+"""The interface that every engine's behaviour.py implements for `execute` and `bufferlab doctor`.
 
-The generic half (caching, copying, supervising, publishing) is `execute`'s; here is only what differs
-between engines.
+It holds only what differs between engines; `execute` does the rest (caching, copying, supervising, publishing).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, Protocol
 from bufferlab.errors import BufferlabError, Failure, FailureKind, Problem, is_full
 
 OnEvent = Callable[[str], None]
-"""Takes one event, a JSON object as text."""
+"""Takes one event: a JSON object as text."""
 
 NativeKnobs = Mapping[str, int | str]
 """Knob values as the core takes them, keyed by native name."""
@@ -24,7 +23,7 @@ NativeKnobs = Mapping[str, int | str]
 
 @dataclass(frozen=True)
 class Found:
-    """An engine that can be used here."""
+    """An engine that can be used on this machine."""
 
     version: str
     core_version: str
@@ -33,7 +32,7 @@ class Found:
 
 @dataclass(frozen=True)
 class HostCheck:
-    """One thing `doctor` looked at: can it be used, and if not why and what to do."""
+    """The result of one check: whether a thing can be used, what was found, and what to do if it cannot."""
 
     name: str
     ok: bool
@@ -42,47 +41,47 @@ class HostCheck:
 
 
 class Behaviour(ABC):
-    """What drives one engine. `load`, `run`, `check` and `cancel` are called inside the worker process."""
+    """The interface to one engine. `load`, `run`, `check` and `cancel` are called inside the worker process."""
 
-    # What every engine does in its own way.
+    # Every engine implements these.
 
     @abstractmethod
     def find(self) -> Found:
-        """Return the engine as it is here; raise EnvironmentLackingError when it cannot be used."""
+        """Return the engine's versions and place; raise EnvironmentLackingError when it cannot be used here."""
 
     @abstractmethod
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return what a run with these knobs needs of a directory, and whether it has it; the directory exists."""
+        """Return a check for each thing that a run with these knobs needs of a directory. The directory exists."""
 
     @abstractmethod
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return everything that decides the bytes of the loaded database; its hash is `data_key`.
 
-        `workload` is the load job's, with its version: of a script's text only the setup decides.
+        `workload` is the load job's, with its version. Of a script's text only the setup may count.
         """
 
     @abstractmethod
     def allocated_bytes(self, database: Path) -> int:
-        """Return the bytes of data and indexes that the closed database has allocated."""
+        """Return the bytes that data and indexes have allocated in the closed database."""
 
     @abstractmethod
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """Return the closed database's trees as run.json's `database.shape` has them; None if it cannot be told."""
+        """Return the pages per level of the closed database's trees (run.json's `database.shape`); None: not known."""
 
     @abstractmethod
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load a new database; return the core's answer.
 
-        Before: nothing is at job["database"]. After: the database is there, closed, and needs no recovery. On an error
-        what is there is not used; `execute` removes it.
+        Before: nothing is at job["database"]. After: the database is there, closed, and needs no recovery. After an
+        error `execute` removes it unused. Must send an event often enough: a silent worker is taken for dead.
         """
 
     @abstractmethod
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Do one run: open, warm up, measure, close; return the core's answer with the settings read back.
 
-        job["probes"], if it is there, goes to the core as it is: further probes, on the device that the run reads.
-        Before: job["database"] is a copy that nobody else uses, or data that are only read. After, also on an error:
+        job["probes"], if present, goes to the core unchanged: further probes, on the device that the run reads.
+        Before: job["database"] is a copy that nobody else uses, or data that no run writes. After, also on an error:
         no process of the run lives, and the host's settings are as they were.
         """
 
@@ -90,64 +89,67 @@ class Behaviour(ABC):
     def cancel(self) -> None:
         """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
 
-    # What only some engines have.
+    # Only some engines override these.
 
     makes_its_device = False
-    """Whether a run reads a device that it makes itself, such as a loop device; else it reads the database's."""
+    """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
 
     def server_version(self, knobs: NativeKnobs) -> str:
-        """Return the version of the build these knobs name; raise EnvironmentLackingError when it is not here."""
+        """Return the version of the build that these knobs name; raise EnvironmentLackingError when it is missing."""
         return self.find().version
 
     def server_user(self) -> tuple[int, int] | None:
-        """Return the (uid, gid) that servers run as when we are root; None where the engine runs as we do.
+        """Return the (uid, gid) that servers run as when we are root; None where the engine runs as ourselves.
 
-        Whoever gets one can read the data only in directories which that user may pass.
+        The caller must then keep databases in directories that this user may pass.
         """
         return None
 
     def data_in_place(self, knobs: NativeKnobs) -> tuple[Path, int] | None:
-        """Return the user's own data that these knobs name, and their bytes; None where data are loaded.
+        """Return the path and bytes of the user's own data that these knobs name; None where data are loaded.
 
-        Such data exist before, are never written, copied or removed, and `load` is not called.
+        Such data are read in place: nobody writes, copies or removes them, and `load` is not called.
         """
         return None
 
     def abilities(self, directory: Path) -> list[HostCheck]:
-        """Return, for `bufferlab doctor`, what points may ask for beyond the defaults; nothing is left changed."""
+        """Return, for `bufferlab doctor`, a check of each thing that points may ask for beyond the defaults.
+
+        Must leave nothing changed.
+        """
         return []
 
     def restore_host(self) -> list[str]:
-        """Put back host settings that dead processes left changed; return a sentence for each that was."""
+        """Put back the host settings that dead processes left changed; return a sentence for each of them."""
         return []
 
     def put_back(self, servers: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
-        """Put back settings that dead runs left changed on running servers, of these URLs or of all that are noted.
+        """Put back settings that dead runs left changed on running servers: at these URLs, or at all that are noted.
 
-        Return each URL with the variables that were put back, or with the reason why one was not: that one stays noted,
-        and the next call tries again. What somebody else has changed since is left as it is.
+        Return each URL with the variables that were put back, or with the reason why one was not: its note stays, and
+        the next call tries again. A value that somebody else has changed since is left alone.
         """
         return []
 
     def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
-        """Context manager for the right of one sweep to change the settings of running servers, as long as it lasts.
+        """Context manager for one sweep's right to change the settings of running servers while the block runs.
 
-        Yields what earlier runs had left changed and was put back: URLs, and names of variables. Entering raises
+        Entering puts back what earlier runs left changed, and yields (URL, variables) of it. It raises
         EnvironmentLackingError when another sweep has the right.
         """
         return nullcontext([])
 
 
 class ChecksItself(Protocol):
-    """An engine whose files no second client reads checks the workload's conditions itself."""
+    """The further method of an engine whose files no second client can read: it checks the conditions itself."""
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """The consistency conditions on the closed database: {seconds, conditions}."""
+        """Check the workload's consistency conditions on the closed database; return {seconds, conditions}."""
         ...
 
 
 class EngineFailure(Exception):
-    """What an engine's load or run raises inside the worker; the core's own error has the same fields."""
+    """The error that an engine's load, run or check raises inside the worker; the core's error has the same fields."""
 
     def __init__(self, kind: FailureKind, what: str, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(kind, what, where, hint)
@@ -155,7 +157,7 @@ class EngineFailure(Exception):
 
 
 def failure_of(error: Exception) -> Failure:
-    """Return the failure that an error means: ours, an engine's, the core's, the system's; of any other a bug."""
+    """Return the failure in an error of bufferlab, an engine, the core or the system; any other error is a bug."""
     if isinstance(error, BufferlabError):
         return error.failure
     if isinstance(error, EngineFailure):

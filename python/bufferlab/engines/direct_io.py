@@ -1,4 +1,4 @@
-"""Does a directory's file system honour O_DIRECT, and what alignment does it need? One probe for every engine."""
+"""Checks whether a directory's file system honours O_DIRECT, and with which alignment, for every engine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _NAME = "direct_io"
 
 
 def not_asked_for(why: str) -> HostCheck:
-    """The check of a run that reads through the page cache."""
+    """Return the check for a run that reads through the page cache, and so needs no direct I/O."""
     return HostCheck(_NAME, True, f"not asked for: {why}")
 
 
 def check(directory: Path, *, elsewhere: str = "--data-dir", instead: str) -> tuple[HostCheck, int | None]:
-    """The check, and the alignment in bytes where direct I/O is honoured.
+    """Return the check and the alignment in bytes, None where direct I/O is not honoured.
 
-    `elsewhere` names what chooses another directory, `instead` the setting that does without direct I/O.
+    For the hint, `elsewhere` names the option that chooses another directory, `instead` the setting that does without
+    direct I/O.
     """
     found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
     where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"

@@ -1,9 +1,9 @@
-"""Settings of the host that a run changes, and what brings them back whatever happens.
+"""Changes settings of the host for a run, and puts them back even after a crash.
 
-Before a setting is changed, its old value is written down in a small file that outlives this process. Whoever finds
-such a file of a process that is dead (the next start of any sweep, the sweep that lost its worker, `bufferlab
-doctor`) puts the value back. A value that someone else has changed since is theirs, and stays. The files lie in /run,
-which is empty after a boot, as the settings are at their defaults then.
+Before it changes a setting, a run writes the old value into a small file that outlives its process. The next start of
+any sweep, the sweep that lost its worker, and `bufferlab doctor` look for files of dead processes, and put the values
+back. A value that somebody else has changed since stays. The files are in /run, which is empty after a boot, when the
+settings are at their defaults too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _FORMAT_VERSION = 1
 
 
 def restore(journal: Path = JOURNAL) -> list[str]:
-    """Put back what the dead have left changed; a sentence for each. Nothing for those who may not."""
+    """Put back the settings that dead processes left changed; return a sentence for each.
+
+    Does nothing for a user who may not read the journal.
+    """
     said = []
     with suppress(PermissionError), _held(journal) as there:
         for entry in sorted(journal.glob("*.json")) if there else ():
@@ -38,9 +41,9 @@ def restore(journal: Path = JOURNAL) -> list[str]:
 
 @contextmanager
 def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
-    """The setting in this file of /sys while the context lasts; yields what is read back.
+    """Context manager that writes a setting's file of /sys, yields the value read back, and puts the old value back.
 
-    EnvironmentLackingError when it cannot be written, or another process holds it.
+    Raises EnvironmentLackingError when it cannot be written, or another process has changed it and not put it back.
     """
     restore(journal)
     entry = journal / f"{str(file).strip('/').replace('/', '!')}.json"
@@ -76,7 +79,7 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
 
 
 def _put_back(told: dict[str, Any]) -> list[str]:
-    """A value that is no longer the one we set was changed by someone else, who will know why."""
+    """Put the old value back, unless somebody else has changed ours since; return a sentence if it was put back."""
     file = Path(told["file"])
     with suppress(OSError):
         if _value(file) == told["new"] != told["old"]:
@@ -94,12 +97,12 @@ def _me() -> dict[str, Any]:
 
 
 def _is_alive(told: dict[str, Any]) -> bool:
-    """The same process: its number may have been given to another since."""
+    """Return whether that very process lives; its pid may have been given to another since."""
     return bool(told["boot"] == _boot() and told["process_start"] == _start_of(told["pid"]) is not None)
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process was started, in ticks since the boot (proc(5), field 22); None when there is none."""
+    """Return a process's start in ticks since the boot (proc(5), field 22); None when it is dead."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -112,7 +115,7 @@ def _boot() -> str:
 
 
 def _read(entry: Path) -> dict[str, Any] | None:
-    """What the file says; None when there is none, or it is torn: nothing was changed then yet."""
+    """Return the file's content; None when it is missing or torn, which means that nothing was changed yet."""
     try:
         told = json.loads(entry.read_text())
         wanted = {"file", "old", "new", "pid", "process_start", "boot"}
@@ -122,7 +125,7 @@ def _read(entry: Path) -> dict[str, Any] | None:
 
 
 def _write(entry: Path, told: dict[str, Any]) -> None:
-    """On the disk before anything is changed."""
+    """Write the file and sync it, so that it is on the disk before anything is changed."""
     beside = entry.with_suffix(".tmp")
     with beside.open("w") as file:
         json.dump({"format_version": _FORMAT_VERSION, **told}, file)
@@ -133,7 +136,7 @@ def _write(entry: Path, told: dict[str, Any]) -> None:
 
 @contextmanager
 def _held(journal: Path) -> Iterator[bool]:
-    """One process at a time; False where there is no journal."""
+    """Context manager that lets one process at a time use the journal; yields False where there is none."""
     try:
         descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The native core as Python sees it: typed, imported late, with a clear error where it is missing."""
+"""Types the native core for Python, and imports it late, with a clear error where it is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 class BlockTrace(Protocol):
-    """A block trace outside of a run, for what is measured without the core."""
+    """A block trace outside of a run, for work that is measured without the core."""
 
     def begin(self) -> None:
         """Begin recording."""
@@ -22,19 +22,22 @@ class BlockTrace(Protocol):
         ...
 
     def finish(self) -> str:
-        """End the trace and say how it went; "null" the second time."""
+        """End the trace; return its outcome as JSON, "null" when called again."""
         ...
 
 
 class Native(Protocol):
-    """The functions of `bufferlab._native`; JSON in and out, the GIL released."""
+    """The functions of `bufferlab._native`: they take and return JSON, and release the GIL.
+
+    They raise NativeError(kind, what, where, hint), which `behaviour.failure_of` understands.
+    """
 
     def run_sqlite(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """One run of SQLite."""
+        """Do one run of SQLite; return its answer."""
         ...
 
     def load_sqlite(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Bulk load into a new SQLite file."""
+        """Load a workload in bulk into a new SQLite file; return the answer."""
         ...
 
     def cancel(self) -> None:
@@ -42,83 +45,83 @@ class Native(Protocol):
         ...
 
     def check_direct_io(self, directory: str) -> str:
-        """Whether O_DIRECT is accepted and honoured there."""
+        """Return whether O_DIRECT is accepted and honoured in a directory, and the alignment it needs."""
         ...
 
     def sqlite_version(self) -> str:
-        """Version of the bundled SQLite."""
+        """Return the version of the bundled SQLite (plain text)."""
         ...
 
     def sqlite_load_recipe(self, workload_job_json: str) -> str:
-        """What decides a loaded SQLite file of this workload beside scale, seed and page size."""
+        """Return what decides a loaded SQLite file of this workload, apart from scale, seed and page size."""
         ...
 
     def sqlite_shape(self, database: str) -> str:
-        """The b-trees of a closed SQLite file, level by level."""
+        """Return the b-trees of a closed SQLite file, level by level."""
         ...
 
     def load_mysql(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Bulk load into a database of a running MySQL or MariaDB server."""
+        """Load a workload in bulk into a database of a running MySQL or MariaDB server; return the answer."""
         ...
 
     def mysql_load_recipe(self, workload_job_json: str) -> str:
-        """What decides such a database beside scale, seed and page size."""
+        """Return what decides a database that `load_mysql` loaded, apart from scale, seed and page size."""
         ...
 
     def run_mysql(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """One run on a running MySQL or MariaDB server."""
+        """Do one run on a running MySQL or MariaDB server; return its answer."""
         ...
 
     def load_postgres(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Bulk load into a database of a running PostgreSQL server."""
+        """Load a workload in bulk into a database of a running PostgreSQL server; return the answer."""
         ...
 
     def postgres_load_recipe(self, workload_job_json: str) -> str:
-        """What decides such a database beside scale and seed."""
+        """Return what decides a database that `load_postgres` loaded, apart from scale and seed."""
         ...
 
     def run_postgres(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """One run on a running PostgreSQL server."""
+        """Do one run on a running PostgreSQL server; return its answer."""
         ...
 
     def run_random_read(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """One run of random reads of a file or block device."""
+        """Do one run of random reads of a file or block device; return its answer."""
         ...
 
     def fill_random_file(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """A new file of random bytes from a seed."""
+        """Make a new file of random bytes from a seed; return the answer."""
         ...
 
     def random_file_version(self) -> int:
-        """Raised when the bytes of a seed change."""
+        """Return the generator's version, which increases when a seed gives other bytes."""
         ...
 
     def check_io_uring(self) -> str:
-        """Whether this process may use io_uring."""
+        """Return whether this process may use io_uring, or the reason why not."""
         ...
 
     def check_script(self, source: str, text: str, variables_json: str) -> str:
-        """What a script holds, without an engine; a NativeError that names its line when it is wrong."""
+        """Return a script's content, parsed without an engine; raise NativeError with the line that is wrong."""
         ...
 
     def core_version(self) -> str:
-        """Version of the core."""
+        """Return the core's version (plain text)."""
         ...
 
     def resolve_device(self, path: str) -> str:
-        """The block device that holds a path."""
+        """Return the block device that holds a path, or that it is."""
         ...
 
     def host_fingerprint(self, path: str) -> str:
-        """The host, for host.json."""
+        """Return the description of the host for host.json."""
         ...
 
     def block_trace_check(self, path: str) -> str:
-        """Whether the device that holds a path can be traced; a NativeError with the reason when not."""
+        """Check that the device that holds a path can be traced; raise NativeError with the reason when it cannot."""
         ...
 
     def block_trace(self, path: str, asked_json: str) -> BlockTrace:
-        """Prepare a block trace outside of a run; `asked_json` is what a run's job says of its own."""
+        """Prepare a block trace outside of a run; `asked_json` has the form of a run job's entry for the trace."""
         ...
 
     def block_trace_decode(self, spool: str, out: str) -> str:
@@ -126,20 +129,20 @@ class Native(Protocol):
         ...
 
     def block_trace_clean(self) -> str:
-        """Remove tracefs instances of ours that died with their process; their names."""
+        """Remove bufferlab's tracefs instances whose process is dead; return their names."""
         ...
 
 
 def answer(
     function: Callable[[str, Callable[[str], None]], str], job: Mapping[str, Any], on_event: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What a function of the core says to a job, with its events on the way."""
+    """Call a function of the core with a job; return its answer. It sends its events to `on_event` meanwhile."""
     told: dict[str, Any] = json.loads(function(json.dumps(job), on_event))
     return told
 
 
 def native() -> Native:
-    """The core, or EnvironmentLackingError when this installation has none."""
+    """Return the core; raise EnvironmentLackingError when this installation has none."""
     try:
         return cast(Native, importlib.import_module("bufferlab._native"))
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""How far the kernel reads ahead on the device under a path: found, judged, set for one run and put back.
+"""Finds the kernel's read-ahead of the device under a path, checks whether it can be set, and sets it for one run.
 
-One setting for the whole device, of everyone who reads it through the page cache (/sys/block/*/queue/read_ahead_kb,
-kernel: mm/readahead.c). Engines whose reads pass the page cache have it as a knob.
+It is one setting of the whole device, for all that read it through the page cache
+(/sys/block/*/queue/read_ahead_kb, kernel: mm/readahead.c). Engines that read through the page cache have it as a knob.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from bufferlab.errors import EnvironmentLackingError
 
 @dataclass(frozen=True)
 class ReadAhead:
-    """The file of a device's read-ahead, or why it has none that could be set."""
+    """The file that holds a device's read-ahead, or the reason why it cannot be set."""
 
     file: Path | None
     why_not: str = ""
 
     @property
     def kib(self) -> int | None:
-        """What it is now."""
+        """The read-ahead now, in KiB; None when it cannot be read."""
         try:
             return int(self.file.read_text()) if self.file else None
         except (OSError, ValueError):
@@ -38,7 +38,7 @@ class ReadAhead:
 
 
 def read_ahead_of(path: Path) -> ReadAhead:
-    """Of the whole device that holds a path, or that it is."""
+    """Return the read-ahead of the whole device that holds a path, or that the path is."""
     found = path.stat()
     is_block = stat.S_ISBLK(found.st_mode)
     if not is_block and os.major(found.st_dev) == 0:
@@ -52,9 +52,9 @@ def read_ahead_of(path: Path) -> ReadAhead:
 
 @contextmanager
 def changed(path: Path, asked: str) -> Iterator[int | None]:
-    """As was asked for on the device of a path, or as it is; yields KiB as read back, None where they are not known.
+    """Context manager that sets the read-ahead of a path's device to `asked` KiB, or leaves it ("as_is").
 
-    EnvironmentLackingError where it cannot be set.
+    Yields the KiB read back, None where they are not known. Raises EnvironmentLackingError where it cannot be set.
     """
     found = read_ahead_of(path)
     if asked == AS_IS:
@@ -68,7 +68,7 @@ def changed(path: Path, asked: str) -> Iterator[int | None]:
 
 @contextmanager
 def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | str]]:
-    """As a run's knob has it on the device of its database; yields what it then was, by native name."""
+    """Context manager that applies a run's knob to the device of its database; yields the settings by native name."""
     asked = str(knobs.get(NAME, AS_IS))
     with changed(database, asked) as kib:
         if kib is None:
@@ -78,13 +78,16 @@ def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | s
 
 
 def checks(directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-    """Whether what a run's knob asks for can be had there; nothing where it asks for nothing."""
+    """Return the check whether a run's knob can be obeyed in a directory; empty where it asks for nothing."""
     asked = str(knobs.get(NAME, AS_IS))
     return [] if asked == AS_IS else [settable(directory, f"{NAME} = {asked}")]
 
 
 def settable(path: Path, asked: str, instead: str = "") -> HostCheck:
-    """Whether this user may set it on the device of a path. `instead`: what else to do, for the hint."""
+    """Return the check whether this user may set the read-ahead of a path's device.
+
+    `instead` is the hint's other advice.
+    """
     found = read_ahead_of(path)
     hint = "leave read_ahead = as_is" + (f"; {instead}" if instead else "")
     if found.file is None:

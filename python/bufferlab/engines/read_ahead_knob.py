@@ -5,7 +5,7 @@ from __future__ import annotations
 from bufferlab.knob import Knob, KnobKind
 
 AS_IS = "as_is"
-"""As a setting of the host: left alone."""
+"""The value that leaves the host's setting alone."""
 NAME = "read_ahead"
 
 READ_AHEAD = Knob(

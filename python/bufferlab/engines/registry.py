@@ -1,6 +1,6 @@
-"""Which engines there are: one line per engine, nothing else to edit.
+"""The list of engines: one line per engine, nothing else to edit.
 
-Declarations are pure data, and what they say of results is handed in to `results` when this module is imported.
+Declarations are pure data. When this module is imported, it hands their part on results in to `results`.
 Behaviour (which may need the native core) is loaded only when an engine is used, so that `bufferlab list` works where
 an engine cannot.
 """
@@ -29,18 +29,18 @@ ENGINES: dict[str, str] = {
 
 
 def names(*, hidden: bool = False) -> list[str]:
-    """The engines' names; with `hidden`, also those that exist for tests."""
+    """Return the engines' names; with `hidden`, also of those that exist for tests."""
     return [name for name in ENGINES if hidden or not declaration(name).hidden]
 
 
 def declaration(name: str) -> EngineDeclaration:
-    """What the engine says about itself. KeyError for an unknown name."""
+    """Return the engine's declaration; raise KeyError for an unknown name."""
     return cast(EngineDeclaration, import_module(f"{ENGINES[name]}.declaration").DECLARATION)
 
 
 def chapters(name: str) -> OwnChapters:
-    """Return what the engine adds to a report; nothing for an unknown name."""
-    # Imported here: reports need numpy and scipy, and whoever asks for a declaration does not.
+    """Return the chapters that the engine adds to a report; none for an unknown name."""
+    # Imported here, because reports need numpy and scipy, and callers that want a declaration do not.
     from bufferlab.chapter.own import OwnChapters
 
     module = declaration(name).chapters if name in ENGINES else ""
@@ -48,7 +48,7 @@ def chapters(name: str) -> OwnChapters:
 
 
 def behaviour(name: str) -> Behaviour:
-    """What drives the engine; imported here, as late as possible."""
+    """Return the engine's behaviour, imported as late as possible."""
     return cast(Behaviour, import_module(f"{ENGINES[name]}.behaviour").BEHAVIOUR)
 
 

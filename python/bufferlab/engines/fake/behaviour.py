@@ -1,4 +1,4 @@
-"""The scripted engine, as the registry finds it."""
+"""The place where the registry finds the scripted engine's behaviour."""
 
 from __future__ import annotations
 

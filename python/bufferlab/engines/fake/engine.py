@@ -1,7 +1,7 @@
 """A scripted engine: loads a small file, then counts by formula on a virtual clock, or misbehaves as asked.
 
-Uses no native code. Follows the core's contract event for event, so that what is tested on it is the
-path every engine takes.
+It uses no native code. It follows the core's contract event for event, so that tests on it take the path that every
+engine takes.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from bufferlab.engines.fake.workloads import HEADER_BYTES, file_bytes, setup_tex
 
 
 class FakeBehaviour(Behaviour):
-    """Keeps every promise of the contract, except those its knobs tell it to break."""
+    """A behaviour that keeps every promise of the contract, except those its knobs tell it to break."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
 
     def find(self) -> Found:
-        """Always there."""
+        """Return the engine, which is always there."""
         return Found("1.0", __version__, "scripted")
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Any directory will do."""
+        """Return a passed check, because any directory will do."""
         return [HostCheck("direct_io", True, "the fake engine does no I/O")]
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """What decides the bytes of the file: of a script only its setup."""
+        """Return the knobs and parameters that decide the bytes of the file; of a script's text, only its setup."""
         deciding = {name: knobs[name] for name in ("page_size_bytes", "load_behave")}
         parameters = {name: value for name, value in workload.items() if name not in ("source", "text")}
         setup = {"setup": setup_text(workload["text"])} if "text" in workload else {}
         return {"engine": "fake", "version": 1, "knobs": deciding, "workload": parameters, **setup}
 
     def allocated_bytes(self, database: Path) -> int:
-        """The whole file."""
+        """Return the bytes of the whole file."""
         return database.stat().st_size
 
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """Trees of the size the workload would have, in pages that are not there."""
+        """Return the trees that the workload would have, in imaginary pages."""
         header = json.loads(database.read_bytes()[:HEADER_BYTES])
         return shape_of(header["workload"], header["page_size_bytes"])
 
@@ -90,7 +90,7 @@ class FakeBehaviour(Behaviour):
         return script.result("interrupted" if self._stop.is_set() else "ok")
 
     def _measure(self, script: Script, job: Mapping[str, Any], behave: str, database: Path, on_event: OnEvent) -> None:
-        """One window, from edge to edge."""
+        """Measure one window, from edge to edge."""
         on_event(json.dumps(script.sample("start")))
         for silent in script.silence(behave):
             on_event(json.dumps(silent))
@@ -103,14 +103,14 @@ class FakeBehaviour(Behaviour):
         on_event(json.dumps(script.sample("end")))
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """One scripted condition: violated when the load or the run was told to corrupt."""
+        """Return one scripted condition, violated when the load or the run was told to corrupt."""
         header = json.loads(Path(job["database"]).read_bytes()[:HEADER_BYTES])
         bad = header.get("load_behave") == "corrupt" or header.get("behave") == "corrupt"
         condition = {"condition": 1, "name": "scripted", "passed": not bad, "violations": int(bad)}
         return {"seconds": 0.0, "conditions": [condition]}
 
     def cancel(self) -> None:
-        """Stop after the current virtual second."""
+        """Ask the run to stop after the current virtual second."""
         self._stop.set()
 
     def _stopped(self, behave: str) -> bool:
@@ -138,7 +138,7 @@ def _phase(on_event: OnEvent, phase: str, t_s: float) -> None:
 
 
 def _dirty(database: Path, behave: str, seed: int) -> None:
-    """A run leaves its marks in the file, so that a run which inherits another's dirt is noticed."""
+    """Mark the file as used by a run; raise EngineFailure when another run has used it before."""
     header = json.loads(database.read_bytes()[:HEADER_BYTES])
     if "runs" in header:
         raise EngineFailure("data", "the database was used by another run", str(database), None)

@@ -1,8 +1,8 @@
-"""The fake engine's arithmetic: what its counters show, second by virtual second.
+"""The fake engine's arithmetic: its counters, second by virtual second.
 
-Misses per get fall with the square of the share of the database that is not in the pool; a seed adds
-a little noise, shared by all points of a block as the real runs' is. In an open loop the engine serves a thousand
-transactions a second, drops what arrives beyond that, and lets the rest wait as a queue of random arrivals does.
+Misses per get fall with the square of the share of the database that is not in the pool. A seed adds a little noise,
+which all points of a block share, as real runs do. In an open loop the engine serves a thousand transactions a second,
+drops what arrives beyond that, and lets the rest wait as a queue of random arrivals does.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ _NO_PROBE = "the fake engine has no such probe"
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch that is measured: the main window, or a phase after it."""
+    """A stretch of the run that is measured: the main window, or a phase after it."""
 
     name: str
     work: Work
     prefix: str
-    """Before the names of its types: nothing, or "<phase>."."""
+    """The text before the names of its types: "" in the main window, "<phase>." in a phase."""
     transactions: int
     max_seconds: float
     rate_per_s: float | None
     random_arrivals: bool = False
 
     def subject(self, name: str) -> str:
-        """A type as the samples name it."""
+        """Return a type's name as the samples write it."""
         return self.prefix + name
 
     @property
     def per_second(self) -> int:
-        """Arrivals in a second, or in a closed loop what the engine does."""
+        """The arrivals in a second or, in a closed loop, the transactions that the engine serves."""
         return _TRANSACTIONS_PER_SECOND if self.rate_per_s is None else max(1, round(self.rate_per_s))
 
     @property
     def busy(self) -> float:
-        """The share of the time in which the engine has something to do."""
+        """The share of the time in which the engine is busy."""
         return 1.0 if self.rate_per_s is None else min(1.0, self.rate_per_s / _TRANSACTIONS_PER_SECOND)
 
     @property
     def queue_us(self) -> float:
-        """The mean wait of a queue with equal service times (Pollaczek and Khinchine); none for equal distances."""
+        """The mean wait in a queue with equal service times (Pollaczek and Khinchine); 0 for evenly spaced arrivals."""
         if self.rate_per_s is None or not self.random_arrivals:
             return 0.0
         return _SERVICE_US * self.busy / (2 * (1.001 - self.busy))
@@ -66,7 +66,7 @@ class Script:
     windows: list[Window]
     noise: random.Random
     at: int = 0
-    """Which window is being measured."""
+    """The place of the window that is being measured."""
     t_s: float = 0.0
     measured: int = 0
     measured_from_s: float = 0.0
@@ -83,7 +83,7 @@ class Script:
 
     @classmethod
     def of(cls, job: Mapping[str, Any], database_bytes: int) -> Script:
-        """The script of a run job on a database of that size."""
+        """Return the script of a run job on a database of that size."""
         knobs, load = job["knobs"], job.get("load", {"mode": "closed"})
         pool_bytes, page_bytes = knobs["pool_size_bytes"], knobs["page_size_bytes"]
 
@@ -112,11 +112,11 @@ class Script:
 
     @property
     def window(self) -> Window:
-        """The window now."""
+        """The window that is being measured."""
         return self.windows[self.at]
 
     def warm_up(self) -> None:
-        """One turnover of the pool, or the cap; always in a closed loop."""
+        """Warm up for one turnover of the pool, or to the cap; always in a closed loop."""
         limit = self.job["warm_up"]["max_transactions"]
         per_transaction = self.window.work.misses_per_get * self.window.work.gets_per_transaction
         turnover = int(self.frames / per_transaction) + 1 if per_transaction else 1
@@ -125,24 +125,24 @@ class Script:
         self.warm_seconds = self.t_s
 
     def begin(self, at: int) -> None:
-        """From now on this window is measured."""
+        """Begin to measure the window at this place."""
         self.at, self.measured, self.measured_from_s = at, 0, self.t_s
         self.before_window = self._completed()
 
     def second(self) -> None:
-        """One virtual second of measuring."""
+        """Measure one virtual second."""
         left = self.window.transactions - self.measured
         arrived = min(left, self.window.per_second)
         self._advance(arrived, self.window, arriving=self.window.rate_per_s is not None)
         self.measured += arrived
 
     def done(self) -> bool:
-        """Has the window its transactions, or its time?"""
+        """Return whether the window has all its transactions, or its time is over."""
         spent_s = self.t_s - self.measured_from_s + 1e-6  # Sums of fractions of a second are not exact.
         return bool(self.measured >= self.window.transactions or spent_s >= self.window.max_seconds)
 
     def end(self) -> None:
-        """The window is over: what it was, and its histograms."""
+        """End the window: keep its transactions, seconds and histograms."""
         completed = self._completed()
         done = {name: completed[name] - self.before_window[name] for name in self._subjects(self.window)}
         self.latency += [row for name, count in done.items() for row in self._histograms(name, count)]
@@ -150,14 +150,17 @@ class Script:
         self.parts.append({"name": self.window.name, "transactions": sum(done.values()), "seconds": seconds})
 
     def sample(self, edge: str | None) -> dict[str, Any]:
-        """A sample event with every raw metric: a number, or the reason why there is none."""
+        """Return a sample event with every raw metric: a number, or the reason why there is none."""
         values: list[dict[str, Any]] = []
         for metric in metrics.RAW.values():
             values += self._values(metric)
         return {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": edge, "values": values}
 
     def silence(self, behave: str) -> Iterator[dict[str, Any]]:
-        """Twenty virtual seconds in which no transaction ends: without a sample, or with samples and no counters."""
+        """Let twenty virtual seconds pass in which no transaction ends; yield samples without counters, or none.
+
+        Only `paused` (no samples) and `unanswered` do so; otherwise nothing happens.
+        """
         for _ in range(20) if behave in ("paused", "unanswered") else ():
             self.t_s += 1.0
             if behave == "unanswered":
@@ -165,7 +168,7 @@ class Script:
                 yield {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": None, "values": [reason]}
 
     def result(self, status: str) -> dict[str, Any]:
-        """The result object of the run."""
+        """Return the run's result, as the core would answer."""
         knobs, workload = dict(self.job["knobs"]), self.job["workload"]
         if knobs["behave"] == "other_setting":
             knobs["page_size_bytes"] //= 2
@@ -210,7 +213,7 @@ class Script:
         return self.by_type.setdefault(metric, Counter())
 
     def _advance(self, arrived: int, window: Window, *, arriving: bool) -> None:
-        """So many transactions come; without arrivals they come when the engine is ready for them."""
+        """Let so many transactions arrive; without arrivals (closed loop) each comes when the engine is ready."""
         work = window.work
         capacity = _TRANSACTIONS_PER_SECOND * arrived // window.per_second if arriving else arrived
         done = min(arrived, capacity)
@@ -252,7 +255,7 @@ class Script:
         if metric.name in self.counters:
             return [{**one, "count": self.counters[metric.name]}]
         if metric.name == "arrival_lag_us":
-            # What it cannot serve it drops at once, so it is never behind its schedule.
+            # The engine drops at once what it cannot serve, so it is never behind its schedule.
             return [{**one, "value": 0.0}] if self.window.rate_per_s is not None else []
         if metric.probe == "workload" and metric.kind == "counter":
             counts = self._of(metric.name)
@@ -270,7 +273,7 @@ class Script:
 
 
 def _shared(transactions: int, types: Mapping[str, int]) -> dict[str, int]:
-    """Transactions shared among types by weight; the first type has what is left over."""
+    """Return transactions shared among types by weight; the first type gets the remainder."""
     total = sum(types.values())
     shares = {name: transactions * weight // total for name, weight in types.items()}
     shares[next(iter(types))] += transactions - sum(shares.values())

@@ -1,7 +1,7 @@
-"""What the fake engine makes of each workload: its types, what a transaction asks for, the file and its trees.
+"""The fake engine's version of each workload: its types, a transaction's page gets, the file and its trees.
 
 Nothing here is true of a database. The hot rows' misses have a knee where their pages fill the pool, so that a chapter
-about knees has something to find; the formula is this engine's own, not the model's it is compared with.
+about knees has something to find. The formula is not that of the model it is compared with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SCRIPT_BYTES = 300 * 1024
 _ROW_BYTES = 200
 _FILL = 0.9
 _CHILDREN_BYTES = 12
-"""Of an interior page: a cell with a child's number and a key."""
+"""The bytes of one cell of an interior page: a child's number and a key."""
 
 _DECK = {"new_order": 10, "payment": 10, "order_status": 1, "delivery": 1, "stock_level": 1}
 _TRANSACTION = re.compile(r"^-- transaction:\s*([a-z0-9_]+)(?:\s+weight=(\d+))?\s*$", re.MULTILINE)
@@ -28,18 +28,18 @@ _SETUP = re.compile(r"^-- setup\s*$(.*?)(?=^-- transaction:|\Z)", re.MULTILINE |
 
 @dataclass(frozen=True)
 class Work:
-    """A workload on a pool: its types with their weights, and what one transaction costs."""
+    """A workload on a pool: its types with their weights, and the cost of one transaction."""
 
     types: Mapping[str, int]
     gets_per_transaction: int
     misses_per_get: float
     rows_per_transaction: int
     rolls_back: str = ""
-    """The type of which one in a hundred is rolled back."""
+    """The type whose transactions are rolled back, one in a hundred; "": none."""
 
 
 def work_of(workload: Mapping[str, Any], pool_bytes: int, page_bytes: int, database_bytes: int) -> Work:
-    """The workload of a run job, or the script of a phase, on a pool of that size."""
+    """Return the workload of a run job, or the script of a phase, on a pool of that size."""
     absent = max(0.0, 1 - pool_bytes / database_bytes)
     match workload["name"]:
         case "tpcc":
@@ -56,7 +56,7 @@ def work_of(workload: Mapping[str, Any], pool_bytes: int, page_bytes: int, datab
 
 
 def drawn_by(workload: Mapping[str, Any], transactions: int) -> dict[str, Any] | None:
-    """What a run tells of its workload beside counts."""
+    """Return what a run tells of its workload besides counts; None for most workloads."""
     match workload["name"]:
         case "hot_rows":
             return {"hot_rows": workload["hot_rows"], "distinct_leaf_pages": None}
@@ -69,17 +69,17 @@ def drawn_by(workload: Mapping[str, Any], transactions: int) -> dict[str, Any] |
 
 
 def script_types(text: str) -> dict[str, int]:
-    """Names and weights of a script's transactions; one without a name is called script."""
+    """Return names and weights of a script's transactions; one without a name is called script."""
     return {name: int(weight or 1) for name, weight in _TRANSACTION.findall(text)} or {"script": 1}
 
 
 def setup_text(text: str) -> str:
-    """The part of a script that decides what is loaded."""
+    """Return the part of a script that decides what is loaded."""
     return "\n".join(_SETUP.findall(text)).strip()
 
 
 def file_bytes(workload: Mapping[str, Any]) -> int:
-    """Bytes of the file a load job makes; like the declaration's size_factor, 1/200 of a real one or so."""
+    """Return the bytes of the file that a load job makes: about 1/200 of a real one, as size_factor declares."""
     match workload["name"]:
         case "tpcc":
             return HEADER_BYTES + int(workload["warehouses"]) * _BYTES_PER_WAREHOUSE
@@ -93,7 +93,7 @@ def file_bytes(workload: Mapping[str, Any]) -> int:
 
 
 def shape_of(workload: Mapping[str, Any], page_bytes: int) -> dict[str, Any] | None:
-    """The trees of the imaginary database; none of a script's own tables, which nobody here has parsed."""
+    """Return the trees of the imaginary database; None for a script's own tables, which this engine does not parse."""
     match workload["name"]:
         case "tpcc":
             trees = [_tree("order_line", int(workload["warehouses"]) * 300_000, page_bytes)]
@@ -132,7 +132,7 @@ def _tree(table: str, rows: int, page_bytes: int) -> dict[str, Any]:
 
 
 def _hot_misses(workload: Mapping[str, Any], frames: int, page_bytes: int) -> float:
-    """Misses of a select: the share of the hot pages for which there is no frame."""
+    """Return the misses of a select: the share of the hot pages for which there is no frame."""
     hot = workload["hot_rows"]
     rows_per_leaf = max(1, int(page_bytes * _FILL) // _ROW_BYTES)
     leaves = _pages(workload["rows"], rows_per_leaf)

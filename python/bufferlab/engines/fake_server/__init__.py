@@ -1,1 +1,1 @@
-"""The fake engine as if it were a server: a directory for a database, builds with versions, a log. For tests."""
+"""The fake engine in the shape of a server, for tests: its database is a directory, builds have versions, it logs."""

@@ -1,4 +1,4 @@
-"""The fake engine on a file inside a directory, with what servers answer beside: configuration, status, confounds."""
+"""The fake engine on a file inside a directory, with a server's further answers: configuration, status, confounds."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ _CHUNK_BYTES = 1 << 20
 
 
 class FakeServerBehaviour(FakeBehaviour):
-    """Rounds its pool up to whole MiB, as servers do; keeps a log beside the data."""
+    """A fake engine that rounds its pool up to whole MiB, as servers do, and keeps a log next to the data."""
 
     def server_version(self, knobs: NativeKnobs) -> str:
-        """The number in the build's name; build 9 is not installed."""
+        """Return the number in the build's name; raise EnvironmentLackingError for build 9, which is not installed."""
         version = str(knobs["server"]).removeprefix("fake-")
         if version.startswith("9"):
             raise EnvironmentLackingError(f"there is no server fake-{version} here", "server", "choose fake-2.0")
         return version
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """As the fake engine's, by build."""
+        """Return the fake engine's recipe, with the build."""
         return {**super().data_recipe(knobs, workload), "server": knobs["server"]}
 
     def allocated_bytes(self, database: Path) -> int:
-        """The file inside; the rest is the server's own."""
+        """Return the bytes of the file of pages; the rest of the directory is not data."""
         return super().allocated_bytes(_file(database))
 
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """Of the file inside."""
+        """Return the trees in the file of pages."""
         return super().shape(_file(database))
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """A directory with the file, an empty folder and a small file of the server's own."""
+        """Make a directory with the file of pages, an empty folder and a small file of the server's."""
         database = Path(job["database"])
         (database / "data" / "empty").mkdir(parents=True)
         (database / "auth.json").write_text("{}")
@@ -45,7 +45,7 @@ class FakeServerBehaviour(FakeBehaviour):
         return super().load({**job, "database": str(_file(database))}, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """As the fake engine's run, with a server's words."""
+        """Do the fake engine's run, and add a server's answers."""
         database, knobs = Path(job["database"]), job["knobs"]
         _log(database, f"imaginary server {knobs['server']} with {job['connections']} connections")
         on_event(
@@ -62,12 +62,12 @@ class FakeServerBehaviour(FakeBehaviour):
         }
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Of the file inside."""
+        """Check the file of pages."""
         return super().check({**job, "database": str(_file(Path(job["database"])))}, on_event)
 
 
 def _file(database: Path) -> Path:
-    """The one file of pages, for those who have the directory and for those who have the file already."""
+    """Return the file of pages, from the directory or from the file itself."""
     return database if database.is_file() else database / "data" / "pages.ibd"
 
 

@@ -1,4 +1,4 @@
-"""The fake engine's declaration with what servers have beside: builds, versions, rounding, variables. Hidden."""
+"""The fake engine's declaration with a server's features: builds, versions, rounding, variables. Hidden."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Drives random reads through the native core: the file made or found, the host's settings changed and put back.
+"""Drives random reads through the native core: makes or finds the file, changes the host's settings, puts them back.
 
-Holds no loop. What is read is never written: the core opens it for reading alone, loop devices are read only.
+This module has no measuring loop. Nobody writes to the file that is read: the core opens it for reading only, and loop
+devices are read-only.
 """
 
 from __future__ import annotations
@@ -24,33 +25,33 @@ from bufferlab.units import format_bytes
 
 _ADVICE = "advice = random (POSIX_FADV_RANDOM) needs no right"
 _THE_CORES = ("workload", "load", "warm_up", "measure", "sample_interval_ms", "probes")
-"""What the core gets of a run's job as it is."""
+"""The entries of a run's job that go to the core unchanged."""
 
 
 @dataclass(frozen=True)
 class _Ready:
-    """What the core is to read, and what is known of it."""
+    """The path for the core to read, and what is known of it."""
 
     path: Path
     range_bytes: int
     below: tuple[Path, ...]
     read_ahead_kib: int | None
     read_ahead: str
-    """As asked, once it has been read back."""
+    """The read-ahead in the words of the knob, after it was read back."""
     notes: tuple[str, ...] = ()
 
 
 class FileBehaviour(Behaviour):
-    """A file or block device, and the kernel's ways to read it."""
+    """The behaviour of a file or block device, and the kernel's ways to read it."""
 
     makes_its_device = True
 
     def find(self) -> Found:
-        """What reads is the kernel: its release is the version."""
+        """Return the kernel's release as the version, because the kernel does the reading."""
         return Found(os.uname().release, native().core_version(), "this kernel")
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Everything a point asks of this user and host; a file of ours would lie in this directory."""
+        """Return a check for each thing a point asks of this user and host; `own` files would be in this directory."""
         checks = [_readable(knobs)]
         if not checks[0].ok:
             return checks
@@ -83,7 +84,7 @@ class FileBehaviour(Behaviour):
         return path, places.range_bytes(path, _asked_bytes(knobs))
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Size, seed and the generator's version of a file of ours; path and size of another."""
+        """Return size, seed and the generator's version of a file that bufferlab makes, path and size of another."""
         own = {"engine": "file", "workload": dict(workload)}
         outside = self.data_in_place(knobs)
         if outside:
@@ -92,15 +93,15 @@ class FileBehaviour(Behaviour):
         return {**own, "generator": native().random_file_version(), "bytes": size_bytes}
 
     def allocated_bytes(self, database: Path) -> int:
-        """All of it."""
+        """Return the bytes of the whole file."""
         return places.size_bytes(database)
 
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """A file has no trees."""
+        """Return None: a file has no trees."""
         return None
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Make a file of random bytes, which nothing below can make smaller."""
+        """Make a file of random bytes, which no file system or device can compress."""
         asked = {
             "path": job["database"],
             "bytes": _asked_bytes(job["knobs"]) or OWN_BYTES,
@@ -109,11 +110,11 @@ class FileBehaviour(Behaviour):
         return answer(native().fill_random_file, asked, on_event)
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """No conditions: what is only read cannot have been broken, and the run itself saw that it did not change."""
+        """Return no conditions: a run only reads the file, and has checked itself that it did not change."""
         return {"seconds": 0.0, "conditions": []}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """One run through the core, between a change of the host's settings and its undoing."""
+        """Change the host's settings, do one run through the core, and put the settings back."""
         knobs = job["knobs"]
         if job.get("phases"):
             raise EngineFailure("usage", "a file has no phases: scripts need a database", "phases", "leave them out")
@@ -139,13 +140,13 @@ class FileBehaviour(Behaviour):
         return result
 
     def cancel(self) -> None:
-        """Stop after the reads in flight."""
+        """Ask the core to stop after the reads in flight."""
         native().cancel()
 
 
 @contextmanager
 def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
-    """The path itself or a loop device over it, with the read-ahead asked for; all of it undone at the end."""
+    """Context manager for the path or a loop device over it, with the read-ahead asked for; leaving undoes all."""
     size_bytes = places.range_bytes(source, _asked_bytes(knobs))
     with ExitStack() as stack:
         path = source

@@ -1,7 +1,7 @@
-"""Checks of random reads: what the device was asked for, against what the offsets say it must have been.
+"""Checks of random reads: the requests that the device got, against those that the offsets require.
 
-On a loop device of our own nobody else reads, so that counts agree exactly or nearly; on a disk that others use they
-are not compared. Pure: runs in, checks out.
+Nobody else reads the loop device that a run makes, so its counts agree exactly or nearly. On a disk that others use
+they are not compared. Pure: runs in, checks out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bufferlab.results.window import Figure
 REPLAY_LIMIT = 0.005
 PROCESS_LIMIT = 0.005
 LITTLE_LIMIT = 0.03
-#: Threads are let go and found ended some milliseconds apart.
+#: In seconds. The driver starts its threads, and sees them end, some milliseconds apart.
 LITTLE_LEAST_S = 1.0
 #: Larger direct reads may be split by the device's own limit.
 LARGEST_WHOLE_BYTES = 128 * 1024
@@ -68,11 +68,11 @@ def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _little(runs: Sequence[MeasuredRun]) -> Check:
-    """Reads in flight = throughput x latency: no read was timed later than it was asked for, or not at all."""
+    """Check reads in flight = throughput x latency: it fails when a read is timed late, or not at all."""
     name, title = "littles_law_of_reads", "Little's law holds (reads in flight = throughput × latency)"
 
     def off(run: MeasuredRun) -> Off:
-        # Of the reads alone: between the edge samples lies the reading of the probes too.
+        # The seconds of the reads alone: the time between the edge samples includes the reading of the probes.
         workload, seconds = run.run["workload"], (run.run.get("measured") or {}).get("seconds")
         in_flight = int(workload["queue_depth"]) * int(workload["threads"])
         if not seconds or seconds < LITTLE_LEAST_S or not run.latency_n or run.latency_n < 100 * in_flight:
@@ -84,7 +84,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
-    """A cold cache held nothing when the window began, and at its end what the reads touched first."""
+    """Check that a cold cache was empty when the window began, and at its end holds the pages the reads touched."""
     name, title = "page_cache", "The page cache began empty (cold) and holds what was touched"
     buffered = [run for run in runs if not run.direct and run.knob("cache") == "cold"]
     if not buffered:

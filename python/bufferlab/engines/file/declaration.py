@@ -1,7 +1,7 @@
-"""The settings of a file or block device that is only read, and of the host under it. Pure data.
+"""The knobs of a file or block device that is only read, and of the host under it. Pure data.
 
 Read-ahead is two settings, because the kernel has two: the device's (`read_ahead`) and the descriptor's (`advice`,
-POSIX_FADV_RANDOM). What a setting changes of the host is put back (host_settings.py).
+POSIX_FADV_RANDOM). A setting of the host is put back after the run (host_settings.py).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import GIB, KIB, MIB
 
 OWN = "own"
-"""As a path: a file that bufferlab makes."""
+"""The value of `path` that stands for a file that bufferlab makes."""
 OWN_BYTES = 1 * GIB
-"""Of a file of ours, where nothing is said."""
+"""The size of that file, unless file_size says another."""
 
 
 def _data_bytes(knobs: Mapping[str, int | str]) -> int:
-    """Bytes that must be made: none of a path that exists."""
+    """Return the bytes that bufferlab must make: 0 for a path that exists."""
     return int(knobs.get("file_size_bytes", OWN_BYTES)) if knobs.get("path", OWN) == OWN else 0
 
 

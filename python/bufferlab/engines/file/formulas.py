@@ -52,7 +52,7 @@ def formulas(basis: Basis) -> dict[str, Quantity]:
 
 def _scatter(metric: str, *, index: bool) -> Quantity:
     def evaluate(window: Window) -> Figure:
-        # Without the driver's own counter this is another workload: its device has figures of its own.
+        # Without the driver's counter this is another workload, whose device has other figures.
         if READS not in window.end:
             return Figure(None, f"{READS} was not sampled")
         stretches = _stretches(window, metric)
@@ -73,7 +73,7 @@ def _scatter(metric: str, *, index: bool) -> Quantity:
 
 
 def _stretches(window: Window, metric: str) -> list[tuple[float, float]]:
-    """(seconds, growth) between neighbouring samples, those of odd length left out."""
+    """Return (seconds, growth) between neighbouring samples, without stretches of odd length."""
     points = window.counts.get(metric, ())
     found = [(b - a, of_b - of_a) for (a, of_a), (b, of_b) in pairwise(points)]
     lengths = sorted(length for length, _ in found)

@@ -1,8 +1,8 @@
-"""A loop device over a file, or over a copy of it in memory, that is gone with whoever holds it.
+"""Makes loop devices over a file, or over a copy of it in memory, that do not outlive this process.
 
 The device has the kernel's autoclear flag: it detaches itself when the last descriptor is closed, also by the death of
-the process. A copy in memory is a file without a name (memfd_create(2), a file of the kernel's own tmpfs), which goes
-with its descriptor too. Nothing is mounted. Layouts follow linux/loop.h.
+the process. A copy in memory is a file without a name (memfd_create(2), in the kernel's internal tmpfs), which also
+disappears with its descriptor. Nothing is mounted. Layouts follow linux/loop.h.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _SPARE_BYTES = 512 << 20
 
 @dataclass(frozen=True)
 class Attached:
-    """A loop device while it lasts."""
+    """A loop device that is attached to its file."""
 
     path: Path
     direct_io: bool
-    """It reads the file below past the page cache, so that nothing is cached twice."""
+    """Whether it reads its file past the page cache, so that nothing is cached twice."""
 
 
 @contextmanager
 def over(path: Path, size_bytes: int) -> Iterator[Attached]:
-    """A read-only loop device over the first bytes of a file or block device."""
+    """Context manager for a read-only loop device over the first `size_bytes` of a file or block device."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with _attached(descriptor, size_bytes, direct_io=True) as attached:
@@ -56,7 +56,10 @@ def over(path: Path, size_bytes: int) -> Iterator[Attached]:
 
 @contextmanager
 def over_memory(path: Path, size_bytes: int) -> Iterator[Attached]:
-    """A read-only loop device over a copy in memory of the first bytes of a file."""
+    """Context manager for a read-only loop device over a copy in memory of the first `size_bytes` of a file.
+
+    Raises EnvironmentLackingError when memory for the copy and _SPARE_BYTES are not available.
+    """
     available_bytes = memory_available_bytes()
     if available_bytes < size_bytes + _SPARE_BYTES:
         raise EnvironmentLackingError(
@@ -75,7 +78,7 @@ def over_memory(path: Path, size_bytes: int) -> Iterator[Attached]:
 
 
 def why_not() -> str | None:
-    """Why this user cannot make loop devices; None when it can."""
+    """Return the reason why this user cannot make loop devices; None when it can."""
     if os.geteuid() != 0:
         return "a loop device needs root"
     if not os.access(CONTROL, os.R_OK | os.W_OK):
@@ -84,7 +87,7 @@ def why_not() -> str | None:
 
 
 def memory_available_bytes() -> int:
-    """Memory that a program could still get."""
+    """Return the bytes of memory that a program could still get (MemAvailable)."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -99,7 +102,7 @@ def _copy(path: Path, memory: int, size_bytes: int) -> None:
             if sent == 0:
                 raise OSError(errno.EIO, f"it ended at {done} of {size_bytes} bytes", str(path))
             done += sent
-        # The copy is what is read; the original need not stay in memory beside it.
+        # Runs read the copy; the original need not stay in memory too.
         os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -117,7 +120,7 @@ def _attached(backing: int, size_bytes: int, *, direct_io: bool) -> Iterator[Att
 
 
 def _configure(backing: int, size_bytes: int, *, direct_io: bool) -> tuple[int, Path]:
-    """A free device, made ours in one step: there is no moment in which it would outlive us."""
+    """Configure a free device in one step, so that at no moment it would outlive us; return its descriptor and path."""
     flags = _READ_ONLY | _AUTOCLEAR | (_DIRECT_IO if direct_io else 0)
     info = _INFO.pack(0, 0, 0, 0, size_bytes, 0, 0, 0, flags, b"bufferlab", b"", b"", 0, 0)
     config = struct.pack("=2I", backing, _SECTOR_BYTES) + info + bytes(64)
@@ -154,7 +157,7 @@ def _refused(error: OSError) -> EnvironmentLackingError:
 
 
 def _wait_until_gone(path: Path) -> None:
-    """Others (udev) may look at the device for a moment; it detaches when they have done so."""
+    """Wait up to _GONE_SECONDS for the device to detach: others (udev) may keep it open for a moment."""
     deadline = time.monotonic() + _GONE_SECONDS
     while (Path("/sys/block") / path.name / "loop").exists() and time.monotonic() < deadline:
         time.sleep(0.02)

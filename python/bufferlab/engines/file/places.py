@@ -1,4 +1,4 @@
-"""Whether a path can be read, and how much of it is. Opens for reading alone."""
+"""Checks that a path can be read, and how many bytes of it a run reads. Opens it for reading only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from bufferlab.units import format_bytes
 
 
 def size_bytes(path: Path) -> int:
-    """Bytes of a file or block device. EnvironmentLackingError when it cannot be read."""
+    """Return the bytes of a file or block device.
+
+    Raise EnvironmentLackingError when it cannot be read, SpecError when it is neither.
+    """
     try:
         kind = path.stat().st_mode
         if not stat.S_ISREG(kind) and not stat.S_ISBLK(kind):
@@ -27,7 +30,7 @@ def size_bytes(path: Path) -> int:
 
 
 def range_bytes(path: Path, asked_bytes: int | None) -> int:
-    """How much of it is read: what was asked for, or all."""
+    """Return how many bytes of the path are read: as many as asked for, or all. Raise SpecError when it has fewer."""
     has_bytes = size_bytes(path)
     if asked_bytes is not None and asked_bytes > has_bytes:
         raise SpecError(

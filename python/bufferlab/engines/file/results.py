@@ -1,4 +1,4 @@
-"""What random reads of a bare file own of their results."""
+"""The part of the results that belongs to random reads of a bare file: metrics, formulas and checks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ RESULTS = EngineResults(
     formulas=formulas,
     checks=CHECKS,
     has_pool=False,
-    # What is only read has no checkpoints that a long window would even out.
+    # A file that is only read has no checkpoints, which a long window would even out.
     needs_long_windows=False,
 )

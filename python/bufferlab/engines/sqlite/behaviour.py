@@ -1,6 +1,6 @@
-"""Drives the bundled SQLite through the native core. Holds no loop and no SQL.
+"""Drives the bundled SQLite through the native core. Has neither a measuring loop nor SQL.
 
-The database header is read as sqlite.org/fileformat2.html (1.3) describes it.
+It reads the database header as sqlite.org/fileformat2.html (1.3) describes it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _MAGIC = b"SQLite format 3\0"
 
 
 class SqliteBehaviour(Behaviour):
-    """The embedded engine: what `find` finds is inside this installation."""
+    """The behaviour of the embedded engine, which is part of this installation."""
 
     def find(self) -> Found:
-        """The version of the bundled SQLite, or EnvironmentLackingError without the core."""
+        """Return the version of the bundled SQLite; raise EnvironmentLackingError without the core."""
         core = native()
         return Found(core.sqlite_version(), core.core_version(), "bundled in bufferlab._native")
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """O_DIRECT accepted and honoured there, and pages no smaller than its alignment."""
+        """Check that O_DIRECT is honoured in the directory, and that pages are not smaller than its alignment."""
         if knobs.get("io_mode", "direct") != "direct":
             return [direct_io.not_asked_for("io_mode = buffered"), *read_ahead.checks(directory, knobs)]
         direct, alignment_bytes = direct_io.check(directory, instead="io_mode=buffered")
@@ -49,9 +49,9 @@ class SqliteBehaviour(Behaviour):
         return host_settings.restore()
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Page size, SQLite's version, the schema and the loader, and the workload's scale and seed.
+        """Return the page size, SQLite's version, the schema, the loader, and the workload's scale and seed.
 
-        A script's setup is in the schema that the core tells; its transactions decide nothing.
+        The core's schema holds a script's setup; the script's transactions decide nothing.
         """
         job = {name: value for name, value in workload.items() if name != "version"}
         recipe = json.loads(native().sqlite_load_recipe(json.dumps(job)))
@@ -65,7 +65,7 @@ class SqliteBehaviour(Behaviour):
         }
 
     def allocated_bytes(self, database: Path) -> int:
-        """Pages in use times the page size; pages on the free list hold no data."""
+        """Return the bytes of the pages in use; pages on the free list hold no data."""
         with database.open("rb") as file:
             header = file.read(_HEADER_BYTES)
         if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
@@ -75,22 +75,22 @@ class SqliteBehaviour(Behaviour):
         return int((65536 if page_bytes == 1 else page_bytes) * (pages - free_pages))
 
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """Every b-tree with its levels, from SQLite's dbstat; reads the whole file."""
+        """Return every b-tree with its levels, from SQLite's dbstat, which reads the whole file."""
         return cast("dict[str, Any]", json.loads(native().sqlite_shape(str(database))))
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Bulk load through the core."""
+        """Call the core to load the workload in bulk."""
         return answer(native().load_sqlite, job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """One run through the core."""
+        """Set the read-ahead, call the core to do one run, and put the read-ahead back."""
         core_job = {**job, "knobs": {name: value for name, value in job["knobs"].items() if name != READ_AHEAD}}
         with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
             result = answer(native().run_sqlite, core_job, on_event)
         return {**result, "actual": {**result["actual"], **ahead}}
 
     def cancel(self) -> None:
-        """Stop at the next transaction."""
+        """Ask the core to stop at the next transaction."""
         native().cancel()
 
 

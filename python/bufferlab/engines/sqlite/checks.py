@@ -1,4 +1,4 @@
-"""Checks of the embedded engine: do its own counters agree with those of the page pool and with the worker's memory?"""
+"""Checks of the embedded engine: its counters must agree with those of the page pool and with the worker's memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAME_WORK = frozenset({"pcache"})
 
 
 def _fetches(runs: Sequence[MeasuredRun]) -> Check:
-    """SQLite's pager and the pool count the same thing in two places; new pages are fetched without being got."""
+    """Compare the pager's count of page gets with the pool's fetches; new pages are fetched without being got."""
     name, title = "pool_fetches", "The page pool was asked about as often as SQLite got pages"
     ours = [run for run in runs if run.knob("pcache") == "ours"]
     if not ours:
@@ -41,7 +41,7 @@ def _bounces(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _memory(runs: Sequence[MeasuredRun]) -> Check:
-    """Frames that hold a page are memory: the worker must grow by as much as its used frames do."""
+    """Check that the worker's memory grows by as much as its used frames do, because a frame with a page is memory."""
     name, title = "memory_growth", "The worker's memory grows by what the pool uses"
     pairs = [pair for run in runs if (pair := _memory_pair(run)) is not None]
     used = [used for used, _ in pairs]

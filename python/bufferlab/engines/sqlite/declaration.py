@@ -1,6 +1,6 @@
 """SQLite's knobs and limits. Pure data; the defaults are those of a read-side sweep.
 
-Follows sqlite.org/pragma.html and the core's own VFS and page cache.
+They follow sqlite.org/pragma.html and the core's VFS and page cache.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DECLARATION = EngineDeclaration(
             default="20%",
             # min_frames of the smallest page: the paths of all cursors of one statement must fit.
             minimum=32 * KIB,
-            # SQLite counts frames in 31 bits; of 512 B they are this.
+            # SQLite counts frames in 31 bits, which is this many bytes at 512 B a frame.
             maximum=TIB // 2,
             meaning="bytes of page frames in the buffer pool; a share is of the loaded database",
         ),

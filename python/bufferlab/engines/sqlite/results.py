@@ -1,4 +1,4 @@
-"""What SQLite owns of its results."""
+"""SQLite's own part of its results: its words and its checks."""
 
 from __future__ import annotations
 
