@@ -1,4 +1,4 @@
-"""`python -m bufferlab`: the same as the command `bufferlab`."""
+"""Runs the command `bufferlab` as `python -m bufferlab`."""
 
 from bufferlab.cli import main
 

@@ -1,4 +1,4 @@
-"""The command line. This file is the way in: it imports the rest late, so that Ctrl-C is never a traceback."""
+"""The command line. This file is its entry: it imports the rest late, so that Ctrl-C never prints a traceback."""
 
 
 def main() -> None:
@@ -19,10 +19,10 @@ def main() -> None:
 
 
 def _decided() -> None:
-    """From here on an interrupt changes nothing.
+    """Ignore interrupts from here on, because the exit code is decided.
 
-    Python gives SIGINT its default back while it ends, so that an impatient second Ctrl-C would end a process that has
-    already said how it ended as one killed by a signal. What is ignored stays ignored.
+    Python restores SIGINT's default while it ends. A second Ctrl-C would then kill a process that has already told how
+    it ended. A signal that is ignored stays ignored.
     """
     import signal
 

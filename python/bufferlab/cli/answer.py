@@ -1,4 +1,4 @@
-"""A sweep's answer on standard output: a table, or the one JSON object. Report files go beside the samples."""
+"""Prints a sweep's answer on standard output, as a table or one JSON object, and writes reports to its folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH_WITHOUT_TERMINAL = 110
 
 
 def show_answer(folder: SweepFolder, as_json: bool) -> None:
-    """Write every form of the report, and print the answer."""
+    """Write every form of the report to the sweep's folder, and print the answer."""
     from bufferlab.report.publish import publish
 
     _print(publish(folder), folder, as_json)
@@ -23,7 +23,7 @@ def show_answer(folder: SweepFolder, as_json: bool) -> None:
 
 
 def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: bool) -> None:
-    """Write only the forms asked for; without --json print where they are."""
+    """Write only the forms of the report that were asked for. Print their paths, or with --json the answer."""
     from bufferlab.report.build import build
     from bufferlab.report.html import write_html
     from bufferlab.report.markdown import write_markdown

@@ -1,6 +1,6 @@
-"""The group of commands, and the one place where errors become text, JSON and exit codes.
+"""Runs the commands, and turns errors into text, JSON and exit codes; no other file does.
 
-Commands are imported when they are called: `bufferlab --help` loads none of them.
+A command is imported when it is called: `bufferlab --help` loads none of them.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ COMMANDS: dict[str, str] = {
     "compare": "Two sweeps, or two settings of one: the same, different, or not distinguishable.",
     "audit": "Wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
-"""One file each, of the same name; the first line of help stands here so that none is imported for it."""
+"""The commands, each with a file of the same name. Their first line of help stands here, so that help imports none."""
 
 
-#: A disk that says so is no bug of ours, wherever it says it.
+#: The errors of a disk, which are not bugs of bufferlab wherever they are raised.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _LOG_FORMAT = "%(relativeCreated)7.0f ms %(name)s: %(message)s"
 
 
 class _Commands(click.Group):
-    """Knows the commands' names; imports the one that is called."""
+    """The group that knows the commands' names and imports the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -96,7 +96,7 @@ def group() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; its exit code. Every error has been shown by then."""
+    """Run one command, show its errors, and return its exit code."""
     debug, as_json = "--debug" in arguments, "--json" in arguments
     if debug:
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format=_LOG_FORMAT)
@@ -104,7 +104,7 @@ def run(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:
         code = int(_main(list(arguments)) or 0)
-        sys.stdout.flush()  # Here, where a reader that has left is understood, and not when Python ends.
+        sys.stdout.flush()  # Here, where a BrokenPipeError is handled, and not when Python ends.
         return code
     except BufferlabError as error:
         return _show(error, debug, as_json)
@@ -116,7 +116,7 @@ def run(arguments: Sequence[str]) -> int:
         _tell("interrupted")
         return EXIT_INTERRUPTED_INT
     except BrokenPipeError:
-        _give_up_output()  # Whoever read it has seen enough.
+        _give_up_output()  # The reader of the output (`head`) has seen enough.
         return 0
     except Exception as error:  # A bug; the user gets a sentence and a file, not a page.
         if isinstance(error, OSError) and error.errno in _DISK:
@@ -157,7 +157,10 @@ def _bug(error: Exception) -> InternalError:
 
 
 def _refused(error: OSError) -> EnvironmentLackingError:
-    """The error of a disk that refuses. What has no name may be standard output, which is then given up."""
+    """Return the error of a disk that refuses to write.
+
+    An error without a file name may be standard output's, which is then given up.
+    """
     if error.filename is None:
         _give_up_output()
     where = str(error.filename) if error.filename else None
@@ -167,12 +170,12 @@ def _refused(error: OSError) -> EnvironmentLackingError:
 
 
 def _give_up_output() -> None:
-    """Python must not complain of standard output when it ends."""
+    """Send standard output to /dev/null, so that Python prints no error about it when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell(text: str) -> None:
-    """Words on standard error; where nobody can be told, the exit code says it."""
+    """Write words to standard error. If that fails, the exit code alone tells."""
     with suppress(OSError):
         say(text)
 

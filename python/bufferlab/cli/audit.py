@@ -1,4 +1,4 @@
-"""`bufferlab audit`: what the numbers in other people's files say, against what they are said to mean."""
+"""`bufferlab audit`: compares the numbers in other people's files with the meaning that those files give them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--format blkparse` of `report`: the traces of a sweep's runs as blkparse would have printed them."""
+"""`--format blkparse` of `report`: prints the traces of a sweep's runs as blkparse would have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ BLKPARSE = "blkparse"
 
 
 def print_traces(folder: SweepFolder) -> None:
-    """Every good trace on standard output; what was left out, and how to read the rest, on standard error."""
+    """Print every good trace. Standard error tells which runs were left out, and how to read the others.
+
+    Raises RunFailed when no run has a trace.
+    """
     from bufferlab.report.blkparse import render
 
     printed = 0

@@ -1,4 +1,4 @@
-"""`bufferlab cache`: what bufferlab keeps and what killed runs left, and the removal of what nobody uses."""
+"""`bufferlab cache`: lists the folders that bufferlab keeps or that killed runs left, and removes unused ones."""
 
 from __future__ import annotations
 

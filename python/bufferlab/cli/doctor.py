@@ -1,7 +1,8 @@
-"""`bufferlab doctor`: what this host can measure, thing by thing, and for what it cannot, why and what to do.
+"""`bufferlab doctor`: tells item by item what this host can measure; if it cannot, why, and what to do.
 
-Looks and tries; changes nothing but a probe file it removes, and what killed runs left: settings of servers and of the
-host, and instances in tracefs.
+It makes the folders of data, cache and locks if they are missing, and writes and removes a probe file in them. It also
+undoes the changes of killed runs: it puts back settings of servers and of the host, and removes instances in tracefs.
+It changes nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from bufferlab.execute.host_settings import restore_host
 from bufferlab.units import format_bytes
 
 _ENOUGH_BYTES = 2 << 30
-"""A default sweep's databases, copy and results, with room to spare."""
+"""The bytes of a default sweep's databases, copy and results, with room to spare."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Finding:
     detail: str
     hint: str | None = None
     needed: bool = True
-    """Without it the default experiment cannot run."""
+    """Whether the default experiment cannot run without it."""
 
 
 @click.command("doctor")
@@ -112,7 +113,7 @@ def _directories(directory: Path) -> Iterable[Finding]:
 
 
 def _left_over(directory: Path) -> Iterable[Finding]:
-    """Folders that killed runs and loads left: named here, removed by `bufferlab cache prune`."""
+    """Yield the folders that killed runs and loads left; `bufferlab cache prune` removes them."""
     for entry in cache.left_over(directory):
         detail = f"{entry.path}: {entry.name}, {format_bytes(entry.size_bytes)}"
         yield Finding("cache", "left over", False, detail, "remove it: bufferlab cache prune", needed=False)
@@ -129,7 +130,7 @@ def _engines(directory: Path) -> Iterable[Finding]:
     for name in engines.names():
         declaration, behaviour = engines.declaration(name), engines.behaviour(name)
         subject = f"engine {name}"
-        # The default experiment is embedded; a server is for those who ask for one.
+        # The default experiment runs on the embedded engine; only users who ask for a server need one.
         needed = not declaration.needs_unprivileged_user and not declaration.workloads
         found = _try(subject, "found", partial(_version_of, behaviour), needed=needed)
         yield found
@@ -143,7 +144,7 @@ def _engines(directory: Path) -> Iterable[Finding]:
 
 
 def _put_back(subject: str, behaviour: Behaviour) -> Iterable[Finding]:
-    """Settings that killed runs left changed on servers bufferlab did not start: put back now."""
+    """Put back the settings that killed runs left changed on servers that bufferlab did not start; yield findings."""
     for url, done in behaviour.put_back():
         if isinstance(done, Problem):
             detail = f"changed and not put back on {url}: {done.what}"
@@ -153,7 +154,10 @@ def _put_back(subject: str, behaviour: Behaviour) -> Iterable[Finding]:
 
 
 def _left_changed() -> Iterable[Finding]:
-    """Settings of the host that a killed run left changed: put back now; journals of servers that tell nothing."""
+    """Put back the host's settings that killed runs left changed; yield a finding for each.
+
+    Journals of changed server settings that cannot be read are findings too.
+    """
     for said in restore_host():
         yield Finding("host", "restored", True, said)
     for problem in journal.unreadable():
@@ -180,7 +184,7 @@ def _probes(directory: Path) -> Iterable[Finding]:
 
 
 def _try(subject: str, name: str, look: Callable[[], str], *, needed: bool = True) -> Finding:
-    """What the look found, or why it failed."""
+    """Call `look` and return its answer as a finding, or its error as a finding that failed."""
     try:
         return Finding(subject, name, True, look(), needed=needed)
     except BufferlabError as error:

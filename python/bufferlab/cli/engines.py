@@ -1,6 +1,6 @@
-"""`bufferlab engines`: which database servers can be used here, and `bufferlab engines fetch` for those that are not.
+"""`bufferlab engines`: lists the database servers that can be used here; `bufferlab engines fetch` fetches others.
 
-The embedded engine needs no server; servers are used by the engines mysql, mariadb and postgres (--set server=NAME).
+The embedded engine needs no server. The engines mysql, mariadb and postgres use one (--set server=NAME).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`bufferlab list`: what there is, with units and limits. Reads declarations only; drives nothing."""
+"""`bufferlab list`: lists experiments, engines, workloads, load settings and metrics, with units and limits.
+
+It reads declarations only and drives nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 
 _LONG = 40
-"""Characters of a default that would widen its column too far."""
+"""The longest default, in characters, that is shown: a longer one would widen its column too far."""
 KINDS = ("experiments", "engines", "workloads", "load", "metrics")
 
 
@@ -163,14 +166,14 @@ def _settings_text(what: str, knobs: Sequence[Knob]) -> str:
 
 
 def _default(knob: Knob) -> str:
-    """As it is written; of "auto" also what it stands for."""
+    """Return a knob's default as it is written; for "auto", also the value that it stands for."""
     if knob.kind is KnobKind.TEXT and len(knob.default) > _LONG:
         return "an example"
     return f"{knob.default}: {knob.auto}" if knob.auto and knob.default == AUTO else knob.default or "none"
 
 
 def _versions(knob: Knob) -> str:
-    """The versions that have it, where not all of all servers do."""
+    """Return, in words, the server versions that have a knob or a value, if not all versions have it."""
     limited = any(sign in knob.versions for sign in "<>")
     values = "".join(f"; {value}: {in_words(versions)}" for value, versions in knob.value_versions)
     return (f"; {in_words(knob.versions)}" if limited else "") + values

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the types of their values."""
+"""The options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def common(command: _Command) -> _Command:
-    """--json and --debug, which every command has."""
+    """Add --json and --debug, which every command has."""
     command = click.option("--debug", is_flag=True, help="Show log detail and tracebacks, on standard error.")(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
 
 
 def data_dir(command: _Command) -> _Command:
-    """--data-dir, of the commands that look at one."""
+    """Add --data-dir to a command that looks at a data directory."""
     return click.option(
         "--data-dir",
         type=click.Path(path_type=Path),
@@ -31,7 +31,10 @@ def data_dir(command: _Command) -> _Command:
 
 
 def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
-    """--server as the setting it is short for; a path as an absolute one, because runs start elsewhere."""
+    """Return the setting that --server stands for. A path becomes absolute, because runs start in another folder.
+
+    Raises SpecError for a URL with a password.
+    """
     if build is None:
         return ()
     refuse_password(build)
@@ -40,19 +43,22 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def refuse_password(text: str) -> None:
-    """SpecError, which does not repeat it, when a URL holds a password: others would see it, results would keep it."""
+    """Refuse a URL with a password: other users would see it, and results would keep it.
+
+    Raises a SpecError, which does not repeat the password.
+    """
     if has_password(text):
         what = "a URL with a password is seen in process lists and kept in results; it is not used"
         raise SpecError(what, "--server", PASSWORD_HINT)
 
 
 class SettingValue(click.ParamType[tuple[str, str]]):
-    """setting=value."""
+    """The type of setting=value."""
 
     name = "setting=value"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Split at the first equals sign."""
+        """Return setting and value, split at the first equals sign."""
         if isinstance(value, tuple):
             return value
         refuse_password(str(value))
@@ -63,14 +69,14 @@ class SettingValue(click.ParamType[tuple[str, str]]):
 
 
 class SettingValues(click.ParamType[tuple[str, tuple[str, ...]]]):
-    """setting=a,b,c."""
+    """The type of setting=a,b,c."""
 
     name = "setting=a,b,c"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, tuple[str, ...]]:
-        """Split at the first equals sign, then at commas."""
+        """Return setting and values, split at the first equals sign, then at commas."""
         if isinstance(value, tuple):
             return value
         setting, text = SettingValue().convert(value, param, ctx)

@@ -1,4 +1,4 @@
-"""Standard output: aligned columns for people, one JSON object for programs. Words go to standard error."""
+"""Writes standard output: aligned columns for people, one JSON object for programs. Words go to standard error."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _NARROWEST = 24
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """One object on standard output, with its format version."""
+    """Print one JSON object, with its format version, on standard output."""
     text = json.dumps({"format_version": FORMAT_VERSION, **document}, ensure_ascii=False, allow_nan=False)
     print(printable_json(text), flush=True)
 
 
 def put(text: str) -> None:
-    """Text on standard output."""
+    """Print text on standard output."""
     print(printable(text), flush=True)
 
 
 def draw(renderable: RenderableType, width_without_terminal: int) -> None:
-    """What rich can draw, on standard output; only rich's own control sequences reach the terminal."""
+    """Draw a renderable of rich on standard output. Only rich's own control sequences reach the terminal."""
     from rich.console import Console
     from rich.segment import Segment, Segments
 
@@ -43,12 +43,12 @@ def draw(renderable: RenderableType, width_without_terminal: int) -> None:
 
 
 def say(text: str) -> None:
-    """Words for the user, not part of the data."""
+    """Print words for the user, which are not part of the data, on standard error."""
     print(printable(runnable(text)), file=sys.stderr, flush=True)
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Rows in aligned columns; the last column wraps within the terminal."""
+    """Return the rows in aligned columns. The last column wraps within `width`, by default the terminal's (or 110)."""
     table = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(row[place]) for row in table) for place in range(len(heads))]
     total = width or (shutil.get_terminal_size((110, 24)).columns if sys.stdout.isatty() else 110)

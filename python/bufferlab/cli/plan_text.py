@@ -1,4 +1,4 @@
-"""`bufferlab run --dry-run`: the plan with its time and space, as text or JSON. Touches nothing."""
+"""`bufferlab run --dry-run`: prints the plan with its time and space, as text or JSON. Loads and runs nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bufferlab.units import format_bytes, format_duration
 
 
 def show_plan(experiment: Experiment, as_json: bool) -> None:
-    """Print what `run` would do."""
+    """Print the plan that `run` would carry out, and its estimated cost."""
     plan, cost = prepare_estimate(experiment)
     if as_json:
         print_json({"dry_run": True, "plan": plan.as_dict(), "estimate": cost.as_dict()})
@@ -47,7 +47,7 @@ def _text(plan: Plan, cost: Estimate) -> str:
 
 
 def _engine(experiment: Experiment) -> str:
-    """Its name, and of a server which build and how many connections."""
+    """Return the engine's name; for a server, also its builds and the number of connections."""
     if not engines.declaration(experiment.engine).is_server:
         return experiment.engine
     builds = experiment.sweep.get("server") or (experiment.knobs["server"],)
@@ -56,7 +56,7 @@ def _engine(experiment: Experiment) -> str:
 
 
 def _load(plan: Plan) -> str:
-    """How transactions arrive, over all points."""
+    """Return, in words, how transactions arrive at all points."""
     modes = {point.load["mode"] for point in plan.points}
     if modes == {"closed"}:
         return "closed loop"

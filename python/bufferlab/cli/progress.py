@@ -1,4 +1,4 @@
-"""A sweep's progress on standard error: a live bar on a terminal, else a plain line every few seconds."""
+"""Shows a sweep's progress on standard error: a live bar on a terminal, else a plain line every five seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Shown(Protocol):
 
 @contextmanager
 def progress() -> Iterator[_Shown]:
-    """The progress display that fits where standard error goes."""
+    """Context manager for the display of progress: a live bar if standard error is a terminal, else plain lines."""
     if sys.stderr.isatty():
         with _live() as shown:
             yield shown
@@ -34,29 +34,29 @@ def progress() -> Iterator[_Shown]:
 
 
 class PlainProgress:
-    """Lines in a log: at most one state every five seconds, and every event."""
+    """A display in plain lines, as for a log: at most one state every five seconds, and every event."""
 
     def __init__(self) -> None:
         self._last = -_PLAIN_INTERVAL_SECONDS
 
     def show(self, status: Status) -> None:
-        """The state, unless one was shown just now."""
+        """Print the state, unless one was printed in the last five seconds."""
         now = time.monotonic()
         if now - self._last >= _PLAIN_INTERVAL_SECONDS:
             self._last = now
             self.say(describe(status))
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         say(text)
 
     def warn(self, problem: Problem) -> None:
-        """A problem that did not stop the sweep."""
+        """Print a problem that did not stop the sweep."""
         self.say(problem.render().replace("error:", "warning:", 1))
 
 
 def describe(status: Status) -> str:
-    """The state in one line."""
+    """Return the state in one line."""
     run = f"run {status.run} of {status.runs}: {status.label}: " if status.run else ""
     return f"{run}{status.stage} ({status.done:.0%}, about {format_duration(status.seconds_left)} left)"
 
@@ -79,7 +79,7 @@ def _live() -> Iterator[_Shown]:
 
 
 class _LiveProgress:
-    """A bar that stays at the bottom; lines scroll above it."""
+    """A live bar at the bottom of the terminal; lines scroll above it."""
 
     def __init__(self, bar: object, task: object, plain: PlainProgress) -> None:
         from rich.progress import Progress, TaskID
@@ -98,7 +98,7 @@ class _LiveProgress:
         )
 
     def say(self, text: str) -> None:
-        # rich moves the bar out of the way of what is printed through its console.
+        # rich prints text from its own console above the bar.
         self._bar.console.print(printable(runnable(text)), highlight=False, markup=False)
 
     def warn(self, problem: Problem) -> None:

@@ -1,4 +1,4 @@
-"""`bufferlab report`: tables and figures again, from the stored samples. Measures nothing."""
+"""`bufferlab report`: makes tables and figures again, from the stored samples. Measures nothing."""
 
 from __future__ import annotations
 

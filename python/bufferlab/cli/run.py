@@ -1,4 +1,4 @@
-"""`bufferlab run`: an experiment (or a script) on an engine, from its file to the answer."""
+"""`bufferlab run`: runs an experiment (or a script) on an engine, from its file to the answer."""
 
 from __future__ import annotations
 
@@ -159,7 +159,10 @@ def command(
 
 
 def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out: Path | None) -> Experiment:
-    """The experiment asked for; with --resume the folder's own, which what is given must equal."""
+    """Return the experiment asked for; with --resume, the folder's, which an experiment given must equal.
+
+    Raises SpecError when they differ, or when options come with --resume alone.
+    """
     if resume is None:
         if name is None:
             raise SpecError("no experiment given", "argument EXPERIMENT", "see `bufferlab list experiments`")
@@ -181,7 +184,7 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
 
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:
-    """The block trace that the command line asks for, if it does."""
+    """Return the block trace that the command line asks for; None if it asks for none."""
     from bufferlab.execute.block_trace import BlockTraceAsked
     from bufferlab.units import GIB, UnitError, parse_bytes
 
@@ -211,7 +214,7 @@ def _measure(experiment: Experiment, out: Path, resume: Path | None, options: Sw
 
 
 def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"]) -> int:
-    """Print what was found; the exit code."""
+    """Print the sweep's answer and return the exit code."""
     from bufferlab.cli.answer import show_answer
     from bufferlab.cli.tpcc_format import print_tpcc
     from bufferlab.report.publish import publish

@@ -1,4 +1,4 @@
-"""`--format tpcc-mysql` of `run` and `report`: the runs of a sweep as tpcc-mysql would have printed them."""
+"""`--format tpcc-mysql` of `run` and `report`: prints the runs of a sweep as tpcc-mysql would have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TPCC_MYSQL = "tpcc-mysql"
 
 
 def tpcc_options(*others: str) -> Callable[[_Command], _Command]:
-    """--format and --tpcc-limits; `others` are forms that the command has besides."""
+    """Return a decorator that adds --format and --tpcc-limits; `others` are further formats of the command."""
 
     def options(command: _Command) -> _Command:
         command = click.option(
@@ -44,7 +44,7 @@ def tpcc_options(*others: str) -> Callable[[_Command], _Command]:
 
 
 def require_printable(form: str, as_json: bool, workload: str | None = None) -> None:
-    """Refuse before anything is measured what this format cannot say."""
+    """Refuse, before anything is measured, a command whose output this format cannot express. Raises SpecError."""
     if form == TEXT:
         return
     if as_json:
@@ -54,7 +54,10 @@ def require_printable(form: str, as_json: bool, workload: str | None = None) -> 
 
 
 def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
-    """Every good run on standard output; what was left out, and how to read the rest, on standard error."""
+    """Print every good run. Standard error tells which runs were left out, and how to read the others.
+
+    Raises RunFailed when no run can be printed.
+    """
     from bufferlab.report.tpcc_mysql import NothingToPrintError, output_of, render
 
     printed = 0

@@ -1,1 +1,1 @@
-"""The workloads bufferlab knows: one file each, one line each in registry.py."""
+"""The workloads that bufferlab knows: each has a folder here and a line in registry.py."""

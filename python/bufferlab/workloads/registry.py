@@ -1,4 +1,4 @@
-"""Which workloads there are: one line per workload, nothing else to edit."""
+"""The registry of workloads: one line for each."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ WORKLOADS: dict[str, str] = {
 
 
 def names() -> list[str]:
-    """The workloads' names."""
+    """Return the workloads' names."""
     return list(WORKLOADS)
 
 
 def declaration(name: str) -> WorkloadDeclaration:
-    """What the workload says about itself. KeyError for an unknown name."""
+    """Return the workload's declaration. Raises KeyError for an unknown name."""
     return cast(WorkloadDeclaration, import_module(f"{WORKLOADS[name]}.declaration").DECLARATION)
 
 
 def on_data(workload: WorkloadDeclaration, data: str) -> WorkloadDeclaration:
-    """The workload on the data of another one, with the parameters that decide those data, and their sizes.
+    """Return the workload on the data of the workload `data`, with the parameters and sizes of those data.
 
-    The workload itself when `data` is not the name of a workload: it then brings its own data.
+    Return the workload itself when `data` is not the name of a workload: it then brings its own data.
     """
     if data not in WORKLOADS or not workload.data_parameter:
         return workload

@@ -17,13 +17,13 @@ _DATE = r"(199[2-8])-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Bytes of the tables and the index; pages below 4 KiB waste more of themselves."""
+    """Return the bytes of the tables and the index; pages below 4 KiB waste a larger share of their bytes."""
     waste = 1.1 if page_size_bytes < 4096 else 1.0
     return int(waste * float(parameters["scale_factor"]) * _BYTES_PER_SCALE[str(parameters["tables"])])
 
 
 def _impossible(parameters: Parameters) -> Impossible | None:
-    """Dates that the calendar does not have, and ranges without a day."""
+    """Return the reason against a date that the calendar does not have, or a range without a day."""
     days = {}
     for name in ("ship_from", "ship_until"):
         try:

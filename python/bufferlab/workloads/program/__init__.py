@@ -1,1 +1,1 @@
-"""Any program that drives a server by itself, started against ours."""
+"""Any program that drives a server by itself, started against the run's server."""

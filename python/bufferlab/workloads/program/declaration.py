@@ -1,7 +1,7 @@
-"""An external load program: its command as a template, and what is counted as its transactions. Pure data.
+"""An external load program: its command as a template, and the statements counted as its transactions. Pure data.
 
-The engine fills the template in (engines/innodb/program.py) and counts in the server, so that the program's own report
-is not needed: everything else of a run is as with bufferlab's own workloads.
+The engine fills the template in (engines/innodb/program.py) and counts in the server. The program's own report is not
+needed: everything else of a run is as with bufferlab's workloads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bufferlab.units import MIB
 from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDeclaration
 
 PLACEHOLDERS = ("socket", "user", "database", "connections", "defaults_file", "folder")
-"""What a template may name in braces."""
+"""The names that a template may have in braces."""
 
 _GUESS_BYTES = 64 * MIB
 _NAMED = re.compile(r"\{([^{}]*)\}")
@@ -24,7 +24,7 @@ _SYSBENCH = (
 
 
 def _impossible(parameters: Parameters) -> Impossible | None:
-    """A template that names what there is not."""
+    """Return the reason against a template with an unknown name in braces, or with {password}."""
     known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
     for name in _NAMED.findall(str(parameters["exec"])):
         if name == "password":
@@ -38,7 +38,7 @@ def _impossible(parameters: Parameters) -> Impossible | None:
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Without data of ours: nobody knows."""
+    """Return a guess: without data that bufferlab loads, the size is not known."""
     return _GUESS_BYTES
 
 

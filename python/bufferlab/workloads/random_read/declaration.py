@@ -1,4 +1,4 @@
-"""The reads: how large, where, how many at once. Pure data: the driver is in the core, costs are in models/."""
+"""The parameters of random reads: their size, places and depth. Pure data: the core drives, models/ has the costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SECTOR_BYTES = 512
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """A guess: the engine's file_size decides, which it says itself."""
+    """Return a guess. It is not used where the engine tells the size of its data, as by its knob file_size."""
     return GIB
 
 

@@ -9,13 +9,13 @@ from bufferlab.knob import Knob, KnobKind
 from bufferlab.workloads.declaration import Parameters, WorkloadDeclaration
 
 # Measured on SQLite files of 4 KiB pages loaded with 1 and 2 warehouses, indexes included:
-# a warehouse's own rows, and the items all share.
+# the rows of each warehouse, and the items that all warehouses share.
 _BYTES_PER_WAREHOUSE = 73_800_000
 _BYTES_OF_ITEMS = 7_400_000
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Bytes of the loaded database; pages below 4 KiB waste more of themselves."""
+    """Return the bytes of the loaded database; pages below 4 KiB waste a larger share of their bytes."""
     waste = 1.15 if page_size_bytes < 4096 else 1.0
     return int(waste * (_BYTES_OF_ITEMS + int(parameters["warehouses"]) * _BYTES_PER_WAREHOUSE))
 
