@@ -208,7 +208,7 @@ def _reads_by_cell(bench: Bench) -> dict[tuple[int, int], int]:
     for record in bench.sweep().runs():
         samples = record.samples()
         end = samples.filter((samples["edge"] == "end") & (samples["metric"] == "pages_read"))
-        counts[(record.run["point"]["index"], record.run["block"])] = int(end["count"][0])
+        counts[(record.run.point.index, record.run.block)] = int(end["count"][0])
     return counts
 
 

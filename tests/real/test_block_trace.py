@@ -182,10 +182,11 @@ def test_a_run_has_a_trace_that_agrees_with_the_engines_own_counts(disk: Path) -
     runs = SweepFolder.open(sweep).runs()
     assert len(runs) == 1
     for record in runs:
-        told, table = record.run["block_trace"], record.block_trace()
-        assert told["status"] == "ok", told
+        told, table = record.run.block_trace, record.block_trace()
+        assert told is not None
+        assert told.status == "ok", told
         assert table is not None
-        assert dict(table["action"].value_counts().iter_rows()) == told["actions"]
+        assert dict(table["action"].value_counts().iter_rows()) == told.actions
         edges = record.samples().filter((pl.col("phase") == "measure") & pl.col("edge").is_not_null())
         counts = {row["edge"]: row["count"] for row in edges.filter(metric="pages_read").iter_rows(named=True)}
         pages = counts["end"] - counts["start"]
@@ -224,10 +225,10 @@ def test_random_reads_past_the_page_cache_are_one_request_each_as_the_driver_cou
     assert len(runs) >= 2
     for record in runs:
         table = record.block_trace()
-        assert table is not None, record.run["block_trace"]
-        assert record.run["block_trace"]["names"][record.run["block_trace"]["device"]].startswith("loop")
+        assert table is not None, record.run.block_trace
+        assert record.run.block_trace.names[record.run.block_trace.device].startswith("loop")
         reads = table.filter(pl.col("flags").str.starts_with("R"))
-        done = record.run["measured"]["transactions"]
+        done = record.run.measured.transactions
         assert done > 0
         for action in "QDC":
             found = reads.filter(action=action)

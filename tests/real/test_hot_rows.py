@@ -120,14 +120,14 @@ def test_below_the_predicted_knee_nothing_is_missed_and_above_it_more_with_every
         few, many = (found[layout, share] for share in ABOVE)
         assert 0.02 < few < many, layout
     for record in place.folder().runs():
-        run = record.run
+        run = record.run.model_dump(mode="json")
         assert [row["condition"] for row in run["consistency"]["conditions"]] == list(range(6))
         assert all(row["passed"] for row in run["consistency"]["conditions"])
         trees = {tree["name"]: tree for tree in run["database"]["shape"]["trees"]}
         assert trees["sbtest1"]["rows"] == trees["k_1"]["rows"] == 40_000
         assert run["settings"]["hot_rows"]["actual"] == run["workload"]["drawn"]["hot_rows"]
         assert Window.of(record.samples()).change("transactions_committed", "select").value == 4000
-    labels = {run.run["point"]["label"]: run.settings["hot_rows"].actual for run in place.folder().runs()}
+    labels = {run.run.point.label: run.run.settings["hot_rows"].actual for run in place.folder().runs()}
     near, far = labels["hot_rows 80%, layout clustered"], labels["hot_rows 80%, layout scattered"]
     assert near > 5 * far, "neighbours share their pages"
     assert place.leftovers() == []
@@ -139,8 +139,9 @@ def test_updates_are_counted_apart_and_leave_a_table_that_is_whole(place: Place)
     for record in place.folder().runs():
         window = Window.of(record.samples())
         share = (window.change("transactions_committed", "update").value or 0) / 3000
-        assert share == pytest.approx(int(record.run["point"]["swept"]["update_percent"]) / 100, abs=0.04)
-        assert all(row["passed"] for row in record.run["consistency"]["conditions"])
+        assert share == pytest.approx(int(record.run.point.swept["update_percent"]) / 100, abs=0.04)
+        assert record.run.consistency
+        assert all(row.passed for row in record.run.consistency.conditions)
 
 
 def worker_of(sweep: subprocess.Popen[str]) -> int | None:
@@ -167,7 +168,7 @@ def test_a_killed_worker_costs_its_run_alone_and_a_resume_does_it_again(place: P
         time.sleep(0.01)
     assert killed, "there was no worker to kill"
     answer(sweep, code=1)
-    failed = [record.run for record in place.folder().runs() if not record.ok]
+    failed = [record.run.model_dump(mode="json") for record in place.folder().runs() if not record.ok]
     assert len(failed) == 1
     assert "SIGKILL" in failed[0]["failure"]["what"]
     assert len(place.folder().runs()) == 4
@@ -196,6 +197,6 @@ def test_a_killed_sweep_is_resumed_with_the_same_hot_rows(place: Place) -> None:
     answer(place.resume())
     records = place.folder().runs()
     assert [record.ok for record in records] == [True] * 4
-    counts = {(record.run["point"]["label"], record.settings["hot_rows"].actual) for record in records}
+    counts = {(record.run.point.label, record.run.settings["hot_rows"].actual) for record in records}
     assert len(counts) == 2, "one number of hot rows for each share"
     assert place.leftovers() == []

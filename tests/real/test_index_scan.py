@@ -41,7 +41,7 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
     reads: dict[str, list[float]] = {"index_scan": [], "sequential": []}
     words = {"index_scan": "SEARCH lineitem USING INDEX lineitem_by_shipdate", "sequential": "SCAN lineitem"}
     for record in SweepFolder.open(folder).runs():
-        run = record.run
+        run = record.run.model_dump(mode="json")
         assert run["status"] == "ok", run["failure"]
         assert run["warm_up"]["gate"] == "cold"
         plan, drawn = run["workload"]["plan"], run["workload"]["drawn"]
@@ -75,8 +75,8 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
         assert device.file.read_text() == before
         sizes_kib: dict[int, set[float]] = {0: set(), 64: set()}
         for record in SweepFolder.open(out).runs():
-            assert record.run["status"] == "ok", record.run["failure"]
-            actual = {name: setting.actual for name, setting in record.settings.items()}
+            assert record.run.status == "ok", record.run.failure
+            actual = {name: setting.actual for name, setting in record.run.settings.items()}
             assert actual["read_ahead"] == str(actual["read_ahead_run_kib"])
             size_kib = derive.run_figures(record)["device_read_size_kib"].value
             assert size_kib is not None
@@ -112,7 +112,7 @@ def test_every_engine_reads_with_the_read_ahead_that_was_asked_for(
         assert device.file.read_text() == before
         found = {}
         for record in SweepFolder.open(out).runs():
-            assert record.run["status"] == "ok", record.run["failure"]
-            actual = {name: setting.actual for name, setting in record.settings.items()}
+            assert record.run.status == "ok", record.run.failure
+            actual = {name: setting.actual for name, setting in record.run.settings.items()}
             found[actual["read_ahead"]] = actual["read_ahead_run_kib"]
         assert found == {"as_is": int(before), "0": 0, "64": 64}

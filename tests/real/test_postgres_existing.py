@@ -437,9 +437,9 @@ def test_a_query_of_tpc_h_is_answered_there_and_its_pool_is_not_called_empty(exi
     assert [point["status"] for point in json.loads(done.stdout)["points"]] == ["ok"] * 3
     (sweep,) = out.glob("index-scan-*")
     for record in SweepFolder.open(sweep).runs():
-        assert record.run["workload"]["drawn"]["answers_checked"] == 2
-        assert all(row["passed"] for row in record.run["consistency"]["conditions"])
-        assert any("did not begin with an empty pool" in check["detail"] for check in record.run["integrity"])
+        assert record.run.workload["drawn"]["answers_checked"] == 2
+        assert all(row.passed for row in record.run.consistency.conditions)
+        assert any("did not begin with an empty pool" in check.detail for check in record.run.integrity)
 
 
 def _sessions(existing: Server) -> list[tuple[Any, ...]]:

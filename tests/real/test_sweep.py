@@ -132,7 +132,7 @@ def growth_of_gets(sweep: Path) -> list[float]:
     for record in SweepFolder.open(sweep).runs():
         gets = MeasuredRun.read(record).figures["page_gets_per_transaction"].value
         assert gets is not None
-        by_block.setdefault(record.run["block"], {})[record.run["warm_up"]["transactions"]] = gets
+        by_block.setdefault(record.run.block, {})[record.run.warm_up.transactions] = gets
     return [gets[max(gets)] / gets[min(gets)] for gets in by_block.values()]
 
 
@@ -156,7 +156,7 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
     assert len(records) == 2
     asked = {"range_scan": 20, "append": 50, "random_insert": 30}
     for record in records:
-        run, samples = record.run, record.samples()
+        run, samples = record.run.model_dump(mode="json"), record.samples()
         assert {phase["name"]: phase["transactions"] for phase in run["phases"]} == asked
         edges = samples.filter(samples["edge"].is_not_null()).select("phase", "edge").unique(maintain_order=True)
         assert edges.rows() == [(phase, edge) for phase in ("measure", *asked) for edge in ("start", "end")]

@@ -181,7 +181,7 @@ class Bench:
 
     def runs(self) -> list[dict[str, Any]]:
         """run.json of every published run, in the order they ran."""
-        return [record.run for record in self.sweep().runs()]
+        return [record.run.model_dump(mode="json") for record in self.sweep().runs()]
 
     def leftovers(self) -> list[Path]:
         """What should not be there after a command has ended: copies, half-written folders, scratch, their marks."""

@@ -124,7 +124,7 @@ def chain(tmp_path: Path) -> kills.Chain:
     where.plant(where.data)
     found = kills.Chain(where, kills.ENGINES["sqlite"], tmp_path / "out", tmp_path / "disk")
     sweep = build(found.out, Sweep(truths=BUFFER_SIZE[:2], blocks=1, experiment="kills", transactions=600))
-    cells = [{"point": run.run["point"]["index"], "block": run.run["block"]} for run in sweep.runs()]
+    cells = [{"point": run.run.point.index, "block": run.run.block} for run in sweep.runs()]
     plan = json.loads((sweep.path / "plan.json").read_text())
     (sweep.path / "plan.json").write_text(json.dumps({**plan, "runs": cells}))
     found.remember_foreign()

@@ -318,6 +318,6 @@ def test_a_narrow_terminal_still_names_the_figures(tmp_path: Path) -> None:
 def test_a_folder_without_todays_optional_fields_is_read(tmp_path: Path) -> None:
     """The first format had no `load` and no `phases`; a missing load setting is at its default."""
     old: SweepFolder = build(tmp_path / "old", ONE)
-    assert all("rate" not in record.settings for record in old.runs())
+    assert all("rate" not in record.run.settings for record in old.runs())
     compared = compare_sides(of_two_folders(old, build(tmp_path / "new", replace(ONE, seed=2))))
     assert as_json(compared)["differing_settings"] == {}

@@ -119,7 +119,7 @@ def test_what_a_server_says_is_kept_with_the_run(bench: Bench) -> None:
     assert (first.folder / "engine_status.txt").read_text() == (
         "=== t = 0.000 s, phase measure, the window's start\ncalm\n"
     )
-    assert {"engine.conf", "engine_status.txt"} <= set(first.run["files"])
+    assert {"engine.conf", "engine_status.txt"} <= set(first.run.files)
 
 
 def test_a_pool_that_was_rounded_is_a_warning_and_no_failure(bench: Bench) -> None:
@@ -146,7 +146,7 @@ def test_what_changed_besides_is_a_failed_check_and_a_warning(bench: Bench) -> N
 
 def test_a_crash_fails_its_run_with_the_end_of_the_servers_log_and_the_sweep_goes_on(bench: Bench) -> None:
     bench.measure(experiment(bench, sweep='behave = ["ok", "crash"]', repetitions=1), failing=1)
-    by_status = {record.run["status"]: record for record in bench.sweep().runs()}
+    by_status = {record.run.status: record for record in bench.sweep().runs()}
     assert set(by_status) == {"ok", "failed"}
     log = (by_status["failed"].folder / "worker.log").read_text()
     assert "=== the end of the server's error.log\nimaginary server fake-2.0 with 4 connections" in log

@@ -126,7 +126,7 @@ def test_a_rate_is_an_open_loop_and_every_arrival_is_in_the_results(bench: Bench
         (row,) = (row for row in runs[f"rate {rate}"]["integrity"] if row["name"] == "window_complete")
         assert (row["status"], row["detail"]) == ("passed", detail)
     for record in bench.sweep().runs():
-        if record.run["load"]["mode"] == "open":
+        if record.run.load.mode == "open":
             assert set(record.latency()["time"].unique()) == {"service", "queue", "response"}
     rates = json.loads((bench.cache / "rates.json").read_text())["rates"]["fake/tpcc"]
     assert rates["transactions_per_s"] == pytest.approx(1000), "a rate that was asked says nothing of what can be had"
@@ -136,7 +136,7 @@ def test_phases_are_kept_with_their_samples_times_and_latencies(bench: Bench) ->
     scripts(bench, scan="SELECT 1;", insert="-- transaction: one\nSELECT 2;")
     bench.measure(bench.experiment(more=PHASES, repetitions=1))
     for record in bench.sweep().runs():
-        run = record.run
+        run = record.run.model_dump(mode="json")
         assert run["status"] == "ok", run["failure"]
         assert [(part["name"], part["transactions"]) for part in run["phases"]] == [("range_scan", 400), ("insert", 50)]
         samples, latency = record.samples(), record.latency()

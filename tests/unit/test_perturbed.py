@@ -40,9 +40,9 @@ def perturbed(stored: SweepFolder, parent: Path, factor: float) -> Report:
     copy = SweepFolder.create(parent, stored.experiment_toml, stored.plan, stored.host)
     for record in stored.runs():
         samples = record.samples().to_dicts()
-        if record.run["point"]["index"] == POINT:
+        if record.run.point.index == POINT:
             samples = scaled(samples, factor)
-        copy.publish_run(record.run, samples, record.latency().to_dicts(), "")
+        copy.publish_run(record.run.model_dump(mode="json"), samples, record.latency().to_dicts(), "")
     return build_report(copy)
 
 

@@ -20,9 +20,10 @@ from bufferlab.errors import SpecError
 from bufferlab.models.random_read import PAGE_BYTES, amplification, pages_first_touched, pages_per_read
 from bufferlab.plan import estimated_facts, make
 from bufferlab.report.reading import own_chapters
+from bufferlab.results import schema
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.derive import figures_of
-from bufferlab.results.schema import SAMPLE_COLUMNS, StoredSetting
+from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
 from bufferlab.stats.factors import Effect, Observation, effects
@@ -235,7 +236,7 @@ def analysis(scatter: dict[str, list[float]], device: str = "device") -> Any:
     for index, (name, values) in enumerate(scatter.items()):
         mode, where = name.split()
         points.append(Point(index, {"io_mode": mode, device: where}, {"reads_cv": values}))
-    return SimpleNamespace(points=points, runs=[SimpleNamespace(run={"engine": "file"})])
+    return SimpleNamespace(points=points, runs=[SimpleNamespace(run=SimpleNamespace(engine="file"))])
 
 
 def test_the_answer_names_the_factor_that_makes_reads_erratic_and_the_way_it_does() -> None:
@@ -279,7 +280,7 @@ def test_the_answer_is_of_what_was_asked_for_and_of_rates_alone() -> None:
         twice = 1.0 if mode == "direct" else 2.0
         values = {"requests_per_read": noisy(twice), "reads_cv": noisy(0.1), "iops": noisy(1000 / twice)}
         points.append(Point(index, {"io_mode": mode, "io_size": size}, values))
-    short: Any = SimpleNamespace(points=points, runs=[SimpleNamespace(run={"engine": "file"})])
+    short: Any = SimpleNamespace(points=points, runs=[SimpleNamespace(run=SimpleNamespace(engine="file"))])
     requests, rates = answer(short)
     assert requests.startswith("What makes a read take more requests most is io mode from direct to buffered")
     assert rates.startswith("What slows reads most is io mode from direct to buffered")
@@ -290,7 +291,7 @@ def test_other_engines_and_single_factors_have_no_such_answer() -> None:
     assert answer(one) == []
     database = analysis({"direct disk": [0.1], "buffered disk": [0.2], "direct memory": [0.1]})
     assert own_chapters(database).answer(database)
-    database.runs = [SimpleNamespace(run={"engine": "sqlite"})]
+    database.runs = [SimpleNamespace(run=SimpleNamespace(engine="sqlite"))]
     assert own_chapters(database).answer(database) == []
 
 
@@ -303,14 +304,14 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
     """A run of direct reads, one at a time, with these samples."""
     frame = samples(cumulative(counts), requests_per_read=1)
     window = Window.of(frame)
-    run = {
-        "engine": "file", "block": 0, "point": {"label": "as set", "index": 0, "swept": {}},
-        "workload": {"name": "random_read", "io_size_bytes": 8192, "queue_depth": 1, "threads": 1},
-        "measured": {"seconds": seconds, "transactions": sum(counts)},
-    }  # fmt: skip
     ran = {"io_mode": "direct", "device": device, "cache": "cold"}
-    settings = {name: StoredSetting(actual=value) for name, value in ran.items()}
-    return MeasuredRun(run, settings, window, figures_of(frame), {"service": service_us}, sum(counts))
+    run = schema.Run.model_construct(
+        engine="file", block=0, point=schema.Point(label="as set", index=0, swept={}),
+        workload={"name": "random_read", "io_size_bytes": 8192, "queue_depth": 1, "threads": 1},
+        settings={name: schema.StoredSetting(actual=value) for name, value in ran.items()},
+        measured=schema.Measured(seconds=seconds, transactions=sum(counts)),
+    )  # fmt: skip
+    return MeasuredRun(run, window, figures_of(frame), {"service": service_us}, sum(counts))
 
 
 def status(run: MeasuredRun) -> dict[str, str]:

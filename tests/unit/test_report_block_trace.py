@@ -64,7 +64,9 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
         samples, latency = record.samples().to_dicts(), record.latency().to_dicts()
         shutil.rmtree(record.folder)
         tables = {BLOCK_TRACE_FILE: place / BLOCK_TRACE_FILE} if told is GOOD else {}
-        sweep.publish_run({**record.run, "block_trace": told}, samples, latency, "log", {}, tables)
+        sweep.publish_run(
+            {**record.run.model_dump(mode="json"), "block_trace": told}, samples, latency, "log", {}, tables
+        )
     return sweep
 
 
@@ -79,14 +81,14 @@ def block(section: Section, id: str) -> Any:
 
 
 def test_a_stored_trace_comes_back_whole_and_only_when_it_is_good(traced: SweepFolder) -> None:
-    first, second, third, *_ = sorted(traced.runs(), key=lambda record: record.run["order"])
+    first, second, third, *_ = sorted(traced.runs(), key=lambda record: record.run.order)
     table = first.block_trace()
     assert table is not None
     assert table.height == 4000
     assert table["t_ns"].is_sorted()
     assert (second.block_trace(), third.block_trace()) == (None, None)
     assert not (second.folder / BLOCK_TRACE_FILE).exists()
-    assert (third.run["block_trace"], second.run["block_trace"]["hint"]) == (None, FAILED["hint"])
+    assert (third.run.block_trace, second.run.block_trace.hint) == (None, FAILED["hint"])
 
 
 def test_counts_times_and_costs_are_told_and_a_failed_trace_says_why(traced: SweepFolder) -> None:

@@ -137,7 +137,11 @@ def test_the_table_of_knees_holds_what_the_model_says_of_the_stored_tree(
     found = table(chapter(of_hot_rows, "knee"), "knees")
     assert column(found, "Page") == ["4 KiB", "4 KiB", "16 KiB", "16 KiB"]
     assert column(found, "Layout") == ["scattered", "clustered"] * 2
-    run = next(record.run for record in hot_rows.runs() if record.settings["page_size"].actual == 16_384)
+    run = next(
+        record.run.model_dump(mode="json")
+        for record in hot_rows.runs()
+        if record.run.settings["page_size"].actual == 16_384
+    )
     (tree,) = run["database"]["shape"]["trees"]
     frames = 2 * 1024**2 // 16_384
     expected = predicted_knee(tree, 200_000, frames, "scattered")

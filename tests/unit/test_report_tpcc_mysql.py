@@ -55,7 +55,7 @@ def test_lines_add_up_to_the_totals_and_these_to_tpmc(output: TpccOutput) -> Non
 
 def test_totals_are_the_counters_of_the_whole_seconds(record: RunRecord, output: TpccOutput) -> None:
     edges = record.samples().filter(pl.col("metric").is_in(["transactions_committed", "transactions_rolled_back"]))
-    whole_s = record.run["measured"]["seconds"]
+    whole_s = record.run.measured.seconds
     assert output.seconds == int(whole_s)
     assert output.left_out_s == pytest.approx(whole_s - output.seconds)
     for kind, total in zip(TYPES, output.totals, strict=True):

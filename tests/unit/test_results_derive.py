@@ -242,12 +242,12 @@ def test_the_figures_of_a_stored_sweep_are_what_it_was_told_to_be(tmp_path: Path
     quiet = build(tmp_path, Sweep(blocks=1, noise=0.0, block_noise=0.0, throughput_noise=0.0))
     truths = {truth.pool: truth for truth in BUFFER_SIZE}
     for record in quiet.runs():
-        truth = truths[record.run["point"]["swept"]["pool_size"]]
+        truth = truths[record.run.point.swept["pool_size"]]
         figures = run_metrics(record)
         assert figures["reads_per_new_order"] == pytest.approx(truth.reads_per_new_order, rel=1e-4)
         assert figures["writes_per_new_order"] == pytest.approx(truth.writes_per_new_order, rel=1e-4)
         assert figures["page_gets_per_transaction"] == pytest.approx(truth.page_gets_per_transaction, rel=1e-6)
-        assert figures["measured_seconds"] == pytest.approx(record.run["measured"]["seconds"])
+        assert figures["measured_seconds"] == pytest.approx(record.run.measured.seconds)
 
 
 def drifting(values: list[int], seconds: float = 1.0) -> pl.DataFrame:

@@ -35,7 +35,7 @@ def figure(run: MeasuredRun, name: str) -> float:
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> dict[int, MeasuredRun]:
     """Depth -> the one run there."""
     found = runs(tmp_path_factory.mktemp("quiet"), scan_depth(**QUIET))
-    return {int(run.run["point"]["swept"]["lru_scan_depth"]): run for run in found}
+    return {int(run.run.point.swept["lru_scan_depth"]): run for run in found}
 
 
 def test_shares_of_the_victim_path_are_those_planted_and_add_to_one(quiet: dict[int, MeasuredRun]) -> None:
@@ -201,11 +201,10 @@ def test_a_sweep_of_servers_may_have_data_of_its_own_for_each(tmp_path: Path) ->
 
 
 def falsified_run(run: MeasuredRun, place: int) -> MeasuredRun:
-    point = {**run.run["point"], "swept": {"server": f"mysql-{place}"}}
-    workload = {**run.run["workload"]}
+    point = run.run.point.model_copy(update={"swept": {"server": f"mysql-{place}"}})
     settings = {**run.settings, "server": StoredSetting(actual=f"mysql-{place}")}
-    told = {**run.run, "point": point, "workload": workload, "data_key": str(place)}
-    return replace(run, run=told, settings=settings)
+    told = {"point": point, "settings": settings, "data_key": str(place)}
+    return replace(run, run=run.run.model_copy(update=told))
 
 
 @pytest.mark.parametrize(

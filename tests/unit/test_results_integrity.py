@@ -114,7 +114,7 @@ def falsified(run: MeasuredRun, metric: str, change: Callable[[float], float]) -
 
 
 def of_rate(runs: list[MeasuredRun], rate: str) -> MeasuredRun:
-    return next(run for run in runs if run.run["point"]["swept"]["rate"] == rate)
+    return next(run for run in runs if run.run.point.swept["rate"] == rate)
 
 
 def test_in_a_healthy_open_loop_arrivals_add_up_and_come_at_their_rate_also_when_half_are_dropped(

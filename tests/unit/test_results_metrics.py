@@ -25,7 +25,7 @@ def every_metric(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def values(point: PointRuns, metric: str) -> list[tuple[object, object, float]]:
         return [
-            (point.index, run.run["block"], 0.2 + 0.1 * point.index + 0.01 * ((7 * run.run["block"] + point.index) % 5))
+            (point.index, run.run.block, 0.2 + 0.1 * point.index + 0.01 * ((7 * run.run.block + point.index) % 5))
             for run in point.ok
         ]
 

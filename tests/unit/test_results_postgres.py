@@ -40,7 +40,7 @@ def checks(folder: Path, sweep: Sweep) -> dict[str, Check]:
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> list[MeasuredRun]:
     found = runs(tmp_path_factory.mktemp("quiet"), memory_split(**QUIET))
-    return sorted(found, key=lambda run: run.run["point"]["index"])
+    return sorted(found, key=lambda run: run.run.point.index)
 
 
 def test_a_page_get_is_served_by_shared_buffers_by_the_page_cache_or_by_the_device(quiet: list[MeasuredRun]) -> None:
@@ -183,7 +183,8 @@ def test_a_page_cache_that_had_not_settled_fails_a_check_of_its_own(tmp_path: Pa
     for drift, status in ((1.05, "passed"), (1.25, "failed"), (0.8, "failed")):
         found = {check.name: check for check in check_sweep([replace(run, device_drift=drift)])}["steady_page_cache"]
         assert found.status == status, found
-    unbounded = replace(run, settings={**run.settings, "memory_limit": StoredSetting(actual="off")})
+    settings = {**run.settings, "memory_limit": StoredSetting(actual="off")}
+    unbounded = replace(run, run=run.run.model_copy(update={"settings": settings}))
     found = {check.name: check for check in check_sweep([unbounded])}["steady_page_cache"]
     assert found.status == "not_applicable"
 

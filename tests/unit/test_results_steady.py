@@ -55,21 +55,21 @@ def test_a_run_without_samples_inside_its_window_is_not_judged() -> None:
 def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
     from bufferlab.results.check import MeasuredRun
     from bufferlab.results.integrity import check_sweep
+    from bufferlab.results.schema import Point, Run, WarmUp
     from bufferlab.results.window import Figure, Window
 
     table = samples([1500] * 4 + [1200] * 4 + [1000] * 4)
-    run = {
-        "point": {"index": 0, "label": "pool_size 10%", "swept": {}},
-        "block": 0,
-        "engine": "sqlite",
-        "engine_version": "3",
-        "workload": {"name": "hot_rows"},
-        "warm_up": {"gate": "pool_turnover"},
-        "consistency": None,
-        "data_key": None,
-    }
+    run = Run.model_construct(
+        point=Point(index=0, label="pool_size 10%", swept={}),
+        block=0,
+        engine="sqlite",
+        engine_version="3",
+        workload={"name": "hot_rows"},
+        settings={},
+        warm_up=WarmUp(gate="pool_turnover", seconds=1.0, transactions=1),
+    )
     measured = MeasuredRun(
-        run, {}, Window.of(table), {"cpu_steal_share": Figure(None, "not counted")}, {}, 0, {}, drift(table)
+        run, Window.of(table), {"cpu_steal_share": Figure(None, "not counted")}, {}, 0, {}, drift(table)
     )
     found = next(check for check in check_sweep([measured]) if check.name == "steady_window")
     assert found.status == "failed"

@@ -31,7 +31,7 @@ def sweep(tmp_path: Path) -> SweepFolder:
 
 
 def a_run(sweep: SweepFolder, run_id: str = "ab" * 8) -> dict[str, Any]:
-    found = dict(sweep.runs()[0].run)
+    found = sweep.runs()[0].run.model_dump(mode="json")
     return {**found, "run_id": run_id, "files": {}}
 
 
@@ -40,7 +40,7 @@ def test_a_published_run_comes_back_as_it_was_written(sweep: SweepFolder) -> Non
     record = reopened.runs()[0]
     assert [run.run_id for run in reopened.runs()] == [run.run_id for run in sweep.runs()]
     assert record.ok
-    assert record.run["point"]["swept"] in ({"pool_size": "5%"}, {"pool_size": "10%"})
+    assert record.run.point.swept in ({"pool_size": "5%"}, {"pool_size": "10%"})
     assert set(record.samples()["edge"].unique()) == {None, "start", "end"}
     assert record.latency()["count"].sum() == 2 * SMALL.transactions
     assert "worker log" in record.log()
@@ -62,7 +62,7 @@ def test_a_run_of_before_open_loop_and_phases_is_read_as_closed_and_without_them
     document = json.loads(file.read_text())
     del document["seal"], document["load"], document["phases"], document["database"]["shape"], document["block_trace"]
     file.write_text(json.dumps({**document, "seal": store._seal(document)}))
-    old = next(record.run for record in sweep.runs() if record.folder == file.parent)
+    old = next(record.run.model_dump(mode="json") for record in sweep.runs() if record.folder == file.parent)
     assert old["load"]["mode"] == "closed"
     assert old["phases"] == []
     assert old["database"]["shape"] is None
@@ -80,7 +80,7 @@ def test_the_load_the_phases_and_the_shape_of_a_run_come_back(sweep: SweepFolder
     run = a_run(sweep)
     run |= {"load": load, "phases": phases, "database": {**run["database"], "shape": shape}}
     sweep.publish_run(run, [], [], "")
-    (stored,) = (record.run for record in sweep.runs() if record.run_id == run["run_id"])
+    (stored,) = (record.run.model_dump(mode="json") for record in sweep.runs() if record.run_id == run["run_id"])
     assert (stored["load"], stored["phases"], stored["database"]["shape"]) == (load, phases, shape)
 
 

@@ -31,7 +31,7 @@ def test_the_measured_instants_end_where_the_window_does_and_not_with_the_last_p
     measured = measured_instants(record.samples())
     assert {instant.phase for instant in measured} == {"measure"}
     assert measured[-1].edge == "end"
-    assert measured[-1].t_s - measured[0].t_s == pytest.approx(record.run["measured"]["seconds"])
+    assert measured[-1].t_s - measured[0].t_s == pytest.approx(record.run.measured.seconds)
     assert instants(record.samples())[-1].phase == "scan"
 
 

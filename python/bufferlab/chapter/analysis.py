@@ -18,7 +18,7 @@ from bufferlab.results import metrics
 from bufferlab.results.check import ENGINES, UNKNOWN
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
-from bufferlab.results.schema import StoredSetting
+from bufferlab.results.schema import IntegrityRow, StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.model import Fit, fit
@@ -60,8 +60,8 @@ class PointRuns:
     @property
     def failures(self) -> list[RunRecord]:
         """The runs that did not end well and whose place no later run took."""
-        done = {run.run["block"] for run in self.ok}
-        return [record for record in self.records if not record.ok and record.run["block"] not in done]
+        done = {run.run.block for run in self.ok}
+        return [record for record in self.records if not record.ok and record.run.block not in done]
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
@@ -82,7 +82,7 @@ class PointRuns:
     def status(self) -> str:
         """How the point as a whole ended."""
         if self.failures or not self.records:
-            return self.failures[0].run["status"] if self.failures else "skipped"
+            return self.failures[0].run.status if self.failures else "skipped"
         return "ok"
 
     @property
@@ -99,7 +99,7 @@ class PointRuns:
         for run in self.ok:
             figure = (run.phases.get(phase, {}) if phase else run.figures).get(name)
             if figure is not None and figure.value is not None:
-                found.append((self.index, run.run["block"], figure.value))
+                found.append((self.index, run.run.block, figure.value))
         return found
 
 
@@ -136,7 +136,7 @@ class Analysis:
         declared = question_of(_workload(sweep, points))
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
-        engines = {record.run["engine"] for point in points for record in point.records}
+        engines = {record.run.engine for point in points for record in point.records}
         if logs := {ENGINES.get(engine, UNKNOWN).log for engine in engines} - {""}:
             compared = tuple(_of_servers(metrics.get(name), min(logs)) for name in compared)
         told = metrics.get(headline)
@@ -327,15 +327,15 @@ def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
     records = sweep.runs()
     planned = {int(point["index"]): point for point in sweep.plan.get("points", [])}
     for record in records:
-        point = record.run["point"]
-        planned.setdefault(point["index"], {**point, "point_key": record.run["point_key"]})
+        point = record.run.point
+        planned.setdefault(point.index, {**point.model_dump(), "point_key": record.run.point_key})
     return tuple(
         PointRuns(
             index=index,
             label=str(point["label"]),
             swept={name: str(value) for name, value in point["swept"].items()},
             key=str(point.get("point_key", "")),
-            records=tuple(mine := [record for record in records if record.run["point"]["index"] == index]),
+            records=tuple(mine := [record for record in records if record.run.point.index == index]),
             ok=tuple(MeasuredRun.read(record) for record in mine if record.ok),
             planned=_planned(point, mine),
         )
@@ -347,12 +347,12 @@ def _planned(point: Mapping[str, Any], records: Sequence[RunRecord]) -> dict[str
     """A point's settings as plan.json has them; of a point that stands in its runs alone, as these have."""
     if "settings" in point:
         return {name: StoredSetting.model_validate(one) for name, one in point["settings"].items()}
-    return records[0].settings if records else {}
+    return records[0].run.settings if records else {}
 
 
 def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
     """Return the name of the sweep's workload."""
-    name = next((record.run["workload"].get("name") for point in points for record in point.records), None)
+    name = next((record.run.workload.get("name") for point in points for record in point.records), None)
     if name is None:
         table = sweep.asked.get("workload")
         name = table.get("name") if isinstance(table, dict) else None
@@ -397,16 +397,15 @@ def _not_of_smoke(check: Check) -> Check:
 
 def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
     """Checks stored in run.json that the samples do not repeat, one row per name: failed if any run failed it."""
-    rows: dict[str, list[tuple[MeasuredRun, dict[str, Any]]]] = {}
+    rows: dict[str, list[tuple[MeasuredRun, IntegrityRow]]] = {}
     for run in runs:
-        for row in run.run["integrity"]:
-            if row["name"] in _MADE_HERE_TOO:
-                continue
-            rows.setdefault(row["name"], []).append((run, row))
+        for row in run.run.integrity:
+            if row.name not in _MADE_HERE_TOO:
+                rows.setdefault(row.name, []).append((run, row))
     checks = []
     for name, found in rows.items():
         order = {"failed": 0, "passed": 1, "not_applicable": 2}
-        worst, row = min(found, key=lambda pair: order[pair[1]["status"]])
-        where = f" ({worst.label})" if row["status"] == "failed" else f" ({len(found)} runs)"
-        checks.append(Check(name, name.replace("_", " ").capitalize(), row["status"], row["detail"] + where))
+        worst, row = min(found, key=lambda pair: order[pair[1].status])
+        where = f" ({worst.label})" if row.status == "failed" else f" ({len(found)} runs)"
+        checks.append(Check(name, name.replace("_", " ").capitalize(), row.status, row.detail + where))
     return checks

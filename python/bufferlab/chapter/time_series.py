@@ -78,7 +78,7 @@ def _read(point: PointRuns, record: RunRecord, metrics: Sequence[str]) -> _Run:
     samples = record.samples()
     seconds = [second for second in per_second(samples, metrics) if second.phase in ("warm_up", MEASURE)]
     instants = measured_instants(samples)
-    label, start_s = f"block {record.run['block'] + 1}", instants[0].t_s if instants else None
+    label, start_s = f"block {record.run.block + 1}", instants[0].t_s if instants else None
     times = [second.t_s for second in seconds]
     traces, measured = [], []
     for metric in metrics:

@@ -21,16 +21,16 @@ def print_traces(folder: SweepFolder) -> None:
 
     printed = 0
     for record in folder.runs():
-        told = record.run.get("block_trace")
+        told = record.run.block_trace
         trace = record.block_trace()
         if trace is None or told is None:
-            reason = "it was not traced" if told is None else f"its trace failed: {told['reason']}"
+            reason = "it was not traced" if told is None else f"its trace failed: {told.reason}"
             say(f"left out: run {record.run_id}: {reason}")
             continue
-        say(f"run {record.run_id}: {record.run['point']['label']}, block {record.run['block'] + 1}")
-        if told["pids_are_the_hosts"]:
+        say(f"run {record.run_id}: {record.run.point.label}, block {record.run.block + 1}")
+        if told.pids_are_the_hosts:
             say("processes have the host's numbers: the run was in a PID namespace (a container)")
-        sys.stdout.writelines(f"{printable(line)}\n" for line in render(trace, told["partitions"], told["names"]))
+        sys.stdout.writelines(f"{printable(line)}\n" for line in render(trace, told.partitions, told.names))
         sys.stdout.flush()
         printed += 1
     if not printed:

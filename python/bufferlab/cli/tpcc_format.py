@@ -63,7 +63,7 @@ def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
     printed = 0
     for record in folder.runs():
         if not record.ok:
-            say(f"left out: run {record.run_id}, {record.run['status']}: {record.reason}")
+            say(f"left out: run {record.run_id}, {record.run.status}: {record.reason}")
             continue
         try:
             output = output_of(record, limit_unit)

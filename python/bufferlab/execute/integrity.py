@@ -13,7 +13,7 @@ from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
 from bufferlab.execute.setting import Setting
 from bufferlab.plan import Point
-from bufferlab.results.schema import StoredSetting
+from bufferlab.results.schema import IntegrityRow, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
@@ -89,10 +89,10 @@ def _no_confounds(found: Sequence[str]) -> Row:
     return _row("no_confounds", not found, "; ".join(found) or "nothing else changed with the settings")
 
 
-def warnings(rows: Sequence[Row]) -> list[str]:
+def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
     """Return the parts of these rows that a person should be told at once, although the run is good."""
-    details = {row["name"]: row["detail"].split("; ") for row in rows}
-    failed = any(row["name"] == "no_confounds" and row["status"] == "failed" for row in rows)
+    details = {row.name: row.detail.split("; ") for row in rows}
+    failed = any(row.name == "no_confounds" and row.status == "failed" for row in rows)
     # An engine that names confounds names its rounding among them.
     if failed:
         return details["no_confounds"]

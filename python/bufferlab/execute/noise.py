@@ -93,21 +93,19 @@ def _is_a_a(folder: SweepFolder) -> bool:
 
 def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
     run = records[0].run
-    blocks = {record.run["block"] for record in records}
+    blocks = {record.run.block for record in records}
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "host_id": folder.host["host_id"],
-        "engine": run["engine"],
-        "workload": run["workload"]["name"],
+        "engine": run.engine,
+        "workload": run.workload["name"],
         "sweep": folder.path.name,
-        "measured_at": max(record.run["ended_at"] for record in records),
-        "versions": {**run["versions"], run["engine"]: run["engine_version"]},
-        "settings": {
-            name: one.asked for name, one in records[0].settings.items() if one.asked is not None and name != ARM
-        },
-        "transactions": run["measured"]["transactions"],
-        "window_seconds": min(record.run["measured"]["seconds"] for record in records),
+        "measured_at": max(record.run.ended_at for record in records),
+        "versions": {**run.versions, run.engine: run.engine_version},
+        "settings": {name: one.asked for name, one in run.settings.items() if one.asked is not None and name != ARM},
+        "transactions": run.measured.transactions if run.measured else 0,
+        "window_seconds": min(record.run.measured.seconds for record in records if record.run.measured),
         "blocks": len(blocks),
         "figures": _figures(records),
     }
@@ -115,12 +113,12 @@ def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
 
 def _figures(records: list[RunRecord]) -> list[dict[str, Any]]:
     """Return the noise of every metric that the workload compares."""
-    declared = workloads.declaration(records[0].run["workload"]["name"])
+    declared = workloads.declaration(records[0].run.workload["name"])
     values = [(record, run_metrics(record)) for record in records]
     figures = []
     for metric in dict.fromkeys([declared.headline, *declared.compared]):
         cells = [
-            (record.run["point"]["index"], record.run["block"], value)
+            (record.run.point.index, record.run.block, value)
             for record, of_run in values
             if (value := of_run.get(metric)) is not None
         ]

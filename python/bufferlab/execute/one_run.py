@@ -359,8 +359,8 @@ def _now() -> str:
 def describe(record: RunRecord) -> str:
     """Return the run in one line, for people."""
     run = record.run
-    measured = run.get("measured") or {}
-    spent = f"{measured['transactions']:,} transactions in {measured['seconds']:.1f} s" if measured else ""
-    end_bytes = (run.get("database") or {}).get("bytes_end")
+    measured = run.measured
+    spent = f"{measured.transactions:,} transactions in {measured.seconds:.1f} s" if measured else ""
+    end_bytes = run.database.bytes_end if run.database else None
     size = f", database {format_bytes(end_bytes)}" if end_bytes else ""
-    return f"{run['point']['label']}, block {run['block'] + 1}: {record.reason or spent + size}"
+    return f"{run.point.label}, block {run.block + 1}: {record.reason or spent + size}"

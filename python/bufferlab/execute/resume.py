@@ -105,4 +105,4 @@ def supersede_all(folder: SweepFolder) -> None:
 
 
 def _cell(record: RunRecord) -> tuple[int, int]:
-    return (int(record.run["point"]["index"]), int(record.run["block"]))
+    return (int(record.run.point.index), int(record.run.block))

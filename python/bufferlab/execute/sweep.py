@@ -46,6 +46,7 @@ from bufferlab.plan import (
 )
 from bufferlab.plan.estimate import declared_rates, window_seconds
 from bufferlab.plan.versions import lacking
+from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
@@ -392,8 +393,8 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
             resume.supersede(setting.folder, record)
         sweep.pace.finish(run.point, time.monotonic() - started)
         _warn(sweep, record.run)
-        _tell(sweep, record.run["status"], describe(record), number, len(plan.runs))
-        outcome.failed += record.run["status"] == "failed"
+        _tell(sweep, record.run.status, describe(record), number, len(plan.runs))
+        outcome.failed += record.run.status == "failed"
         if record.failure is not None and record.failure.lasts:
             outcome.refused += 1
             refused_again.add(run.point)
@@ -410,12 +411,12 @@ def _leave(sweep: _Sweep, outcome: SweepOutcome, label: str, run: PlannedRun) ->
     sweep.progress.say(f"{label}, block {run.block + 1}: not tried: its settings were refused again at this point")
 
 
-def _warn(sweep: _Sweep, run: dict[str, Any]) -> None:
+def _warn(sweep: _Sweep, run: Run) -> None:
     """Warn of each way in which a run differs from what was asked. Each warning is given once per sweep."""
-    for text in warnings(run.get("integrity", [])):
+    for text in warnings(run.integrity):
         if text not in sweep.warned:
             sweep.warned.add(text)
-            where = f"first at point {run['point']['label']}"
+            where = f"first at point {run.point.label}"
             sweep.progress.warn(Problem(text, where, "reports show what was asked and what was run"))
 
 

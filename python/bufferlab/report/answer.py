@@ -68,7 +68,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
 def banners(analysis: Analysis) -> list[Banner]:
     """What must be seen before the answer: numbers that nobody measured, failed checks, failed runs."""
     found = []
-    if any(record.run["source"] == "predicted" for point in analysis.points for record in point.records):
+    if any(record.run.source == "predicted" for point in analysis.points for record in point.records):
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
         found.append(Banner("danger", text))
     failed = [check for check in analysis.checks if check.status == "failed"]
@@ -181,7 +181,7 @@ def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
 
 def _whole(analysis: Analysis) -> str:
     """What a share on the axis is a share of."""
-    names = {str(run.run["workload"].get("name")) for run in analysis.runs} & set(workloads.names())
+    names = {str(run.run.workload.get("name")) for run in analysis.runs} & set(workloads.names())
     knobs = [workloads.declaration(name).parameter(analysis.axis or "") for name in sorted(names)]
     return next((knob.share_of for knob in knobs if knob), "the database")
 
@@ -204,7 +204,7 @@ def _place(analysis: Analysis, point: PointRuns) -> str:
 
 
 def _caveat(analysis: Analysis) -> str | None:
-    names = {str(run.run["workload"].get("name")) for run in analysis.runs}
+    names = {str(run.run.workload.get("name")) for run in analysis.runs}
     known = [workloads.declaration(name).caveat for name in sorted(names) if name in workloads.names()]
     return f"{known[0][0].upper()}{known[0][1:]}." if known else None
 

@@ -178,15 +178,13 @@ def _facts(analysis: Analysis) -> tuple[str, ...]:
     facts: list[str] = []
     if analysis.runs:
         run = analysis.runs[0].run
-        facts += dict.fromkeys(
-            f"{run.run['engine']} {run.run['engine_version'] or ''}".strip() for run in analysis.runs
-        )
-        workload = run["workload"]
+        facts += dict.fromkeys(f"{run.run.engine} {run.run.engine_version or ''}".strip() for run in analysis.runs)
+        workload = run.workload
         scales = [words.plural(workload[of], of[:-1]) for of in ("warehouses", "rows") if of in workload]
         name = str(workload.get("name"))
         facts.append(", ".join([_WORKLOAD_WORDS.get(name, name), *scales]))
         facts.append(f"{words.plural(len(analysis.points), 'point')}, {words.plural(len(analysis.runs), 'run')}")
-        facts.append(str(run["started_at"])[:10])
+        facts.append(str(run.started_at)[:10])
     return tuple(facts)
 
 
@@ -232,7 +230,7 @@ def _summary(
 def _point_result(point: PointRuns, summaries: list[Summary]) -> PointResult:
     mine = tuple(summary for summary in summaries if summary.point_index == point.index)
     failures = tuple(
-        FailedRun(record.run_id, record.run["block"], record.run["status"], failure)
+        FailedRun(record.run_id, record.run.block, record.run.status, failure)
         for record in point.failures
         if (failure := record.failure)
     )

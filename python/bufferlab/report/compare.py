@@ -6,6 +6,7 @@ together at 95 %. Makes data; compare_words makes sentences of it, compare_page 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -129,13 +130,13 @@ def _match(match: MatchedPoint, metric: str) -> Match:
 
 
 def _keyed(point: PointRuns, metric: str) -> tuple[tuple[int, float], ...]:
-    seeds = {run.run["block"]: run.run["seed"] for run in point.ok}
+    seeds: dict[Hashable, int] = {run.run.block: run.run.seed for run in point.ok}
     return tuple((seeds[block], value) for _, block, value in point.values(metric))
 
 
 def _seeds(match: MatchedPoint) -> Match:
     """The seeds of both sides, whatever figures their runs have."""
-    a, b = (tuple((run.run["seed"], 0.0) for run in point.ok) for point in match.both)
+    a, b = (tuple((run.run.seed, 0.0) for run in point.ok) for point in match.both)
     return Match(match.place, a, b)
 
 

@@ -16,6 +16,7 @@ from bufferlab.errors import Problem
 from bufferlab.knob import Value
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.integrity import MeasuredRun
+from bufferlab.results.schema import Run
 from bufferlab.units import readable
 from bufferlab.workloads import registry as workloads
 
@@ -31,11 +32,11 @@ _ROUNDED = 0.005
 def objections(sides: Sides) -> list[Problem]:
     """Why the sides must not be compared; nothing when they may."""
     found = [
-        _objection("engine", "a page or a miss of one is not that of another", _each(sides, lambda run: run["engine"])),
+        _objection("engine", "a page or a miss of one is not that of another", _each(sides, lambda run: run.engine)),
         _objection(
             "workload",
             "their transactions do not do the same work",
-            _each(sides, lambda run: _workload(run["workload"])),
+            _each(sides, lambda run: _workload(run.workload)),
         ),
     ]
     kept = [problem for problem in found if problem]
@@ -85,7 +86,7 @@ def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Proble
 def _other_data(sides: Sides) -> Problem | None:
     """Other loaded data, unless a setting that is compared explains it (a page size) or the engine's version does."""
     for match in sides.matched:
-        a, b = ({run.run["data_key"] for run in point.ok} for point in match.both)
+        a, b = ({run.run.data_key for run in point.ok} for point in match.both)
         if a == b:
             continue
         deciding = _deciding(match)
@@ -113,15 +114,15 @@ def _deciding(match: MatchedPoint) -> dict[str, str]:
     run = match.a.ok[0].run
     found: dict[str, str] = {}
     with suppress(KeyError):  # An engine or workload of a newer bufferlab decides nothing that is known here.
-        found |= {knob.name: "engine" for knob in engines.declaration(run["engine"]).knobs if knob.decides_file}
+        found |= {knob.name: "engine" for knob in engines.declaration(run.engine).knobs if knob.decides_file}
     with suppress(KeyError):
-        declared = workloads.declaration(run["workload"]["name"]).parameters
+        declared = workloads.declaration(run.workload["name"]).parameters
         found |= {knob.name: "workload" for knob in declared if knob.decides_file}
     return found
 
 
 def _engine_versions_differ(match: MatchedPoint) -> bool:
-    a, b = ({run.run["engine_version"] for run in point.ok} for point in match.both)
+    a, b = ({run.run.engine_version for run in point.ok} for point in match.both)
     return a != b
 
 
@@ -129,7 +130,7 @@ def _versions(runs: Iterable[MeasuredRun]) -> dict[str, str]:
     """Versions of everything that made the runs; several of one thing are all named."""
     found: dict[str, set[str]] = {}
     for run in runs:
-        for name, version in {**run.run["versions"], run.run["engine"]: run.run["engine_version"] or "?"}.items():
+        for name, version in {**run.run.versions, run.run.engine: run.run.engine_version or "?"}.items():
             found.setdefault(name, set()).add(str(version))
     return {name: ", ".join(sorted(versions)) for name, versions in found.items()}
 
@@ -166,7 +167,7 @@ def _alike(a: Value, b: Value) -> bool:
 
 
 def _other_windows(sides: Sides) -> list[str]:
-    a, b = _each(sides, lambda run: run["measured"] and run["measured"]["transactions"])
+    a, b = _each(sides, lambda run: run.measured and run.measured.transactions)
     a, b = a - {None}, b - {None}
     if not a or not b or max(a | b) <= (1 + _WINDOW_LIMIT) * min(a | b):
         return []
@@ -178,10 +179,14 @@ def _other_windows(sides: Sides) -> list[str]:
     return [f"{said}, so the databases grew unequally." if None not in grown else f"{said}."]
 
 
-def _growth_bytes(run: Mapping[str, Any]) -> int | None:
+def _growth_bytes(run: Run) -> int | None:
     """Bytes by which the database grew in the measured window; None when a run does not tell."""
-    start, end = ((run["database"] or {}).get(name) for name in ("bytes_start", "bytes_end"))
-    return None if start is None or end is None else int(end - start)
+    base = run.database
+    return (
+        base.bytes_end - base.bytes_start
+        if base and base.bytes_end is not None and base.bytes_start is not None
+        else None
+    )
 
 
 def _other_host(sides: Sides) -> list[str]:
@@ -195,14 +200,14 @@ def _other_versions(sides: Sides) -> list[str]:
 
 
 def _other_day(sides: Sides) -> list[str]:
-    days = [sorted({str(run.run["started_at"])[:10] for run in analysis.runs}) for analysis in (sides.a, sides.b)]
+    days = [sorted({str(run.run.started_at)[:10] for run in analysis.runs}) for analysis in (sides.a, sides.b)]
     if days[0] == days[1]:
         return []
     shown = [found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}" for found in days]
     return [f"The sides ran on different days ({shown[0]} and {shown[1]}): what changed between them is in the result."]
 
 
-def _each(sides: Sides, of: Callable[[dict[str, Any]], Any]) -> tuple[set[Any], set[Any]]:
+def _each(sides: Sides, of: Callable[[Run], Any]) -> tuple[set[Any], set[Any]]:
     """What the run.json of the matched points say, on each side."""
     a = {of(run.run) for match in sides.matched for run in match.a.ok}
     b = {of(run.run) for match in sides.matched for run in match.b.ok}

@@ -107,8 +107,8 @@ def asked_of(point: PointRuns) -> dict[str, str]:
     found = {name: knob.default for name, knob in load_knobs.by_name().items()}
     if point.records:
         record = point.records[0]
-        found |= {name: str(value) for name, value in record.run["workload"].items() if _is_setting(name, value)}
-        found |= {name: one.asked for name, one in record.settings.items() if one.asked is not None}
+        found |= {name: str(value) for name, value in record.run.workload.items() if _is_setting(name, value)}
+        found |= {name: one.asked for name, one in record.run.settings.items() if one.asked is not None}
     return {**found, **point.swept}
 
 
@@ -188,7 +188,7 @@ def _declared(analysis: Analysis, name: str) -> Knob | None:
     with suppress(KeyError):
         if knob := engines.declaration(str(analysis.sweep.plan.get("engine"))).knob(name):
             return knob
-    used = {str(record.run["workload"].get("name")) for point in analysis.points for record in point.records}
+    used = {str(record.run.workload.get("name")) for point in analysis.points for record in point.records}
     known = [workloads.declaration(one).parameter(name) for one in sorted(used) if one in workloads.names()]
     return next(filter(None, known), None)
 

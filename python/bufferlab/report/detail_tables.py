@@ -119,8 +119,8 @@ def consistency_table(analysis: Analysis) -> Table | None:
     """The workload's consistency conditions, over all runs."""
     held: dict[tuple[int, str], list[tuple[bool, int]]] = {}
     for run in analysis.runs:
-        for row in (run.run["consistency"] or {}).get("conditions", []):
-            held.setdefault((row["condition"], row["name"]), []).append((row["passed"], row["violations"]))
+        for row in run.run.consistency.conditions if run.run.consistency else ():
+            held.setdefault((row.condition, row.name), []).append((row.passed, row.violations))
     if not held:
         return None
     rows = []
@@ -141,28 +141,28 @@ def consistency_table(analysis: Analysis) -> Table | None:
 def run_table(analysis: Analysis) -> Table:
     """Every run in the order it ran, with how its warm-up ended; failed ones with their reason."""
     records = {record.run_id: record for point in analysis.points for record in point.records}
-    figures = {run.run["run_id"]: run.figures for run in analysis.runs}
+    figures = {run.run.run_id: run.figures for run in analysis.runs}
     rows = []
-    for record in sorted(records.values(), key=lambda record: (record.run["started_at"], record.run["order"])):
+    for record in sorted(records.values(), key=lambda record: (record.run.started_at, record.run.order)):
         run = record.run
-        warm_up, measured, base = run["warm_up"] or {}, run["measured"] or {}, run["database"] or {}
-        grown = base["bytes_end"] - base["bytes_start"] if base.get("bytes_end") and base.get("bytes_start") else None
+        warm_up, measured, base = run.warm_up, run.measured, run.database
+        grown = base.bytes_end - base.bytes_start if base and base.bytes_end and base.bytes_start else None
         reads = figures[record.run_id][analysis.headline].value if record.ok else None
         rows.append(
             Row(
                 (
-                    str(run["order"] + 1),
-                    run["point"]["label"],
-                    str(run["block"] + 1),
-                    str(run["seed"]),
-                    run["status"] + (f": {record.reason}" if record.reason else ""),
-                    warm_up.get("gate", words.NOTHING).replace("_", " "),
-                    words.number(warm_up.get("seconds")),
-                    words.number(measured.get("seconds")),
-                    format_count(measured["transactions"]) if measured else words.NOTHING,
+                    str(run.order + 1),
+                    run.point.label,
+                    str(run.block + 1),
+                    str(run.seed),
+                    run.status + (f": {record.reason}" if record.reason else ""),
+                    warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
+                    words.number(warm_up.seconds if warm_up else None),
+                    words.number(measured.seconds if measured else None),
+                    format_count(measured.transactions) if measured else words.NOTHING,
                     words.number(reads),
                     format_bytes(grown) if grown is not None else words.NOTHING,
-                    run["started_at"],
+                    run.started_at,
                     record.run_id,
                 ),
                 "" if record.ok else "failed",

@@ -99,7 +99,7 @@ def _moves(group: Group, metric: str) -> bool:
 
 def _is_engines(analysis: Analysis) -> bool:
     """Only what the engine may choose has a best setting: how much work there is, is not for it to choose."""
-    name = next((run.run["engine"] for run in analysis.runs), None)
+    name = next((run.run.engine for run in analysis.runs), None)
     return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
 
 

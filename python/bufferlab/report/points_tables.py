@@ -114,7 +114,7 @@ def sizes(analysis: Analysis) -> Table | None:
     """What the pool was asked to be, what it was, and its share of the database as loaded and as it ended."""
     rows = []
     for point in analysis.points:
-        setting, base = point.settings.get("pool_size"), point.ok[0].run["database"] if point.ok else None
+        setting, base = point.settings.get("pool_size"), point.ok[0].run.database if point.ok else None
         if setting is None or not isinstance(setting.value, int) or not base:
             continue
         pool = setting.value
@@ -123,9 +123,9 @@ def sizes(analysis: Analysis) -> Table | None:
             format_bytes(setting.planned) if isinstance(setting.planned, int) else words.NOTHING,
             format_bytes(pool),
             _frames(point, pool),
-            format_bytes(base["bytes_loaded"]),
-            words.share(pool / base["bytes_loaded"]),
-            words.share(pool / base["bytes_end"]) if base.get("bytes_end") else words.NOTHING,
+            format_bytes(base.bytes_loaded),
+            words.share(pool / base.bytes_loaded),
+            words.share(pool / base.bytes_end) if base.bytes_end else words.NOTHING,
         )
         rows.append(Row(cells, "differs" if setting.differs else ""))
     heads = ("Asked in bytes", "Pool", "Frames", "Database as loaded", "Pool / loaded", "Pool / at the end")

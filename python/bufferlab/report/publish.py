@@ -18,7 +18,7 @@ def publish(sweep: SweepFolder) -> Report:
     """Build the report and write every format of it."""
     report = build(sweep)
     run = next((record.run for record in sweep.runs()), None)
-    origin = {"source": run["source"], "interval_kind": run["interval_kind"]} if run else {}
+    origin = {"source": run.source, "interval_kind": run.interval_kind} if run else {}
     sweep.write_summary([{**asdict(summary), **origin} for point in report.points for summary in point.summaries])
     write_html(report, sweep)
     write_markdown(report, sweep)

@@ -16,7 +16,7 @@ def analysis_of(sweep: SweepFolder) -> Analysis:
 
 def own_chapters(analysis: Analysis) -> OwnChapters:
     """Return the chapters of the engine that ran; none where no run ended well."""
-    return engines.chapters(analysis.runs[0].run["engine"]) if analysis.runs else OwnChapters()
+    return engines.chapters(analysis.runs[0].run.engine) if analysis.runs else OwnChapters()
 
 
 def _question_of(workload: str) -> Question | None:

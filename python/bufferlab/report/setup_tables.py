@@ -61,7 +61,7 @@ def _engine(analysis: Analysis) -> Table:
         shown = analysis.points if swept else (first,)
         if setting.asked is not None:
             rows += dict.fromkeys(_setting_row(point, name, swept) for point in shown if point.ok)
-    versions = sorted({f"{run.run['engine']} {run.run['engine_version']}" for run in analysis.runs})
+    versions = sorted({f"{run.run.engine} {run.run.engine_version}" for run in analysis.runs})
     columns = tuple(Column(head, numeric=False) for head in ("Setting", "Asked", "Actual", "Note"))
     caption = (
         f"Engine: {', '.join(versions)}. Its actual values are read back; a count asked as a share shows the count."
@@ -70,7 +70,7 @@ def _engine(analysis: Analysis) -> Table:
 
 
 def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
-    setting, loaded = point.settings[name], (point.ok[0].run["database"] or {}).get("bytes_loaded")
+    setting, database = point.settings[name], point.ok[0].run.database
     title, asked = f"{name} (swept)" if swept else name, readable(setting.asked or "")
     if setting.actual is None:
         left = setting.planned is None
@@ -78,7 +78,7 @@ def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
     ran = {words.setting_value(run.settings[name]) for run in point.ok if name in run.settings}
     if len(ran) > 1:
         return Row((title, asked, ", ".join(sorted(ran)), "differs between runs"), "differs")
-    note = "; ".join(filter(None, [_note(setting), _share_note(setting, loaded)]))
+    note = "; ".join(filter(None, [_note(setting), _share_note(setting, database.bytes_loaded if database else 0)]))
     return Row((title, asked, words.setting_value(setting), note), "differs" if setting.differs else "")
 
 
@@ -95,7 +95,7 @@ def _note(setting: StoredSetting) -> str:
     return f"differs from what was asked{off}{': ' if setting.note else ''}{setting.note}"
 
 
-def _share_note(setting: StoredSetting, loaded: Any) -> str:
+def _share_note(setting: StoredSetting, loaded: int) -> str:
     """Of what was asked as a share: of a size the share that ran, of a count that it is one."""
     if not (setting.asked or "").endswith("%"):
         return ""
@@ -108,19 +108,19 @@ def _share_note(setting: StoredSetting, loaded: Any) -> str:
 def _workload(analysis: Analysis) -> Table:
     run = analysis.runs[0].run
     swept = {knob for point in analysis.points for knob in point.swept}
-    rows = list(_pairs({name: value for name, value in run["workload"].items() if name not in {"drawn", *swept}}))
+    rows = list(_pairs({name: value for name, value in run.workload.items() if name not in {"drawn", *swept}}))
     rows += _drawn(analysis)
     grown = [
-        other.run["database"]["bytes_end"] - other.run["database"]["bytes_start"]
+        base.bytes_end - base.bytes_start
         for other in analysis.runs
-        if other.run["database"] and other.run["database"]["bytes_end"] and other.run["database"]["bytes_start"]
+        if (base := other.run.database) and base.bytes_end and base.bytes_start
     ]
-    if run["database"]:
-        rows.append(Row(("database as loaded", format_bytes(run["database"]["bytes_loaded"]))))
+    if run.database:
+        rows.append(Row(("database as loaded", format_bytes(run.database.bytes_loaded))))
     if grown:
         low, high = format_bytes(min(grown)), format_bytes(max(grown))
         rows.append(Row(("database growth while measured", low if low == high else f"{low} to {high}")))
-    rows += [Row((f"version of {name}", version)) for name, version in run["versions"].items()]
+    rows += [Row((f"version of {name}", version)) for name, version in run.versions.items()]
     rows.append(Row(("seed of the design", str(analysis.sweep.plan.get("seed", "not recorded")))))
     return Table("workload", "Workload and versions", _PAIR, tuple(rows))
 
@@ -136,7 +136,7 @@ _DRAWN_SHARES = (
 
 def _drawn(analysis: Analysis) -> list[Row]:
     """The shares that the specification asks for, as drawn over all runs and warm-ups."""
-    drawn = [counts for run in analysis.runs if (counts := run.run["workload"].get("drawn"))]
+    drawn = [counts for run in analysis.runs if (counts := run.run.workload.get("drawn"))]
     rows = []
     for part, whole, name in _DRAWN_SHARES:
         total = sum(counts.get(whole, 0) for counts in drawn)

@@ -27,6 +27,7 @@ from bufferlab.results.timeline import Instant, measured_instants
 if TYPE_CHECKING:
     import polars as pl
 
+    from bufferlab.results.schema import Run
     from bufferlab.results.store import RunRecord
 
 TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
@@ -98,8 +99,8 @@ class TpccOutput:
 def output_of(record: RunRecord, limit_unit: LimitUnit = "s") -> TpccOutput:
     """A published run in tpcc-mysql's terms; NothingToPrintError when it is not of TPC-C, or shorter than a second."""
     run = record.run
-    if run["workload"]["name"] != "tpcc":
-        raise NothingToPrintError(f"the workload is {run['workload']['name']}, not tpcc")
+    if run.workload["name"] != "tpcc":
+        raise NothingToPrintError(f"the workload is {run.workload['name']}, not tpcc")
     points = measured_instants(record.samples())
     whole_s = points[-1].t_s - points[0].t_s if points else 0.0
     seconds = int(whole_s + 1e-6)
@@ -110,9 +111,9 @@ def output_of(record: RunRecord, limit_unit: LimitUnit = "s") -> TpccOutput:
     done = [_by_second(points, ("transactions_committed", "transactions_rolled_back"), kind, seconds) for kind in TYPES]
     return TpccOutput(
         caption=_caption(run),
-        warehouses=int(run["workload"].get("warehouses", 0)),
-        connections=int(run["workload"].get("connections", 1)),
-        ramp_up_s=round((run["warm_up"] or {}).get("seconds", 0.0)),
+        warehouses=int(run.workload.get("warehouses", 0)),
+        connections=int(run.workload.get("connections", 1)),
+        ramp_up_s=round(run.warm_up.seconds if run.warm_up else 0.0),
         seconds=seconds,
         left_out_s=max(0.0, whole_s - seconds),
         lines=tuple(_lines(points, done, seconds)),
@@ -176,13 +177,11 @@ def _verdict(ok: bool) -> str:
     return " [OK]" if ok else " [NG] *"
 
 
-def _caption(run: dict[str, object]) -> str:
+def _caption(run: Run) -> str:
     """ "pool_size = 10% (block 0, run 0123456789abcdef)": what tells the runs of a sweep apart."""
-    point = run["point"]
-    assert isinstance(point, dict)
-    swept = [f"{name} = {value}" for name, value in point["swept"].items()]
-    first, *others = swept or [str(run["experiment"])]
-    rest = [*others, f"block {run['block']}", f"run {run['run_id']}"]
+    swept = [f"{name} = {value}" for name, value in run.point.swept.items()]
+    first, *others = swept or [run.experiment]
+    rest = [*others, f"block {run.block}", f"run {run.run_id}"]
     return f"{first} ({', '.join(rest)})"
 
 

@@ -21,7 +21,7 @@ from bufferlab.results.window import Figure, Window
 if TYPE_CHECKING:
     import polars as pl
 
-    from bufferlab.results.schema import StoredSetting
+    from bufferlab.results.schema import Run, StoredSetting
     from bufferlab.results.store import RunRecord
 
 #: A mean over a window that still falls or rises by more says how long the warm-up was.
@@ -44,8 +44,7 @@ class Check:
 class MeasuredRun:
     """A run whose samples have been read: what every check and table starts from."""
 
-    run: dict[str, Any]
-    settings: dict[str, StoredSetting]
+    run: Run
     window: Window
     figures: dict[str, Figure]
     latency_us: dict[str, float]
@@ -67,15 +66,20 @@ class MeasuredRun:
         latency = _of_window(record.latency())
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
         figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
-        phases = {phase["name"]: figures_of(samples, phase["name"]) for phase in record.run.get("phases", [])}
-        late = ENGINES.get(record.run["engine"], UNKNOWN).late_work
+        phases = {phase.name: figures_of(samples, phase.name) for phase in record.run.phases}
+        late = ENGINES.get(record.run.engine, UNKNOWN).late_work
         drifts = drift(samples, late), device_drift(samples)
-        return cls(record.run, record.settings, window, figures, total_us(latency), n, phases, *drifts)
+        return cls(record.run, window, figures, total_us(latency), n, phases, *drifts)
+
+    @property
+    def settings(self) -> dict[str, StoredSetting]:
+        """Every setting of the run by its name."""
+        return self.run.settings
 
     @property
     def label(self) -> str:
         """How a check names this run."""
-        return f"{self.run['point']['label']}, block {self.run['block'] + 1}"
+        return f"{self.run.point.label}, block {self.run.block + 1}"
 
     def knob(self, name: str) -> Any:
         """The value of a setting that ran; None where it was not read back, or there is no such setting."""
@@ -85,12 +89,12 @@ class MeasuredRun:
     @property
     def open_loop(self) -> bool:
         """Whether transactions arrived at a rate, instead of one after another."""
-        return bool(self.run.get("load", {}).get("mode") == "open")
+        return self.run.load.mode == "open"
 
     @property
     def engine(self) -> EngineResults:
         """What the run's engine owns of its results."""
-        return ENGINES.get(self.run["engine"], UNKNOWN)
+        return ENGINES.get(self.run.engine, UNKNOWN)
 
     @property
     def direct(self) -> bool:
@@ -105,12 +109,12 @@ class MeasuredRun:
     @property
     def connections(self) -> int:
         """How many connections ran transactions at the same time."""
-        return int(self.run["workload"].get("connections") or 1)
+        return int(self.run.workload.get("connections") or 1)
 
     @property
     def version(self) -> tuple[int, ...]:
         """The engine's version as numbers: (5, 7, 22); empty when it is not known."""
-        found = re.match(r"\d+(?:\.\d+)*", self.run["engine_version"] or "")
+        found = re.match(r"\d+(?:\.\d+)*", self.run.engine_version or "")
         return tuple(map(int, found[0].split("."))) if found else ()
 
 
@@ -213,7 +217,7 @@ def stood_still(name: str, title: str, what: str, found: Iterable[tuple[Measured
         if ratio is None:
             silent += 1
         else:
-            points.setdefault(run.run["point"]["index"], []).append((run, ratio))
+            points.setdefault(run.run.point.index, []).append((run, ratio))
     if not points:
         return not_applicable(name, title, f"no third of a window has {MIN_MISSES:,} {what} and samples at its ends")
     means = [(exp(sum(log(ratio) for _, ratio in of) / len(of)), of) for of in points.values()]
@@ -222,7 +226,7 @@ def stood_still(name: str, title: str, what: str, found: Iterable[tuple[Measured
     left = f"; {silent} runs with too few {what}" if silent else ""
     detail = (
         f"worst of {len(points)} points: {100 * abs(mean - 1):.1f} % {way} at the end "
-        f"({of[0][0].run['point']['label']}, {len(of)} runs); limit {100 * DRIFT_LIMIT:g} %{left}"
+        f"({of[0][0].run.point.label}, {len(of)} runs); limit {100 * DRIFT_LIMIT:g} %{left}"
     )
     passed = abs(mean - 1) <= DRIFT_LIMIT
     return outcome(name, title, passed, detail if passed else f"{detail}; a longer warm-up or window lets it settle")

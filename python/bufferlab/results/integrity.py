@@ -41,8 +41,8 @@ _SAME_WORK = frozenset({"pool_size", "pool_size_bytes", "io_mode", "arm"})
 def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     """The same work asks for the same pages, whatever the pool: if not, the points did different work."""
     name, title = "page_gets_constant", "Page gets per transaction do not depend on the pool"
-    swept = {knob for run in runs for knob in run.run["point"]["swept"]}
-    if len({run.run["point"]["index"] for run in runs}) < 2:
+    swept = {knob for run in runs for knob in run.run.point.swept}
+    if len({run.run.point.index for run in runs}) < 2:
         return not_applicable(name, title, "the sweep has one point")
     engine = runs[0].engine
     if why := next(filter(None, map(engine.page_gets_vary, runs)), None):
@@ -55,10 +55,10 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
         return not_applicable(name, title, gets[0][1].reason or "not sampled")
     # A block shares its seed, so its points run the same transactions, on a database that grew in their warm-ups.
     means: dict[int, float] = {}
-    for block in {run.run["block"] for run, _ in told}:
-        of_block = [value for run, value in told if run.run["block"] == block]
+    for block in {run.run.block for run, _ in told}:
+        of_block = [value for run, value in told if run.run.block == block]
         means[block] = sum(of_block) / len(of_block)
-    offs = (Off(run, abs(value / means[run.run["block"]] - 1)) for run, value in told)
+    offs = (Off(run, abs(value / means[run.run.block] - 1)) for run, value in told)
     return worst_of(name, title, engine.page_gets_limit, offs)
 
 
@@ -112,7 +112,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _little_off(run: MeasuredRun) -> Off:
-    workload = run.run["workload"]
+    workload = run.run.workload
     if run.open_loop:
         return Off(run, None, "open loop: as many transactions are inside as arrive, not a fixed number")
     if workload["name"] != "tpcc":
@@ -166,16 +166,17 @@ def _achieved_rate(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _rate_off(run: MeasuredRun) -> Off:
-    if not run.open_loop:
+    load = run.run.load
+    if not run.open_loop or not load.rate_per_s:
         return Off(run, None, _NO_RATE)
-    arrivals, load = _arrival_counts(run)["arrivals"], run.run["load"]
+    arrivals = _arrival_counts(run)["arrivals"]
     if not arrivals or not run.window.seconds:
         return Off(run, None, "arrivals were not sampled")
     # A driver that is behind at the end has taken arrivals off a schedule that is only that far.
     behind_s = (run.window.level("arrival_lag_us").value or 0.0) / 1e6
     achieved = arrivals / max(1e-9, run.window.seconds - behind_s)
-    scatter = ARRIVALS_SIGMAS / arrivals**0.5 if load["arrivals"] == "poisson" else 1 / arrivals
-    off = achieved / load["rate_per_s"] - 1
+    scatter = ARRIVALS_SIGMAS / arrivals**0.5 if load.arrivals == "poisson" else 1 / arrivals
+    off = achieved / load.rate_per_s - 1
     return Off(run, max(0.0, abs(off) - scatter), "more" if off > 0 else "less")
 
 
@@ -197,7 +198,7 @@ def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
 
 def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "warm_up_gates", "Every warm-up ended in a steady state, none at its cap"
-    gates = [(run.run["warm_up"] or {}).get("gate", "not recorded") for run in runs]
+    gates = [run.run.warm_up.gate if run.run.warm_up else "not recorded" for run in runs]
     if set(gates) == {"cold"}:
         return not_applicable(name, title, "none was asked for: every window begins with a cold pool")
     ended = ", ".join(f"{gates.count(gate)} by {gate.replace('_', ' ')}" for gate in dict.fromkeys(gates))
@@ -212,11 +213,11 @@ def _steady(runs: Sequence[MeasuredRun]) -> Check:
 
 def _consistency(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "consistency", "The workload's consistency conditions hold after every run"
-    rows = [(run, condition) for run in runs for condition in (run.run["consistency"] or {}).get("conditions", [])]
-    unchecked = [run.label for run in runs if not run.run["consistency"]]
+    rows = [(run, condition) for run in runs if run.run.consistency for condition in run.run.consistency.conditions]
+    unchecked = [run.label for run in runs if not run.run.consistency]
     if not rows:
         return not_applicable(name, title, "no run had its conditions checked")
-    broken = [f"condition {row['condition']} ({row['name']}; {run.label})" for run, row in rows if not row["passed"]]
+    broken = [f"condition {row.condition} ({row.name}; {run.label})" for run, row in rows if not row.passed]
     if broken or unchecked:
         return outcome(name, title, False, "; ".join([*broken, *(f"not checked: {label}" for label in unchecked)]))
     return outcome(name, title, True, f"{len(rows)} conditions held in {len(runs)} runs")
@@ -230,9 +231,9 @@ def _same_data(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "same_data", "Every run started from the same loaded data"
     keys: dict[tuple[Any, ...], set[Any]] = {}
     for run in runs:
-        scale = tuple(f"{setting} {run.run['workload'].get(setting, run.run['point']['swept'][setting])}"
-                      for setting in _DATA_SETTINGS if setting in run.run["point"]["swept"])  # fmt: skip
-        keys.setdefault((f"page size {run.knob('page_size')}", *scale), set()).add(run.run["data_key"])
+        scale = tuple(f"{setting} {run.run.workload.get(setting, run.run.point.swept[setting])}"
+                      for setting in _DATA_SETTINGS if setting in run.run.point.swept)  # fmt: skip
+        keys.setdefault((f"page size {run.knob('page_size')}", *scale), set()).add(run.run.data_key)
     if any(None in found for found in keys.values()):
         return not_applicable(name, title, "a run does not record its data_key")
     differing = [", ".join(setting) for setting, found in keys.items() if len(found) > 1]

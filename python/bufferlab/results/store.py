@@ -44,7 +44,6 @@ from bufferlab.results.schema import (
     Run,
     StoredHost,
     StoredPlan,
-    StoredSetting,
 )
 from bufferlab.results.writing import copy, into, sync_folder, write_bytes, write_parquet
 
@@ -102,28 +101,26 @@ def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One published run: `run` is its run.json; the samples are read from disk when asked for."""
+    """One published run: `run` is its run.json, typed; the samples are read from disk when asked for."""
 
     folder: Path
-    run: dict[str, Any] = field(repr=False)
-    settings: dict[str, StoredSetting] = field(repr=False)
-    """Every setting of the run by its name."""
+    run: Run = field(repr=False)
 
     @property
     def run_id(self) -> str:
         """The random name of the run."""
-        return str(self.run["run_id"])
+        return self.run.run_id
 
     @property
     def ok(self) -> bool:
         """Whether the run ended as planned and may be used for figures."""
-        return bool(self.run["status"] == "ok")
+        return self.run.status == "ok"
 
     @property
     def failure(self) -> Failure | None:
         """Why the run did not end well; None when it did."""
-        told = self.run["failure"]
-        return Failure.told(told) if told else None
+        told = self.run.failure
+        return Failure.told(told.model_dump()) if told else None
 
     @property
     def reason(self) -> str | None:
@@ -141,7 +138,7 @@ class RunRecord:
 
     def block_trace(self) -> pl.DataFrame | None:
         """block-trace.parquet: one row per event of the block layer; None when there is no good trace."""
-        if (self.run.get("block_trace") or {}).get("status") != "ok":
+        if self.run.block_trace is None or self.run.block_trace.status != "ok":
             return None
         return _table(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS, wrong_trace)
 
@@ -275,13 +272,13 @@ class SweepFolder:
                 raise InternalError(f"the run {run_id} is already published", str(final))
             temporary.rename(final)
             sync_folder(final.parent)
-        return RunRecord(final, document.model_dump(mode="json"), document.settings)
+        return RunRecord(final, document)
 
     def runs(self) -> list[RunRecord]:
         """Every published run in the order they were run; a damaged one is a DataFileError that names it."""
         folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
         records = [_open_run(folder) for folder in folders]
-        return sorted(records, key=lambda record: (record.run["started_at"], record.run["order"], record.run_id))
+        return sorted(records, key=lambda record: (record.run.started_at, record.run.order, record.run_id))
 
     def clean_temporaries(self) -> list[str]:
         """Remove what interrupted publications left behind; the names removed."""
@@ -349,8 +346,7 @@ def _open_run(folder: Path) -> RunRecord:
         raise DataFileError(f"this is the run {run.run_id}, in another run's folder", str(folder), RESUME_HINT)
     for name, stored in run.files.items():
         _check_stored(folder / name, stored.bytes, stored.sha256)
-    told = run.model_dump(mode="json")
-    return RunRecord(folder, {**told, "workload": Told(told["workload"], path)}, run.settings)
+    return RunRecord(folder, run.model_copy(update={"workload": Told(run.workload, path)}))
 
 
 def _check_stored(path: Path, size: int, sha256: str) -> None:

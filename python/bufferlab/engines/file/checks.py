@@ -33,7 +33,7 @@ def _direct_requests(runs: Sequence[MeasuredRun]) -> Check:
             return Off(run, None, "no direct reads")
         if not _is_ours(run):
             return Off(run, None, _OTHERS)
-        if int(run.run["workload"]["io_size_bytes"]) > LARGEST_WHOLE_BYTES:
+        if int(run.run.workload["io_size_bytes"]) > LARGEST_WHOLE_BYTES:
             return Off(run, None, "reads this large may be split by the device")
         return ratio_off(run, run.window.change("device_reads"), run.window.change("logical_reads"))
 
@@ -73,7 +73,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
 
     def off(run: MeasuredRun) -> Off:
         # The seconds of the reads alone: the time between the edge samples includes the reading of the probes.
-        workload, seconds = run.run["workload"], (run.run.get("measured") or {}).get("seconds")
+        workload, seconds = run.run.workload, run.run.measured.seconds if run.run.measured else None
         in_flight = int(workload["queue_depth"]) * int(workload["threads"])
         if not seconds or seconds < LITTLE_LEAST_S or not run.latency_n or run.latency_n < 100 * in_flight:
             return Off(run, None, "too short a window: the reads at its ends would weigh too much")

@@ -42,7 +42,7 @@ def a_read_is_a_get(run: MeasuredRun) -> bool:
     reads of cached and of evicted rows showed exactly one on MySQL 5.6.24, 5.7.22, 8.0.15 and MariaDB 10.2.11, and none
     on MariaDB 10.11.19 and 11.4.5 (docs/innodb-metrics.md).
     """
-    return not (run.run["engine"] == "mariadb" and run.version >= (10, 5))
+    return not (run.run.engine == "mariadb" and run.version >= (10, 5))
 
 
 def asked_for(run: MeasuredRun) -> Figure:
@@ -115,8 +115,8 @@ def _rows_changed(run: MeasuredRun) -> bool:
 
 def _work(run: MeasuredRun) -> tuple[object, ...]:
     """Runs of one block that ask for the same pages."""
-    swept = run.run["point"]["swept"].items()
-    return run.run["block"], *((name, value) for name, value in sorted(swept) if name not in {*SAME_WORK, "pool_size"})
+    swept = run.run.point.swept.items()
+    return run.run.block, *((name, value) for name, value in sorted(swept) if name not in {*SAME_WORK, "pool_size"})
 
 
 def _misc_growth(run: MeasuredRun) -> float:
@@ -173,7 +173,7 @@ def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _no_scan_count(run: MeasuredRun) -> str | None:
-    if run.run["engine"] == "mysql" and run.version >= (8,):
+    if run.run.engine == "mysql" and run.version >= (8,):
         return "MySQL 8.0 may not count a scan that frees the first page it looks at (buffer_LRU_search_num_scan)"
     return formulas.LRU_SCAN.evaluate(run.window).reason
 

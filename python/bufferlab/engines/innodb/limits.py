@@ -26,5 +26,5 @@ def limits(runs: Sequence[MeasuredRun]) -> list[str]:
 
 def bytes_written(runs: Sequence[MeasuredRun]) -> list[str]:
     """Return the files whose bytes are counted together; MariaDB leaves out the redo log since 10.5."""
-    without_redo = any(run.run["engine"] == "mariadb" and run.version >= (10, 5) for run in runs)
+    without_redo = any(run.run.engine == "mariadb" and run.version >= (10, 5) for run in runs)
     return ["data files", "doublewrite buffer", *([] if without_redo else ["redo log"])]

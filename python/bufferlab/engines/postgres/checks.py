@@ -41,7 +41,7 @@ def _commits(runs: Sequence[MeasuredRun]) -> Check:
             return Off(run, None, server.reason or ours.reason)
         if not ours.value:
             return Off(run, None, "no transaction was committed")
-        if run.run["workload"]["name"] == "script":
+        if run.run.workload["name"] == "script":
             return Off(run, None, "a script's transaction may be several of the server's")
         more = server.value - ours.value
         # Each connection is made to tell its counters, in a transaction of its own that is taken off again.

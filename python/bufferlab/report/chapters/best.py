@@ -34,7 +34,7 @@ def best(analysis: Analysis) -> Section | None:
 
 
 def _is_engines(analysis: Analysis) -> bool:
-    name = next((run.run["engine"] for run in analysis.runs), None)
+    name = next((run.run.engine for run in analysis.runs), None)
     return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
 
 

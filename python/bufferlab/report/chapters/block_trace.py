@@ -50,12 +50,12 @@ class _Traced:
 
 def block_trace(analysis: Analysis) -> Section | None:
     """Tables of every traced run and figures of a few; nothing where no run was traced."""
-    asked = [(point, record) for point in analysis.points for record in point.records if record.run.get("block_trace")]
+    asked = [(point, record) for point in analysis.points for record in point.records if record.run.block_trace]
     if not asked:
         return None
     traced = [_read(analysis, point, record) for point, record in asked]
     good = [one for one in traced if one is not None]
-    names = [f"{analysis.name_of(point)}, block {record.run['block'] + 1}" for point, record in asked]
+    names = [f"{analysis.name_of(point)}, block {record.run.block + 1}" for point, record in asked]
     tables = [_counts(names, [record for _, record in asked], traced)]
     tables += [_times(good), _tasks(good)] if good else []
     drawn: dict[str, _Traced] = {}
@@ -72,21 +72,20 @@ def block_trace(analysis: Analysis) -> Section | None:
 
 
 def _read(analysis: Analysis, point: PointRuns, record: RunRecord) -> _Traced | None:
-    frame = record.block_trace()
-    if frame is None:
+    frame, told = record.block_trace(), record.run.block_trace
+    if frame is None or told is None:
         return None
-    told = record.run["block_trace"]
-    found = spans(frame, told["partitions"], "QDRC")
+    found = spans(frame, told.partitions, "QDRC")
     queued, issued = ([span for span in found if span.action == action] for action in "QD")
     # What is asked of a stack is counted at its top; its disks do the work, and have the times of it.
-    queued = [span for span in queued if span.place[0] == told["device"]]
+    queued = [span for span in queued if span.place[0] == told.device]
     return _Traced(
-        f"{analysis.name_of(point)}, block {record.run['block'] + 1}",
+        f"{analysis.name_of(point)}, block {record.run.block + 1}",
         record,
         frame,
         queued,
         issued,
-        match([span for span in found if span.place[0] == told["device"]], "Q"),
+        match([span for span in found if span.place[0] == told.device], "Q"),
         match(found, "D", "R"),
         int((frame["action"].is_in(["Q", "D", "C"]) & (frame["sectors"] == 0)).sum()),
     )
@@ -95,23 +94,24 @@ def _read(analysis: Analysis, point: PointRuns, record: RunRecord) -> _Traced | 
 def _counts(names: list[str], records: list[RunRecord], traced: list[_Traced | None]) -> Table:
     rows = []
     for name, record, one in zip(names, records, traced, strict=True):
-        told = record.run["block_trace"]
+        told = record.run.block_trace
+        assert told is not None, "only runs that were traced are asked"
         if one is None:
-            reason = "; ".join(part for part in (told["reason"], told["hint"]) if part)
+            reason = "; ".join(part for part in (told.reason, told.hint) if part)
             rows.append(Row((name, f"failed: {reason}", *([words.NOTHING] * (len(_ACTIONS) + 4))), "failed"))
             continue
         unmatched = one.q2c.unfinished + one.q2c.unopened
         requests = max(1, len(one.queued))
-        seconds = (told["window_ns"] or 0) / 1e9
-        cpu = told["reader_cpu_us"]
+        seconds = (told.window_ns or 0) / 1e9
+        cpu = told.reader_cpu_us
         cells = (
-            *(f"{told['actions'].get(action, 0):,}" for action in _ACTIONS),
+            *(f"{told.actions.get(action, 0):,}" for action in _ACTIONS),
             f"{unmatched:,}",
             f"{one.no_data:,}",
             f"{cpu / requests:.2f} µs, {words.share(cpu / 1e6 / seconds if seconds else None, 2)}",
-            format_bytes(told["spool_bytes"]),
+            format_bytes(told.spool_bytes),
         )
-        rows.append(Row((name, f"ok, {told['events']:,} events", *cells)))
+        rows.append(Row((name, f"ok, {told.events:,} events", *cells)))
     heads = ("Run", "Trace", *_ACTIONS, "Unmatched", "Without data", "Reader's CPU", "Pages moved")
     caption = (
         "Events of a stack's disks are among those of the stack. Unmatched: queued and not completed before the end, "

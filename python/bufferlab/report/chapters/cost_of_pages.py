@@ -70,10 +70,10 @@ def _shapes(analysis: Analysis) -> list[tuple[int, int, Shape]]:
     found: dict[int, tuple[int, int, Shape]] = {}
     for point in analysis.points:
         for run in point.ok:
-            database = run.run["database"] or {}
-            page_size = run.knob("page_size")
-            if database.get("shape") and isinstance(page_size, int):
-                found.setdefault(page_size, (page_size, database["bytes_loaded"], database["shape"]))
+            database, page_size = run.run.database, run.knob("page_size")
+            if database and database.shape and isinstance(page_size, int):
+                shape = database.shape.model_dump()
+                found.setdefault(page_size, (page_size, database.bytes_loaded, shape))
     return [found[page_size] for page_size in sorted(found)]
 
 

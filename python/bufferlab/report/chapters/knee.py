@@ -63,7 +63,7 @@ class _Line:
     def measured(self) -> list[tuple[Hashable, int, float]]:
         """(block, hot rows, misses per transaction) of every run."""
         return [
-            (run.run["block"], int(run.run["workload"]["hot_rows"]), figure.value)
+            (run.run.block, int(run.run.workload["hot_rows"]), figure.value)
             for point in self.points
             for run in point.ok
             if (figure := run.figures[_MISSES]).value is not None
@@ -112,14 +112,15 @@ def _line(place: int, group: Group) -> _Line | None:
     if len(points) < 2 or not page_size_bytes:
         return None
     run = points[0].ok[0]
-    workload = run.run["workload"]
+    workload = run.run.workload
     rows = int(workload["rows"])
-    trees = ((run.run["database"] or {}).get("shape") or {}).get("trees", [])
-    tree = next((tree for tree in trees if tree["name"] == _TABLE), None) or estimated_tree(rows, page_size_bytes)
-    engine = engines.declaration(run.run["engine"])
+    shape = run.run.database.shape if run.run.database else None
+    told = next((one for one in shape.trees if one.name == _TABLE), None) if shape else None
+    tree = told.model_dump() if told else estimated_tree(rows, page_size_bytes)
+    engine = engines.declaration(run.run.engine)
     tree = {**tree, EDGE_ROWS: engine.edge_rows}
-    told = [_frames(run, page_size_bytes) for point in points for run in point.ok]
-    pool_frames = round(sum(told) / len(told))
+    frames_told = [_frames(run, page_size_bytes) for point in points for run in point.ok]
+    pool_frames = round(sum(frames_told) / len(frames_told))
     frames = engine.frames_of_data({name: one.actual for name, one in run.settings.items()}, pool_frames)
     layout: Layout = workload["layout"]
     even = not float(workload.get("zipf") or 0)
@@ -223,7 +224,7 @@ def _figure(analysis: Analysis, lines: Sequence[_Line], fitted: Fit | None) -> F
 
 
 def _dot(analysis: Analysis, point: PointRuns) -> Dot:
-    hot_rows = int(point.ok[0].run["workload"]["hot_rows"])
+    hot_rows = int(point.ok[0].run.workload["hot_rows"])
     return dot(analysis, _MISSES, point, float(hot_rows), f"{hot_rows:,}")
 
 

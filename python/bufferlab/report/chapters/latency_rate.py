@@ -81,15 +81,15 @@ def saturation(analysis: Analysis) -> list[Saturation]:
 
 def _response(point: PointRuns) -> _Response | None:
     records = {record.run_id: record for record in point.records}
-    runs = [run for run in point.ok if run.run.get("load", {}).get("mode") == "open"]
+    runs = [run for run in point.ok if run.run.load.mode == "open"]
     per_run = []
     for run in runs:
-        times = latency_figures([_together(records[run.run["run_id"]].latency())])
+        times = latency_figures([_together(records[run.run.run_id].latency())])
         if times:
-            per_run.append((int(run.run["block"]), _milliseconds(times[0])))
+            per_run.append((int(run.run.block), _milliseconds(times[0])))
     if not per_run:
         return None
-    rate = float(runs[0].run["load"]["rate_per_s"])
+    rate = float(runs[0].run.load.rate_per_s or 0.0)
     completed = [
         run.figures["transactions"].value / run.window.seconds
         for run in runs

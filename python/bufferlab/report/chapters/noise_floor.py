@@ -76,7 +76,7 @@ def _floor_of(analysis: Analysis) -> Mapping[str, Any] | None:
         return None
     run = analysis.runs[0].run
     floors = analysis.sweep.host.get("noise")
-    found = floors.get(f"{run['engine']}-{run['workload']['name']}") if isinstance(floors, Mapping) else None
+    found = floors.get(f"{run.engine}-{run.workload['name']}") if isinstance(floors, Mapping) else None
     return found if isinstance(found, Mapping) else None
 
 
@@ -99,7 +99,7 @@ def _residual(analysis: Analysis, metric: str) -> Scatter | None:
 
 def _warnings(analysis: Analysis, floor: Mapping[str, Any], lines: Sequence[_Line]) -> list[str]:
     run, found = analysis.runs[0].run, []
-    now = {**run["versions"], run["engine"]: run["engine_version"]}
+    now = {**run.versions, run.engine: run.engine_version}
     other = [
         f"{name} {floor['versions'].get(name, 'not recorded')}, now {now[name]}"
         for name in now
@@ -107,7 +107,7 @@ def _warnings(analysis: Analysis, floor: Mapping[str, Any], lines: Sequence[_Lin
     ]
     if other:
         found.append(f"Warning: the floor was measured with other versions ({'; '.join(other)}).")
-    days = (datetime.fromisoformat(run["started_at"]) - datetime.fromisoformat(floor["measured_at"])).days
+    days = (datetime.fromisoformat(run.started_at) - datetime.fromisoformat(floor["measured_at"])).days
     if days > OLD_DAYS:
         found.append(f"Warning: the floor was {days} days old; `bufferlab run noise` measures it again.")
     worse = [words.title_of(line.metric) for line in lines if line.worse]

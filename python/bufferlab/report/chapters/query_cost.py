@@ -42,7 +42,7 @@ def query_cost(analysis: Analysis) -> Section | None:
 
 def _plans(analysis: Analysis) -> Table | None:
     """Of each plan the first run's words, and the answers that were checked in all of its runs."""
-    told = [drawn for run in analysis.runs if "plan_text" in (drawn := run.run["workload"].get("drawn") or {})]
+    told = [drawn for run in analysis.runs if "plan_text" in (drawn := run.run.workload.get("drawn") or {})]
     rows = []
     for plan in dict.fromkeys(drawn["plan"] for drawn in told):
         of_plan = [drawn for drawn in told if drawn["plan"] == plan]

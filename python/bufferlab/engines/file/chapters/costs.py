@@ -70,7 +70,7 @@ def point_name(point: PointRuns) -> str:
 
 def _modelled(point: PointRuns) -> str:
     """What the model says; it knows uniformly random offsets alone."""
-    workload = point.ok[0].run["workload"]
+    workload = point.ok[0].run.workload
     if workload.get("offsets") != "random":
         return words.NOTHING
     size = int(workload["io_size_bytes"])
