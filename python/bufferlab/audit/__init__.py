@@ -1,1 +1,1 @@
-"""Judges other people's files: what their numbers say, against what they are said to mean. Reads no database."""
+"""Judges other people's files: compares their numbers with the meaning they are given. Reads no database."""

@@ -1,4 +1,4 @@
-"""An audit from files to findings: read, ask every rule, make the corrected tables."""
+"""Does an audit from files to findings: reads the files, asks every rule, makes the corrected tables."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from bufferlab.importers.read import FileEvidence, read_file
 
 @dataclass(frozen=True)
 class Audit:
-    """What was read and what was found."""
+    """The case that was read, the findings, and the corrected tables."""
 
     case: Case
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
     unrecognised: tuple[Problem, ...]
-    """Files among others in which there was nothing."""
+    """A problem for each file in which nothing was recognised, though something was in others."""
 
 
 def audit_files(paths: Sequence[Path]) -> Audit:
-    """Audit these files together. A file that cannot be read, or nothing in any of them, is a DataFileError."""
+    """Audit these files together. Raise DataFileError when one cannot be read, or nothing is recognised in any."""
     files: list[FileEvidence] = []
     empty: list[Problem] = []
     for path in paths:
@@ -44,7 +44,7 @@ def audit_files(paths: Sequence[Path]) -> Audit:
 
 
 def audit_evidence(files: Sequence[FileEvidence], unrecognised: tuple[Problem, ...] = ()) -> Audit:
-    """Ask every rule of what has been read."""
+    """Ask every rule about the evidence that was read; return the audit."""
     case = Case.of(files)
     findings = tuple(finding for rule in RULES for finding in rule.check(case))
     return Audit(case, findings, corrected_tables(case), unrecognised)

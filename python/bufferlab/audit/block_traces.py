@@ -1,4 +1,4 @@
-"""What blkparse's text says of a device, made plain: requests, bytes, and how many of them an operation took."""
+"""Counts a device's requests and bytes from blkparse's text, in all and for each operation of the program."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bufferlab.importers.read import FileEvidence
 
 @dataclass(frozen=True)
 class DeviceCounts:
-    """One device of one trace. Bytes and requests are ranges where blkparse printed leading digits alone."""
+    """The counts of one device in one trace. They are ranges where blkparse printed only the leading digits."""
 
     trace: BlockTraceText
     name: str
     requests: Range
-    """Reads queued; where there are none, writes."""
+    """The reads queued or, where there are none, the writes."""
     bytes: Range
     completed: Range
     splits: Range | None
@@ -25,7 +25,7 @@ class DeviceCounts:
     merges: Range
     unplugs: int
     is_counted: bool
-    """From the lines of events, and not from the counters at the end."""
+    """Whether the counts are from the lines of events, and not from the counters at the end."""
 
     @property
     def request_bytes(self) -> tuple[float, float] | None:
@@ -35,20 +35,20 @@ class DeviceCounts:
         return self.bytes.low / self.requests.high, self.bytes.high / self.requests.low
 
     def per_operation(self, value: Range) -> tuple[float, float] | None:
-        """Something for each operation of the program, when it is stated how many there were."""
+        """Return the value for each operation of the program; None when the text does not state their number."""
         operations = self.trace.operations
         return (value.low / operations, value.high / operations) if operations else None
 
     @property
     def amplification(self) -> tuple[float, float] | None:
-        """Bytes from the device for each byte asked for."""
+        """The bytes from the device for each byte that the program asked for."""
         each = self.per_operation(self.bytes)
         size = self.trace.io_bytes
         return (each[0] / size, each[1] / size) if each and size else None
 
 
 def device_counts(files: Sequence[FileEvidence]) -> Iterator[DeviceCounts]:
-    """Every device of every trace: from its counters where there are any, else from its lines."""
+    """Yield the counts of every device of every trace: from its counters where there are any, else from its lines."""
     for evidence in files:
         for trace in evidence.traces:
             yield from _of_summaries(trace) if trace.summaries else _of_lines(trace)
@@ -61,7 +61,7 @@ def _of_summaries(trace: BlockTraceText) -> Iterator[DeviceCounts]:
         kib = counters.get(f"{side}s Queued KiB", nothing)
         unplugs = counters.get("IO unplugs", nothing) + counters.get("Timer unplugs", nothing)
         completed = counters.get("Reads Completed", nothing) + counters.get("Writes Completed", nothing)
-        # Every event is one of these; what is left over, where nothing reached a driver, are queued ones and splits.
+        # Every event is one of these. If nothing reached a driver, the events left over are queued requests and splits.
         known = trace.events.get(name)
         requests = counters.get(f"{side}s Queued", nothing)
         splits: Range | None = None
@@ -107,6 +107,6 @@ def _of_lines(trace: BlockTraceText) -> Iterator[DeviceCounts]:
 
 
 def name_of(counts: DeviceCounts) -> str:
-    """What a device is called in a table."""
+    """Return the name of a device in a table."""
     place = counts.trace.place
     return f"{place.label or Path(place.file).name}, {counts.name}"

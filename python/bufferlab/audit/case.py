@@ -1,6 +1,6 @@
-"""Everything given to one audit: the files, and the runs they are about. A run's pieces may lie in several files.
+"""The case of one audit: its files, and the runs they are about. The pieces of a run may lie in several files.
 
-Pieces under the same caption of one file are one run; files without captions are one run when their names agree up to
+Pieces under the same caption of one file are one run. Files without captions are one run when their names agree up to
 the first dot, such as 4k.tpcc.log and 4k.iostat.txt.
 """
 
@@ -29,7 +29,7 @@ _ENOUGH_READS_PER_S = 20
 
 @dataclass(frozen=True)
 class Rates:
-    """What cumulative counters did between two printouts."""
+    """The rates of cumulative counters between two printouts."""
 
     start: StatusDump
     end: StatusDump
@@ -41,7 +41,7 @@ class Rates:
 
 @dataclass
 class Run:
-    """The pieces about one setting, or of one file."""
+    """The pieces of evidence about one setting, or of one file."""
 
     label: str
     file: str
@@ -78,14 +78,14 @@ class Run:
             for row in self.spots()
             if (row.reads_per_s or 0) >= _ENOUGH_READS_PER_S
         }
-        # Neighbours may be read in one request: a mean size that is no page's says nothing.
+        # One request may read neighbouring pages, so a mean size that equals no page size says nothing.
         if len(sizes) == 1 and (size := sizes.pop()) and (said := self.page_bytes_said) and size <= said:
             found["rareq-sz"] = size
         return found
 
     @property
     def pool_bytes(self) -> int | None:
-        """The pool as the printouts show it."""
+        """The bytes of the pool as the printouts show it."""
         for dump in self.dumps:
             if pages := dump.fields.get("pool_pages"):
                 return int(pages) * self.page_bytes
@@ -93,7 +93,7 @@ class Run:
 
     @property
     def timed_dumps(self) -> list[tuple[float, StatusDump]]:
-        """The printouts whose time is known, in time's order, in seconds from a common zero."""
+        """The printouts whose time is known, in the order of time, with their seconds from a common zero."""
         if all(dump.t_s is not None for dump in self.dumps):
             known = [(dump.t_s or 0.0, dump) for dump in self.dumps]
         else:
@@ -103,17 +103,17 @@ class Run:
         return sorted(known, key=lambda pair: pair[0])
 
     def rates(self) -> Rates | None:
-        """What the counters did between the first and the last printout; None when time or counters do not allow it."""
+        """Return the counters' rates from first to last printout; None when time or counters do not allow it."""
         timed = self.timed_dumps
         return _rates(timed[0], timed[-1]) if len(timed) > 1 else None
 
     def segments(self) -> list[Rates]:
-        """The same between neighbouring printouts."""
+        """Return the counters' rates between neighbouring printouts."""
         return [rates for a, b in pairwise(self.timed_dumps) if (rates := _rates(a, b)) is not None]
 
     @property
     def new_orders_per_s(self) -> float | None:
-        """New-Orders per second: as counted, of the closing block, or of the interval lines."""
+        """The New-Orders per second, by the counts, the closing block, or the interval lines."""
         for log in self.logs:
             if found := counted(log):
                 return found.tpmc / 60
@@ -127,7 +127,7 @@ class Run:
         return None
 
     def spots(self) -> list[DeviceRow]:
-        """The busiest device in every report that is not an average since the start of the system."""
+        """Return the busiest device's row of every report that is not an average since the start of the system."""
         reports = [report for report in self.reports if not report.since_boot]
         device = busiest(reports)
         return [report.devices[device] for report in reports if device in report.devices] if device else []
@@ -140,7 +140,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Case:
-    """The files of one audit and the runs in them."""
+    """The files of one audit, and the runs in them."""
 
     files: tuple[FileEvidence, ...]
     runs: tuple[Run, ...]
@@ -170,14 +170,14 @@ class Case:
         return cls(tuple(files), tuple(runs.values()))
 
     def results(self) -> Iterator[tuple[FileEvidence, ResultTable]]:
-        """Every table of results with its file."""
+        """Yield every table of results with its file."""
         for evidence in self.files:
             for table in evidence.results:
                 yield evidence, table
 
     @cached_property
     def runs_by_file(self) -> dict[str, list[Run]]:
-        """The runs of each file, in the order they stand there."""
+        """The runs of each file, in their order there."""
         found: dict[str, list[Run]] = {}
         for run in self.runs:
             found.setdefault(run.file, []).append(run)
@@ -219,7 +219,7 @@ def _page_size(size_bytes: float) -> int | None:
 
 
 def name_of(run: Run) -> str:
-    """What a run is called in a table: its caption, or its file."""
+    """Return the name of a run in a table: its caption, or its file."""
     return run.label or Path(run.file).name
 
 
@@ -240,6 +240,6 @@ def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> Rates | 
 
 
 def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:
-    """A counter's change; one that went backwards (a restart, a misread digit) gives nothing."""
+    """Return a counter's change; None for one that went backwards (a restart, a misread digit)."""
     before, after = a.fields.get(name), b.fields.get(name)
     return after - before if before is not None and after is not None and after >= before else None

@@ -1,6 +1,6 @@
-"""The tables as they should have been: rates from counters, I/O per New-Order, exclusive shares, pools as run.
+"""Makes the tables as they should have been: rates from counters, I/O per New-Order, exclusive shares, pools as run.
 
-Only what follows from the numbers given; a cell that does not is a dash.
+A cell holds only what follows from the numbers given, else a dash.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Cells = list[tuple[str, str]]
 
 
 def corrected_tables(case: Case) -> tuple[Table, ...]:
-    """Every table that can be made from this case; those without a single derived figure are left out."""
+    """Return every table that can be made from this case, except those without a single derived figure."""
     found = [*filter(None, [_runs(case), _traces(case)])]
     for place, (evidence, table) in enumerate(case.results(), start=1):
         made = _results(case, evidence, table, place)
@@ -127,7 +127,7 @@ def _share_cells(row: ResultRow) -> _Cells:
 
 
 def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:
-    """The pool that a row named by its size was run with, as a server with chunks rounds it."""
+    """Return the pool that a row named by its size was run with, as a server with chunks rounds it."""
     name, size = table.setting_name.lower(), parse_lenient_bytes(row.setting)
     if ("pool" not in name and "buffer" not in name) or not size or size < 5 * MIB or not rounds(evidence.stated):
         return None
@@ -152,7 +152,7 @@ def _number(value: float | None, decimals: int) -> str:
 
 
 def as_documents(tables: tuple[Table, ...]) -> Iterator[dict[str, object]]:
-    """The tables for programs: column -> text, row by row."""
+    """Yield the tables for programs: a text by column, row by row."""
     for table in tables:
         titles = [column.title for column in table.columns]
         yield {

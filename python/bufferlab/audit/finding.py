@@ -1,4 +1,4 @@
-"""What a rule finds: where, what with its numbers, why it matters, and the value that should stand there."""
+"""The finding of a rule: the place, the fact with its numbers, why it matters, and the value that should be there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that does not hold."""
+    """One statement of a file that does not hold."""
 
     rule: str
     where: Place
@@ -22,12 +22,12 @@ class Finding:
     consequence: str
     corrected: str
     numbers: dict[str, object] = field(default_factory=dict)
-    """The same for programs: plain numbers, lists and texts."""
+    """The finding's numbers for programs: plain numbers, lists and texts."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A question asked of every case: a name, the question in words, and the function that answers it."""
+    """A question that the audit asks of every case: its name, its words, and the function that answers it."""
 
     name: str
     question: str

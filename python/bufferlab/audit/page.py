@@ -1,4 +1,4 @@
-"""An audit for people and for programs: lines for a terminal, a report for pages, one object for --json."""
+"""Shows an audit to people and programs: lines for a terminal, a report for pages, one object for --json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LIMITS = (
 
 
 def summary(audit: Audit) -> str:
-    """The audit in a sentence."""
+    """Return the audit in a sentence."""
     if not audit.findings:
         return f"Nothing found by {len(RULES)} rules in {_given(audit)}."
     rules = len({finding.rule for finding in audit.findings})
@@ -47,7 +47,7 @@ def _given(audit: Audit) -> str:
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
-    """The audit for programs; infinite and missing numbers are null."""
+    """Return the audit for programs; infinite and missing numbers are null."""
     return {
         "status": "ok",
         "files": [one.file for one in audit.case.files],
@@ -70,7 +70,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
 
 
 def as_report(audit: Audit) -> Report:
-    """The audit in the shape every writer of reports takes."""
+    """Return the audit in the form that every writer of reports takes."""
     found = {finding.rule for finding in audit.findings}
     sections = [Section("findings", "Findings", "", (_findings_table(audit),))]
     if audit.tables:
@@ -95,7 +95,7 @@ def as_report(audit: Audit) -> Report:
 
 
 def terminal(audit: Audit) -> Group:
-    """The audit as something rich can print: the sentence, each finding, the corrected tables."""
+    """Return the audit for rich to print: the sentence, each finding, the corrected tables."""
     from rich.console import Group
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""The New-Orders that a log of tpcc-mysql counts, and the seconds of its window: TpmC follows from both."""
+"""Counts the New-Orders in a log of tpcc-mysql, and the seconds of its window: TpmC follows from both."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def counted(log: TpccLog) -> Counted | None:
         totals.append(lines)
     if not totals:
         return None
-    # Of three, the one in the middle: a single wrong one is left out.
+    # Of three, take the one in the middle, which leaves out a single wrong one.
     total = median_low(totals) if len(totals) > 2 else totals[0]
     if covered and abs(lines - total) <= slack(log, total):
         return Counted(total, covered)

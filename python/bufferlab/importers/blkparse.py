@@ -1,4 +1,4 @@
-"""blkparse(1)'s text: a line for each event of the block layer, and the counters at the end. Memory is bounded.
+"""Parses blkparse(1)'s text: a line for each event of the block layer, then counters. Takes a bounded memory.
 
 Counters are printed short: `1,172K` is anything from 1,172,000 to 1,172,999, and `7,882MiB` from 7,882,000 to 7,882,999
 *KiB*, since blkparse divides by 1,000 when it goes from K to M (`size_cnv` in blkparse.c). So every number is a range.
@@ -21,7 +21,7 @@ PAGE_SECTORS = 8
 _EVENT = re.compile(
     r"^\s*(\d{1,4}),(\d{1,7})\s+(\d{1,5})\s+(\d{1,15})\s+(\d{1,10})\.(\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
 )
-#: Lines that begin as an event or a counter does, and cannot be read: a scan breaks columns and digits.
+#: Lines that begin like an event or a counter but cannot be read, because a scan broke columns or digits.
 _LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
 _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
@@ -79,19 +79,19 @@ class _Read:
 
 @dataclass
 class Seen:
-    """What the lines of one device say, counted."""
+    """The events of one device, counted from its lines."""
 
     events: Counter[str] = field(default_factory=Counter)
-    """Letter and direction, such as "Q read" -> events."""
+    """The number of events by letter and direction, such as "Q read"."""
     sectors: Counter[str] = field(default_factory=Counter)
-    """The same -> sectors."""
+    """The number of sectors by the same."""
     reads: int = 0
-    """Reads queued; the parts of one that was split are one."""
+    """The reads queued; the parts of a split read count as one."""
     read_sectors: int = 0
     off_page: int = 0
-    """Reads whose first sector is none of a page's."""
+    """The reads that do not begin at a page's first sector."""
     pages: int = 0
-    """Pages that the reads touch."""
+    """The pages that the reads touch."""
     latest: tuple[_Read, ...] = ()
     """The last two reads, the later one last."""
     split_at: int | None = None
@@ -102,11 +102,11 @@ class Seen:
     last_s: float = 0.0
 
     def count(self, action: str) -> int:
-        """Events of an action, both directions."""
+        """Return the number of events of an action in both directions."""
         return self.events[f"{action} read"] + self.events[f"{action} write"]
 
     def queued(self, read: _Read) -> None:
-        """Count a read, unless it is the rest of one that was split."""
+        """Count a read, unless it is the rest of a split read."""
         if read.sector == self.split_at:
             self.split_at = None
             return
@@ -114,9 +114,9 @@ class Seen:
         self.latest = (*self.latest[-1:], read)
 
     def split(self, sector: int, rest: int) -> None:
-        """A read at this sector is split before `rest`.
+        """Note that the read at this sector is split before the sector `rest`.
 
-        The block layer may have cut the read in two before: then its later part is the one that is split.
+        The block layer may have cut the read in two before; then its later part is split.
         """
         self.split_at = rest
         if len(self.latest) < 2:
@@ -138,43 +138,43 @@ class Seen:
 
 @dataclass
 class BlockTraceText:
-    """What one blkparse run printed: events as counted from its lines, and its own counters by device."""
+    """The output of one blkparse run: events counted from its lines, and its own counters by device."""
 
     place: Place
     seen: dict[str, Seen] = field(default_factory=dict)
-    """major,minor -> what its lines say."""
+    """The events by device ("major,minor")."""
     summaries: dict[str, dict[str, Range]] = field(default_factory=dict)
-    """Device's name -> counter as printed, such as "Reads Queued", or "Reads Queued KiB" -> its range."""
+    """The counters' ranges by device's name and by counter as printed: "Reads Queued", or "Reads Queued KiB"."""
     events: dict[str, Range] = field(default_factory=dict)
     skipped: int = 0
     operations: int | None = None
-    """Stated beside it: what the program did."""
+    """The program's number of operations, if the text around the trace states it."""
     io_bytes: int | None = None
-    """Stated beside it: of each operation."""
+    """The bytes of each operation, if the text around the trace states them."""
     shortened: str = ""
     """The first size that was printed in MiB or more."""
 
 
 class BlkparseParser:
-    """Takes lines, one after another; `traces` are those found so far."""
+    """A parser that takes lines one after another; `traces` are those found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.traces: list[BlockTraceText] = []
         self.unread: list[Place] = []
-        """Lines of blkparse's that cannot be read."""
+        """The lines of blkparse that cannot be read."""
         self._open: BlockTraceText | None = None
         self._summed = False
-        """Counters have been printed: another event begins another trace."""
+        """Whether counters have been printed, so that another event begins another trace."""
         self._section: tuple[str, bool] | None = None
         self._operations: int | None = None
         self._io_bytes: int | None = None
         self._label = ""
 
     def take(self, number: int, text: str, label: str) -> bool:
-        """Whether this line is blkparse's."""
+        """Parse a line under a caption; return whether it is blkparse's."""
         if label != self._label:
-            # Under another caption stands another trace.
+            # Another caption begins another trace.
             self._label, self._open, self._section = label, None, None
         found = _EVENT.match(text)
         if found:
@@ -204,7 +204,7 @@ class BlkparseParser:
         return self._open
 
     def _state(self, text: str) -> None:
-        """What people write above: how many operations there were, and how large."""
+        """Look in a line of prose for the number of operations and their size."""
         if len(text) > 400:
             return
         if found := _OPERATIONS.search(text):
@@ -225,7 +225,7 @@ class BlkparseParser:
         time_s = int(seconds) + int(nanoseconds) / 1e9
         seen.first_s = time_s if seen.first_s is None else min(seen.first_s, time_s)
         seen.last_s = max(seen.last_s, time_s)
-        # A plug has no direction; blkparse writes N.
+        # A plug has no direction: blkparse writes N.
         way = "read" if "R" in flags else "write" if set(flags) & set("WDF") else "none"
         seen.events[f"{action} {way}"] += 1
         rest = rest or ""
@@ -252,7 +252,7 @@ class BlkparseParser:
                 self._section = None
                 return True
             if is_total:
-                trace.summaries[device] = {}  # In place of the processors' own, which it adds up.
+                trace.summaries[device] = {}  # The total replaces the processors' counters, which it adds up.
             trace.summaries.setdefault(device, {})
             self._section = (device, is_total)
             return True
@@ -300,7 +300,7 @@ def _whole(text: str) -> int:
 
 
 def _range(number: str, suffix: str, printed_in: int) -> Range:
-    """What a shortened number may have been; `printed_in` is the power that a whole number has (KiB: K)."""
+    """Return the range of a shortened number; `printed_in` is the power in which whole numbers are printed (KiB: 1)."""
     factor = 1000 ** max(0, _POWERS[suffix] - printed_in)
     low = _whole(number) * factor
     return Range(low, low + factor - 1)

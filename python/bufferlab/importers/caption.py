@@ -1,6 +1,6 @@
-"""Which setting and which time a piece of a document is about: the caption line above it.
+"""Reads captions: lines that say which setting and which time the following piece of a document is about.
 
-A caption is a short line of its own, "page size = 4KB" or "depth: 128, after 100 seconds / 1200 seconds"; a Markdown
+A caption is a short separate line, "page size = 4KB" or "depth: 128, after 100 seconds / 1200 seconds"; a Markdown
 heading may be one. Settings of a configuration file (innodb_...=...) are not captions.
 """
 
@@ -25,7 +25,7 @@ _LONGEST = 160
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """A setting's label ("page size = 4KB"), and the time in seconds since the start with the whole, where said."""
+    """A setting's label ("page size = 4KB") and, if stated, the seconds since the start and of the whole run."""
 
     label: str
     t_s: float | None = None
@@ -33,7 +33,7 @@ class Caption:
 
 
 def read_caption(text: str) -> Caption | None:
-    """The caption that a line is, or None.
+    """Return the caption in a line; None when the line is not one.
 
     >>> read_caption("Page size = 4KB, progress: 100 seconds / 1200 seconds")
     Caption(label='page size = 4KB', t_s=100.0, whole_s=1200.0)

@@ -1,4 +1,4 @@
-"""What a column of somebody's table means, from its header: throughput, requests per second, hit ratio, victim path."""
+"""Finds the role of a table's column from its header: throughput, requests per second, hit ratio, victim path."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _ANY = re.compile("|".join(pattern.pattern for _, pattern in _ROLES), re.IGNOREC
 
 
 def may_be_header(line: str) -> bool:
-    """Whether some column of a line could have a meaning: asked of every line, so it must be quick."""
+    """Return whether some column of a line could have a role. Called for every line, so it must be quick."""
     return _ANY.search(line) is not None
 
 
 @lru_cache(maxsize=4096)
 def role_of(header: str) -> str | None:
-    """The meaning of a header cell, or None.
+    """Return the role of a header cell; None when it has none.
 
     >>> role_of("I/O r/s"), role_of("Hit Ratio Start"), role_of("Buffer Size")
     ('reads_per_s', 'hit', None)

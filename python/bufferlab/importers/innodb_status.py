@@ -1,7 +1,7 @@
-"""SHOW ENGINE INNODB STATUS: the lines about the buffer pool, the log and file I/O, of every version since MySQL 5.6.
+"""Parses SHOW ENGINE INNODB STATUS since MySQL 5.6: the lines about the buffer pool, the log and file I/O.
 
 Follows `buf_print_io_instance` (storage/innobase/buf/buf0buf.cc) and `srv_printf_innodb_monitor` (srv0srv.cc) of
-MySQL 5.6, 5.7, 8.0 and MariaDB 10.2 to 11.4. Lines may be cut, as in a screenshot: what is there is read.
+MySQL 5.6, 5.7, 8.0 and MariaDB 10.2 to 11.4. Lines may be cut, as in a screenshot; the parser reads what is left.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from datetime import datetime
 from bufferlab.importers.caption import Caption
 from bufferlab.importers.text import Place
 
-#: Fewer recognised lines are chance.
+#: The least number of fields of a printout; fewer are recognised by chance.
 _ENOUGH_FIELDS = 3
 MAX_DUMPS = 100_000
 
 _N, _F = r"(\d{1,18})", r"(\d{1,15}(?:\.\d{1,6})?)"
-#: A line's pattern (searched from its start), and the fields its groups are. Names are the text's own words.
+#: The pattern of each line (matched at its start), and the names of its groups' fields, in the words of the text.
 _LINES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
     (re.compile(pattern), tuple(names.split()))
     for pattern, names in (
@@ -63,7 +63,7 @@ _LINES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (rf"Per second averages calculated from the last {_N} seconds", "averages_over_s"),
     )
 )
-#: No other line is looked at twice.
+#: The beginnings of lines that the patterns are tried on; the parser skips every other line.
 _STARTS = (
     *(
         "Total",
@@ -84,7 +84,7 @@ _STARTS = (
     ),
     *("Per", *"0123456789"),
 )
-#: A second one of these in the same dump is the next dump's.
+#: The fields of which a dump has one: a second one belongs to the next dump.
 _ONCE = ("memory_bytes", "pool_pages", "free_buffers", "database_pages", "pages_read")
 _BEGIN = re.compile(r"^(\d{4}-\d\d-\d\d|\d{6})\s+(\d{1,2}:\d\d:\d\d) .*INNODB MONITOR OUTPUT")
 _INSTANCE = re.compile(r"^---BUFFER POOL (\d{1,3})\s*$")
@@ -92,21 +92,21 @@ _INSTANCE = re.compile(r"^---BUFFER POOL (\d{1,3})\s*$")
 
 @dataclass
 class StatusDump:
-    """One printout: its fields by name, and those of each instance where the pool has several."""
+    """One printout: its fields by name and, where the pool has several instances, those of each instance."""
 
     place: Place
     t_s: float | None = None
-    """Seconds since the start of the load as the caption says, or None."""
+    """The seconds since the start of the load, if the caption tells them."""
     at: datetime | None = None
-    """The server's own time stamp, where the dump has its head."""
+    """The server's time stamp, if the dump has its head."""
     fields: dict[str, float] = field(default_factory=dict)
     instances: dict[int, dict[str, float]] = field(default_factory=dict)
     whole: bool = False
-    """From its head to its end: what is not in it was not printed."""
+    """Whether the dump has its head and its end, so that the server did not print what is missing."""
 
 
 class StatusParser:
-    """Takes lines, one after another; `dumps` are the printouts found so far."""
+    """A parser that takes lines one after another; `dumps` are the printouts found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -116,11 +116,11 @@ class StatusParser:
 
     @property
     def dumps(self) -> list[StatusDump]:
-        """The printouts with enough lines to be one."""
+        """The printouts that have at least _ENOUGH_FIELDS fields."""
         return [dump for dump in self._dumps if len(dump.fields) >= _ENOUGH_FIELDS]
 
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
-        """Whether this line belongs to a status printout. `caption` is what it stands under."""
+        """Parse a line under a caption; return whether it belongs to a status printout."""
         bare = text.strip()
         if match := _BEGIN.match(bare):
             self._begin(number, caption).at = _time(match[1], match[2])

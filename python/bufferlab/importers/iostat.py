@@ -1,4 +1,4 @@
-"""`iostat -x`, plain, `-k` or `-m`, of sysstat 9 to 12: one object per report, the columns under their own names.
+"""Parses `iostat -x`, plain, `-k` or `-m`, of sysstat 9 to 12: one object per report, columns by their printed names.
 
 Column names changed over the years (await, avgrq-sz, svctm; then r_await, rareq-sz, aqu-sz): the properties of
 `DeviceRow` know both. The report after the banner is, without `-y`, an average since the system was started
@@ -23,18 +23,18 @@ _NUMBER = re.compile(r"\d{1,15}(?:[.,]\d{1,6})?")
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device in one report: column name as printed -> number."""
+    """A device in one report: its numbers by the column's name as printed."""
 
     columns: dict[str, float]
 
     @property
     def reads_per_s(self) -> float | None:
-        """Read requests completed per second."""
+        """The read requests completed per second."""
         return self.columns.get("r/s")
 
     @property
     def writes_per_s(self) -> float | None:
-        """Write requests completed per second."""
+        """The write requests completed per second."""
         return self.columns.get("w/s")
 
     @property
@@ -47,12 +47,12 @@ class DeviceRow:
 
     @property
     def read_bytes_per_s(self) -> float | None:
-        """Bytes read per second."""
+        """The bytes read per second."""
         return self._bytes_per_s("r")
 
     @property
     def write_bytes_per_s(self) -> float | None:
-        """Bytes written per second."""
+        """The bytes written per second."""
         return self._bytes_per_s("w")
 
     def _bytes_per_s(self, letter: str) -> float | None:
@@ -64,23 +64,23 @@ class DeviceRow:
 
 @dataclass
 class IostatReport:
-    """One report: the devices in it, whether it is the first after the banner, the caption's time if there is one."""
+    """One report: its devices, whether it is the first after the banner, and the caption's time if there is one."""
 
     place: Place
     since_boot: bool
-    """The first report after the banner: an average since the start of the system, unless iostat was given -y."""
+    """Whether it is the first after the banner: an average since the system's start, unless iostat was given -y."""
     stream: int
-    """Reports of one stream follow one banner."""
+    """The number of the banner that it follows; reports of one stream share it."""
     t_s: float | None = None
     devices: dict[str, DeviceRow] = field(default_factory=dict)
 
     def total(self) -> float:
-        """Requests per second of the busiest device."""
+        """Return the requests per second of the busiest device."""
         return max((_requests(row) for row in self.devices.values()), default=0.0)
 
 
 class IostatParser:
-    """Takes lines, one after another; `reports` are those found so far."""
+    """A parser that takes lines one after another; `reports` are those found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -91,7 +91,7 @@ class IostatParser:
         self._wrapped = ""
 
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
-        """Whether this line is iostat's."""
+        """Parse a line under a caption; return whether it is iostat's."""
         if _BANNER.match(text):
             self._after_banner, self._header = True, []
             self._stream += 1
@@ -139,7 +139,7 @@ class IostatParser:
 
 
 def busiest(reports: list[IostatReport]) -> str | None:
-    """The device with the most requests over these reports; loop devices only when there is nothing else."""
+    """Return the device with the most requests over these reports, a loop device only when there is no other."""
     totals: dict[str, float] = {}
     for report in reports:
         for name, row in report.devices.items():

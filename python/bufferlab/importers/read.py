@@ -1,4 +1,4 @@
-"""Reads whole files into evidence: every line is offered to each parser in turn, and tables take what is left over."""
+"""Reads whole files into evidence: offers every line to each parser in turn, and to the table parser last."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HINT = (
 
 @dataclass(frozen=True)
 class FileEvidence:
-    """What one file holds."""
+    """The evidence found in one file."""
 
     file: str
     logs: list[TpccLog] = field(default_factory=list)
@@ -36,17 +36,17 @@ class FileEvidence:
     stated: Stated = field(default_factory=Stated)
     traces: list[BlockTraceText] = field(default_factory=list)
     unread: list[Place] = field(default_factory=list)
-    """Lines of a known kind that cannot be read."""
+    """The lines of a known kind that cannot be read."""
 
     @property
     def recognised(self) -> bool:
-        """Whether anything in it can be judged."""
+        """Whether the file has anything that can be judged."""
         pieces = (self.logs, self.dumps, self.reports, self.results, self.traces, self.unread)
         return any(pieces) or self.stated.anything
 
 
 def read_file(path: Path) -> FileEvidence:
-    """Everything recognised in a file. One in which there is nothing is a DataFileError that names it and its lines."""
+    """Return everything recognised in a file; raise DataFileError, with its name and first words, if it is nothing."""
     seen = _Seen()
     evidence = read_lines(seen.over(file_lines(path)), str(path))
     if not evidence.recognised:
@@ -61,7 +61,7 @@ def read_file(path: Path) -> FileEvidence:
 
 
 def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
-    """Everything recognised in these lines."""
+    """Return everything recognised in these lines."""
     tpcc, status, iostat = TpccParser(file), StatusParser(file), IostatParser(file)
     tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
     caption: Caption | None = None
@@ -97,7 +97,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
 
 
 class _Seen:
-    """What an error says of a file in which there was nothing."""
+    """The facts that an error tells of a file with nothing recognised: its first words and number of lines."""
 
     def __init__(self) -> None:
         self.first, self.first_number, self.last = "", 0, 0

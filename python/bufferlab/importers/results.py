@@ -1,4 +1,4 @@
-"""Rows of results from a table: each row's setting, and its numbers by meaning. Tables on their side are turned."""
+"""Makes rows of results from a table: each row's setting, and its numbers by role. Turns tables on their side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s*(%?)")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as written: its value, the decimals it was given with, whether a per cent sign follows."""
+    """A number as written: its value, its decimals, and whether a per cent sign follows."""
 
     value: float
     decimals: int
@@ -25,27 +25,27 @@ class Number:
 
     @property
     def last_digit(self) -> float:
-        """What one unit of its last digit is."""
+        """The value of one unit of its last digit."""
         return float(10**-self.decimals)
 
 
 @dataclass(frozen=True)
 class ResultRow:
-    """One setting's results: role -> the numbers of all columns of that role, in order."""
+    """The results of one setting: by role, the numbers of all columns of that role, in order."""
 
     place: Place
     setting: str
     values: dict[str, tuple[Number, ...]]
 
     def first(self, role: str) -> Number | None:
-        """The first number of a role that is not a share in per cent beside a count."""
+        """Return the first number of a role; None when the row has none."""
         found = self.values.get(role, ())
         return found[0] if found else None
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of results: what is varied, and a row for each setting."""
+    """A table of results: the name of the varied setting, and a row for each of its values."""
 
     place: Place
     setting_name: str
@@ -53,12 +53,12 @@ class ResultTable:
 
     @property
     def roles(self) -> set[str]:
-        """Every meaning that some column has."""
+        """Every role that some column has."""
         return {role for row in self.rows for role in row.values}
 
 
 def numbers_in(cell: str) -> tuple[Number, ...]:
-    """The numbers of a cell: "1539671 (26.35%)" has two.
+    """Return the numbers of a cell: "1539671 (26.35%)" has two.
 
     >>> numbers_in("1539671 (26.35%)")
     (Number(value=1539671.0, decimals=0, percent=False), Number(value=26.35, decimals=2, percent=True))
@@ -72,7 +72,7 @@ def numbers_in(cell: str) -> tuple[Number, ...]:
 
 
 def results_of(table: Table) -> ResultTable | None:
-    """The results in a table, or None when no column is one we know."""
+    """Return the results in a table; None when it has no column that we know."""
     upright = _results(table.place, table.header, [(row.line, row.cells) for row in table.rows])
     if upright is not None:
         return upright

@@ -1,4 +1,7 @@
-"""What a text says about its set-up: pool size, page size, length of a run, server version. As said, not as run."""
+"""Finds what a text states about its set-up: pool size, page size, length of a run, server version.
+
+The run itself may have had another set-up.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +37,18 @@ _FACTORS = {"": 1, "K": KIB, "M": MIB, "G": GIB}
 
 @dataclass(frozen=True)
 class PoolStated:
-    """Buffer pool sizes asked for, and the share of the database said beside each (None where not)."""
+    """The buffer pool sizes asked for, and the share of the database stated with each (None: not stated)."""
 
     place: Place
     sizes_bytes: tuple[int, ...]
     shares: tuple[float | None, ...]
     listed: bool
-    """Several settings in one list, or the one of all runs."""
+    """Whether it is a list of several settings, and not the one setting of all runs."""
 
 
 @dataclass
 class Stated:
-    """Everything one file says of its set-up."""
+    """Everything that one file states about its set-up."""
 
     pools: list[PoolStated] = field(default_factory=list)
     page_size_bytes: int | None = None
@@ -56,7 +59,7 @@ class Stated:
     instances: int | None = None
     instances_place: Place | None = None
     shared_buffers_bytes: int | None = None
-    """PostgreSQL's pool."""
+    """The size of PostgreSQL's pool."""
     version: tuple[str, tuple[int, ...]] | None = None
 
     @property
@@ -88,7 +91,7 @@ def stated_together(files: Sequence[Stated]) -> Stated:
 
 
 def parse_lenient_bytes(text: str) -> int | None:
-    """A size as people write it; MB and M are read as MiB, as InnoDB does.
+    """Return the bytes of a size as people write it, None when it is none; MB and M mean MiB, as for InnoDB.
 
     >>> parse_lenient_bytes("210MB"), parse_lenient_bytes("1G"), parse_lenient_bytes("soon")
     (220200960, 1073741824, None)
@@ -101,14 +104,14 @@ def parse_lenient_bytes(text: str) -> int | None:
 
 
 class StatedParser:
-    """Takes every line of a text; a line may say several things."""
+    """A parser that takes every line of a text; a line may state several things."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.stated = Stated()
 
     def take(self, number: int, text: str) -> None:
-        """Look for the set-up in one line; the first that says a thing counts, pools excepted."""
+        """Look for the set-up in one line; the first line that states a thing counts, pools excepted."""
         if len(text) > 1000 or not any(character.isdigit() for character in text):
             return
         place, stated = Place(self.file, number), self.stated
@@ -134,7 +137,7 @@ class StatedParser:
     def _pool(self, place: Place, match: re.Match[str]) -> None:
         sizes = [parse_lenient_bytes(part) for part in match["sizes"].split(",")]
         whole = tuple(size for size in sizes if size and size >= 5 * MIB)
-        # A status dump says "Buffer pool size 65536": pages, and no unit. A setting without one is in bytes.
+        # A status dump says "Buffer pool size 65536": pages, without a unit. A setting without a unit is in bytes.
         if not whole:
             return
         text = match["shares"] or ""

@@ -1,7 +1,7 @@
-"""Tables in text: Markdown, tabs, CSV, or columns held apart by spaces; the cells of several header rows are joined.
+"""Finds tables in text: Markdown, tabs, CSV, or columns separated by spaces; joins the cells of several header rows.
 
 A row whose first cell is empty continues the row above it when it only adds parts ("(26.35%)"), and repeats the first
-cell otherwise. What a column means is not decided here.
+cell otherwise. `columns` decides what a column means.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RULE = re.compile(r"[|+:=\-\s]+")
 
 @dataclass(frozen=True)
 class TableRow:
-    """The cells of a row, and its line."""
+    """The cells of a row, and the number of its line."""
 
     line: int
     cells: tuple[str, ...]
@@ -30,7 +30,7 @@ class TableRow:
 
 @dataclass
 class Table:
-    """A header and rows."""
+    """A table: a header and rows."""
 
     place: Place
     header: tuple[str, ...]
@@ -38,7 +38,7 @@ class Table:
 
 
 class TableParser:
-    """Takes the lines that are nothing else; `tables` after `close` are what was found."""
+    """A parser of the lines that no other parser takes; `tables` has all that were found, after `close`."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -48,7 +48,7 @@ class TableParser:
         self._label = ""
 
     def take(self, number: int, text: str, label: str) -> None:
-        """A line of the text; a blank one ends a table."""
+        """Parse a line under a caption's label; a blank one ends the table."""
         split = _split(text, self._kind, bool(self._block))
         if split is None:
             self.close()
@@ -75,7 +75,7 @@ class TableParser:
 
 
 def _split(text: str, kind: str, begun: bool) -> tuple[str, list[str]] | None:
-    """The way a line is split into cells, and its cells (none for a ruler); None when it is no line of a table."""
+    """Return how a line is split into cells, and the cells (none in a ruler); None when it belongs to no table."""
     bare = text.strip()
     if not bare:
         return None
@@ -138,7 +138,7 @@ def _is_header(cells: list[str]) -> bool:
     filled = [cell for cell in cells if cell]
     numbers = sum(bool(_WITH_UNIT.fullmatch(cell) or _PART.fullmatch(cell)) for cell in filled)
     first_is_number = bool(cells and _WITH_UNIT.fullmatch(cells[0]))
-    # "50%" between "Start" and "End" is a header's; a row of words alone, such as one badly read, is too.
+    # "50%" between "Start" and "End" belongs to a header; so does a row of words alone, such as one badly read.
     known = sum(role_of(cell) is not None for cell in filled[1:])
     return bool(filled) and not first_is_number and (numbers == 0 or (numbers < len(filled) / 2 and known > 0))
 
@@ -148,7 +148,7 @@ def _all_plain(cells: list[str]) -> bool:
 
 
 def _joined(rows: list[list[str]], width: int) -> tuple[str, ...]:
-    """Header rows joined; a cell that spans columns counts for all it spans where the next row has words."""
+    """Join the header rows; a cell that spans columns counts for each of them where the next row has words."""
     names = [""] * width
     for place, row in enumerate(rows):
         last = place == len(rows) - 1

@@ -1,4 +1,4 @@
-"""The lines of a text file, one at a time, whatever is in it. Memory is bounded: long lines are cut when read."""
+"""Reads the lines of any file one at a time. Takes a bounded memory, because it cuts long lines when it reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stat import S_ISDIR, S_ISREG
 
 from bufferlab.errors import DataFileError
 
-#: Nothing that is recognised is longer; a binary file has "lines" of any length.
+#: No line that we recognise is longer; a binary file has "lines" of any length.
 MAX_LINE_BYTES = 8192
 
 
@@ -24,7 +24,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: the file as given, the line, and the caption above it (empty when there is none)."""
+    """A place in a file: the file's name as given, the line, and the caption above it (empty when there is none)."""
 
     file: str
     line: int
@@ -35,9 +35,9 @@ class Place:
 
 
 def file_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file; what is not UTF-8 is replaced. An unreadable file is a DataFileError that names it.
+    """Yield the lines of a file, with bytes that are not UTF-8 replaced; raise DataFileError if it cannot be read.
 
-    Devices and pipes are refused before they are opened: they may have no end, or no writer.
+    Refuse devices and pipes before opening them: they may have no end, or no writer.
     """
     try:
         mode = path.stat().st_mode
@@ -63,5 +63,5 @@ def _plain(piece: bytes) -> str:
 
 
 def numbered(texts: Iterable[str]) -> Iterator[Line]:
-    """Lines from texts in memory, for those who have no file."""
+    """Return lines from texts in memory, for callers without a file."""
     return (Line(number, text) for number, text in enumerate(texts, start=1))

@@ -1,4 +1,4 @@
-"""tpcc-mysql's output: interval lines of both forms, and the closing block.
+"""Parses tpcc-mysql's output: interval lines of both forms, and the closing block.
 
 Follows Percona-Lab/tpcc-mysql, src/main.c: `alarm_handler` prints the interval lines, the end of `main` the closing
 block. Response times are milliseconds, although its README calls them seconds.
@@ -13,9 +13,9 @@ from itertools import pairwise
 from bufferlab.importers.text import Place
 
 TYPES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
-#: More intervals than this are not kept: a week of one-second lines.
+#: The most intervals that are kept: more than a week of one-second lines.
 MAX_INTERVALS = 1_000_000
-#: Fewer lines show no spacing.
+#: The least number of lines that show a spacing.
 _ENOUGH_TO_JOIN = 4
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,9})?)"
@@ -50,7 +50,7 @@ _HEADS = {
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One interval line; tuples are in the order of TYPES, times in ms, None where the form does not print it."""
+    """One interval line. Tuples are in the order of TYPES, times in ms; None: the form does not print it."""
 
     place: Place
     elapsed_s: int
@@ -65,7 +65,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One type's line of raw results: on time, late, retries, failures."""
+    """The line of raw results of one type: on time, late, retries, failures."""
 
     success: int
     late: int
@@ -86,7 +86,7 @@ class Check:
 
 @dataclass
 class TpccLog:
-    """One run's output, as much of it as the file holds."""
+    """The output of one run, as much of it as the file holds."""
 
     label: str
     place: Place
@@ -108,7 +108,7 @@ class TpccLog:
 
 
 class TpccParser:
-    """Takes lines, one after another; `logs` are the runs found so far."""
+    """A parser that takes lines one after another; `logs` are the runs found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -119,7 +119,7 @@ class TpccParser:
 
     @property
     def logs(self) -> list[TpccLog]:
-        """Return the runs found so far; lines that stand in another order do not divide a run."""
+        """Return the runs found so far; lines in another order do not divide a run."""
         found: list[TpccLog] = []
         pieces: list[TpccLog] = []
         for log in self._logs:
@@ -130,7 +130,7 @@ class TpccParser:
         return found + _joined(pieces)
 
     def take(self, number: int, text: str, label: str) -> bool:
-        """Whether this line is tpcc-mysql's. `label` is the caption it stands under."""
+        """Parse a line under the caption `label`; return whether it is tpcc-mysql's."""
         place = Place(self.file, number, label)
         head = next((name for start, name in _HEADS.items() if text.strip().startswith(start)), None)
         if head is not None:
@@ -178,7 +178,7 @@ class TpccParser:
         return False
 
     def _log(self, place: Place) -> TpccLog:
-        """The run that a line belongs to: the last of its label, or a new one."""
+        """Return the run that a line belongs to: the last one under its label, or a new one."""
         return self._last.get(place.label) or self._begin(place)
 
     def _begin(self, place: Place) -> TpccLog:
@@ -188,14 +188,14 @@ class TpccParser:
 
 
 def _joined(pieces: list[TpccLog]) -> list[TpccLog]:
-    """Return one log of pieces that together have every interval once, else the pieces as runs of their own."""
+    """Return one log of pieces that together have every interval once, else the pieces as separate runs."""
     lines = [interval for log in pieces for interval in log.intervals]
     times = sorted(interval.elapsed_s for interval in lines)
     if len(pieces) < 2 or len(times) < _ENOUGH_TO_JOIN or len({b - a for a, b in pairwise(times)}) > 1:
         return pieces
     if times[0] == times[-1]:
         return pieces
-    # The closing block is the last piece's, the parameters are the first one's.
+    # The last piece has the closing block, the first one the parameters.
     return [replace(pieces[-1], place=pieces[0].place, intervals=lines, parameters=pieces[0].parameters)]
 
 
@@ -227,7 +227,7 @@ def _interval(text: str, place: Place) -> Interval | None:
 
 
 def spacing_s(log: TpccLog) -> int | None:
-    """Seconds per interval line: the smallest step between neighbours; None with fewer than two."""
+    """Return the seconds per interval line: the smallest step between neighbours; None with fewer than two lines."""
     times = sorted({interval.elapsed_s for interval in log.intervals})
     return min((b - a for a, b in pairwise(times)), default=None)
 

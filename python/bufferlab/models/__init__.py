@@ -1,1 +1,1 @@
-"""What theory says a buffer pool will do. Pure: numbers in, numbers out; no files, no engines, no measurements."""
+"""Theory's predictions for a buffer pool. Pure: numbers in, numbers out; no files, no engines, no measurements."""

@@ -1,6 +1,6 @@
-"""How many hot rows a pool can hold, and how often it misses when there are more: the analytic model of hot_rows.
+"""The analytic model of the workload hot_rows: how many hot rows a pool can hold, and how often it misses beyond that.
 
-It knows a B-tree by its pages per level and nothing of engines. Distinct pages follow the hypergeometric distribution
+It knows a b-tree by its pages per level, and no engine. Distinct pages follow the hypergeometric distribution
 (Yao, CACM 20(4), 1977); misses of LRU follow Che's approximation (Che, Tung and Wang, IEEE JSAC 20(7), 2002) under
 independent references. The estimated tree follows SQLite's file format, sections 1.6 and 2.1.
 """
@@ -19,23 +19,23 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Layout = Literal["scattered", "clustered"]
 
-#: In a tree: the rows of a leaf's neighbours whose lookup by key gets this leaf too (EngineDeclaration.edge_rows).
+#: A tree's key for the rows of a leaf's neighbours whose lookup also gets this leaf (EngineDeclaration.edge_rows).
 EDGE_ROWS = "edge_rows"
-#: Every transaction looks at the first page of the file, whatever it reads.
+#: Every transaction reads the first page of the file too.
 _FIRST_PAGE = 1
 _LEAF_HEADER_BYTES, _INTERIOR_HEADER_BYTES, _CELL_POINTER_BYTES, _CHILD_POINTER_BYTES = 8, 12, 2, 4
-#: Texts of sysbench's table: ten and five groups of eleven digits, joined by a dash.
+#: The bytes of the two texts of sysbench's table: ten and five groups of eleven digits, joined by a dash.
 _C_BYTES, _PAD_BYTES = 119, 59
-#: Bytes of the record's header (its own length, id as NULL, k, c, pad), and of the length of the record.
+#: The bytes of the record's header (the header's length, id as NULL, k, c, pad), and of the record's length.
 _RECORD_HEADER_BYTES, _RECORD_LENGTH_BYTES = 7, 2
 #: Interior pages of a table filled in key order end about this full (seen on SQLite 3.40 and 3.50).
 _INTERIOR_FILL = 0.9
-#: Hot rows of a page further from their mean than this are too rare to count.
+#: Numbers of hot rows in a page that are further from their mean than this are too rare to count.
 _STANDARD_DEVIATIONS = 12.0
 
 
 def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
-    """The tree of sysbench's table on SQLite, filled in the order of its key: {"rows", "level_pages"}, root first.
+    """Return {"rows", "level_pages"} of sysbench's table on SQLite, filled in the order of its key; root first.
 
     >>> estimated_tree(400_000, 16_384)["level_pages"]
     [1, 3, 4763]
@@ -45,7 +45,7 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
         cell = _row_bytes(rows, key_bytes) + _CELL_POINTER_BYTES
         pages += math.ceil((last - first + 1) / max(1, int((page_size_bytes - _LEAF_HEADER_BYTES) / cell)))
     interior_cell = _CHILD_POINTER_BYTES + _varint_bytes(rows) + _CELL_POINTER_BYTES
-    # One child more than cells: the right-most has its pointer in the header.
+    # A page has one child more than cells: the right-most child's pointer is in the header.
     fan_out = int(_INTERIOR_FILL * (page_size_bytes - _INTERIOR_HEADER_BYTES) / interior_cell) + 1
     levels = [pages]
     while levels[0] > 1:
@@ -54,10 +54,10 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
 
 
 def distinct_pages(hot_rows: float, pages: float, rows: int | None = None, edge_rows: int = 0) -> float:
-    """Pages that hold at least one of `hot_rows` rows drawn without replacement, expected.
+    """Return the expected number of pages that hold at least one of `hot_rows` rows drawn without replacement.
 
-    Without `rows` (those of the whole table) pages are taken to be large: P(1-exp(-N/P)). `edge_rows` rows beside each
-    page count as its own.
+    `rows` are the whole table's; without them pages are taken to be large: P(1-exp(-N/P)). `edge_rows` neighbouring
+    rows of each page count as the page's.
 
     >>> round(distinct_pages(8447, 137_152))
     8192
@@ -71,18 +71,18 @@ def distinct_pages(hot_rows: float, pages: float, rows: int | None = None, edge_
 
 
 def touched_pages(hot_rows: float, tree: Mapping[str, Any], rows: int, layout: Layout) -> list[float]:
-    """Pages on the way to any hot row, expected, per level of the tree: root first, leaves last."""
+    """Return the expected number of pages on the way to any hot row, per level of the tree: root first, leaves last."""
     levels = _levels(tree)
     if layout == "clustered":
-        # A run of N rows that begins anywhere in a page reaches over this many, on average.
+        # N consecutive rows that begin anywhere in a page touch this many pages on average.
         return [min(float(pages), 1 + (hot_rows - 1 + edge) * pages / rows) for pages, edge in levels]
     return [distinct_pages(hot_rows, pages, rows, edge) for pages, edge in levels]
 
 
 def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> int | None:
-    """The most hot rows whose pages all fit: leaves, the interior pages above them and the file's first page.
+    """Return the most hot rows whose pages all fit: leaves, the interior pages above them and the file's first page.
 
-    None when the whole table fits, so that there is no knee; 0 when not even one row's pages do.
+    Return None when the whole table fits, so that there is no knee, and 0 when not even one row's pages fit.
     """
 
     def fits(hot_rows: int) -> bool:
@@ -98,17 +98,17 @@ def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: La
 
 
 def miss_ratio(hot_rows: int, tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> float:
-    """Misses per select of a warm LRU pool, each select of a hot row chosen evenly."""
+    """Return the misses per select of a warm LRU pool, when each select draws one of the hot rows evenly."""
     return _misses(_references(hot_rows, _levels(tree), rows, layout), frames)
 
 
 def fit_effective_frames(
     measured: Sequence[tuple[int, float]], tree: Mapping[str, Any], rows: int, layout: Layout, frames: float
 ) -> float | None:
-    """The frames with which the model comes nearest to the measured (hot rows, misses per select): least squares.
+    """Return the frames with which the model fits the measured (hot rows, misses per select) best: least squares.
 
-    `frames` is where the search begins: it looks from a quarter of them to four times as many. None when no
-    measurement misses often enough to place a knee.
+    The search looks from a quarter of `frames` to four times as many. Return None when no measurement has more than
+    0.01 misses per select, so that none can place a knee.
     """
     from scipy.optimize import minimize_scalar
 
@@ -119,7 +119,7 @@ def fit_effective_frames(
     def squares(log_frames: float) -> float:
         return sum((_misses(references, math.exp(log_frames)) - misses) ** 2 for references, misses in curves)
 
-    # The sum has flat stretches far from its minimum: a coarse look first, then a fine one beside the best.
+    # The sum has flat stretches far from its minimum, so search coarsely first, then finely around the best.
     grid = np.linspace(math.log(frames / 4), math.log(frames * 4), 41)
     best = int(np.argmin([squares(float(place)) for place in grid]))
     bounds = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
@@ -129,14 +129,14 @@ def fit_effective_frames(
 
 @dataclass(frozen=True)
 class _References:
-    """Kinds of pages: how many of each there are, and how often a select refers to one of them."""
+    """The kinds of pages: how many of each there are, and how often a select refers to one of them."""
 
     pages: Array
     per_select: Array
 
 
 def _levels(tree: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """(pages, edge rows) of each level: a lookup that gets a neighbour gets it among the leaves alone."""
+    """Return (pages, edge rows) of each level: only among the leaves does a lookup get a neighbour."""
     *interior, leaves = tree["level_pages"]
     return (*((pages, 0) for pages in interior), (leaves, tree.get(EDGE_ROWS, 0) if leaves > 1 else 0))
 
@@ -158,7 +158,7 @@ def _references(hot_rows: int, levels: tuple[tuple[int, int], ...], rows: int, l
 
 
 def _by_hot_rows(hot_rows: int, pages: int, rows: int, edge_rows: int) -> Iterable[tuple[float, float]]:
-    """Pages by how many hot rows they hold (h of them: hypergeometric), each referred to h/N times a select."""
+    """Return (pages, references per select): pages with h hot rows (hypergeometric) are referred to h/N times each."""
     from scipy.special import gammaln
 
     def log_choose(n: Any, k: Any) -> Any:
@@ -176,7 +176,7 @@ def _by_hot_rows(hot_rows: int, pages: int, rows: int, edge_rows: int) -> Iterab
 
 
 def _misses(references: _References, frames: float) -> float:
-    """Che: a page stays for a time T that all pages share, and T is such that the pages that stay fill the frames."""
+    """Return the misses per select by Che: all pages stay for one time T, such that those that stay fill the frames."""
     from scipy.optimize import brentq
 
     pages, rates = references.pages, references.per_select
@@ -197,7 +197,7 @@ def _misses(references: _References, frames: float) -> float:
 
 
 def _page_kinds(pages: float, rows: int, edge_rows: int = 0) -> list[tuple[int, float]]:
-    """(rows whose lookup gets it, pages): whole numbers of rows held, so that pages and rows both add up."""
+    """Return (rows whose lookup gets the page, pages), with whole numbers of rows, so that pages and rows add up."""
     low = int(rows // pages)
     fuller = rows - low * pages
     kinds = ((low, pages - fuller), (low + 1, fuller))
@@ -205,7 +205,7 @@ def _page_kinds(pages: float, rows: int, edge_rows: int = 0) -> list[tuple[int, 
 
 
 def _untouched(hot_rows: float, held: int, rows: int) -> float:
-    """The probability that none of a page's rows is hot."""
+    """Return the probability that none of a page's rows is hot."""
     if hot_rows > rows - held:
         return 0.0
     cold = math.lgamma(rows - held + 1) - math.lgamma(rows - held - hot_rows + 1)
@@ -213,7 +213,7 @@ def _untouched(hot_rows: float, held: int, rows: int) -> float:
 
 
 def _key_lengths(rows: int) -> Iterable[tuple[int, int, int]]:
-    """(first id, last id, bytes of their varints) over the ids 1..rows."""
+    """Yield (first id, last id, bytes of their varints) over the ids 1..rows."""
     first = 1
     while first <= rows:
         key_bytes = _varint_bytes(first)
@@ -223,18 +223,18 @@ def _key_lengths(rows: int) -> Iterable[tuple[int, int, int]]:
 
 
 def _varint_bytes(value: int) -> int:
-    """SQLite's variable-length integer: seven bits to a byte."""
+    """Return the bytes of SQLite's variable-length integer, which has seven bits in a byte."""
     return max(1, math.ceil(value.bit_length() / 7))
 
 
 def _row_bytes(rows: int, key_bytes: int) -> float:
-    """A leaf cell: the record's length, the key, the record's header, k (mean over 1..rows) and the two texts."""
+    """Return a leaf cell's bytes: the record's length, key, header, k (mean over 1..rows) and the two texts."""
     fixed = _RECORD_LENGTH_BYTES + key_bytes + _RECORD_HEADER_BYTES + _C_BYTES + _PAD_BYTES
     return fixed + _mean_integer_bytes(rows)
 
 
 def _mean_integer_bytes(rows: int) -> float:
-    """What k takes in a record, k spread evenly over 1..rows: 1, 2, 3, 4 or 6 bytes by its size."""
+    """Return the mean bytes of k in a record, k spread evenly over 1..rows: 1, 2, 3, 4 or 6 bytes by its value."""
     total, below = 0.0, 0
     for limit, width in ((2**7 - 1, 1), (2**15 - 1, 2), (2**23 - 1, 3), (2**31 - 1, 4), (2**47 - 1, 6)):
         upto = min(rows, limit)

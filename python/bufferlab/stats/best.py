@@ -2,8 +2,8 @@
 
 Hsu's multiple comparisons with the best (Annals of Statistics 12, 1984; bounds after Edwards and Hsu, JASA 78, 1983):
 a point leaves the set when another is better than it, one-sided, at Sidak's level for the rival points. `equivalent`
-is Schuirmann's two one-sided tests (J. Pharmacokinetics and Biopharmaceutics 15, 1987). What is good enough, and
-what it costs, is the caller's.
+is Schuirmann's two one-sided tests (J. Pharmacokinetics and Biopharmaceutics 15, 1987). The caller decides which
+point is good enough, and at what cost.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Better = Literal["less", "more"]
 
 @dataclass(frozen=True)
 class BestSet:
-    """The points that may be the best. With `note` there is no interval to tell any apart, and all are in."""
+    """The points that may be the best. With `note` no interval tells any two apart, and all points are members."""
 
     observed: Hashable
     """The point with the best mean; always one of the members."""
     members: tuple[Hashable, ...]
     """Holds the truly best point with probability `level` or more, in the order of the points."""
     others: tuple[Hashable, ...]
-    """Points that some member beats."""
+    """The points that some member beats."""
     behind: Mapping[Hashable, float]
-    """Member -> how far it may be behind the best at most: a factor (1.03) on the ratio scale, else a difference."""
+    """By member, the most it may be behind the best: a factor (1.03) on the ratio scale, else a difference."""
     beat_all_others: bool
     """Whether every member beats every other point, each pair resolved at the level of all such pairs together."""
     level: float
@@ -39,7 +39,10 @@ class BestSet:
 def equivalence_set(
     fit: Fit, better: Better, points: Sequence[Hashable] | None = None, level: float | None = None
 ) -> BestSet:
-    """The points not distinguishable from the best, among `points` (all by default)."""
+    """Return the points, among `points` (all by default), that the fit cannot distinguish from the best.
+
+    `level` is the level at which the set holds the best point (the fit's by default).
+    """
     among = tuple(fit.points if points is None else points)
     if not among:
         raise ValueError("a best point needs points")
@@ -52,7 +55,7 @@ def equivalence_set(
     if note is not None:
         return BestSet(observed, among, (), {}, False, level, note)
     members = tuple(i for i in among if not any(_worse(versus[i, j], fit, better) for j in among if j != i))
-    # The one with the best mean is never beaten, unless missing runs make comparisons run in a circle.
+    # No point beats the one with the best mean, unless missing runs make comparisons run in a circle.
     members = members or (observed,)
     others = tuple(point for point in among if point not in members)
     still = 1.0 if fit.contrast == "ratio" else 0.0
@@ -61,9 +64,9 @@ def equivalence_set(
 
 
 def equivalent(fit: Fit, a: Hashable, b: Hashable, within: float, level: float = 0.95) -> bool:
-    """Whether a and b are shown to differ by less than `within` (0.05: 5 %; on the linear scale a difference).
+    """Return whether the runs show that a and b differ by less than `within` (0.05: 5 %; a difference if linear).
 
-    Not the same as not distinguishable: too few runs show neither a difference nor equivalence.
+    This is more than not being distinguishable: too few runs show neither a difference nor equivalence.
     """
     if within <= 0:
         raise ValueError("equivalence needs a margin above zero")
@@ -77,7 +80,7 @@ def equivalent(fit: Fit, a: Hashable, b: Hashable, within: float, level: float =
 
 
 def _worse(found: Estimate, fit: Fit, better: Better) -> bool:
-    """Whether the second of the two points compared is worse beyond doubt."""
+    """Return whether the whole interval says that the second of the two points compared is worse."""
     still = 1.0 if fit.contrast == "ratio" else 0.0
     if found.ci_low is None or found.ci_high is None:
         return False
@@ -85,7 +88,7 @@ def _worse(found: Estimate, fit: Fit, better: Better) -> bool:
 
 
 def _worst(found: Estimate, fit: Fit, better: Better) -> float:
-    """How far the second of the two points compared may be behind the first."""
+    """Return how far the second of the two points compared may be behind the first at most."""
     if found.ci_low is None or found.ci_high is None:
         return 1.0 if fit.contrast == "ratio" else 0.0
     if better == "less":

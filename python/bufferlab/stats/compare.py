@@ -1,8 +1,9 @@
-"""Two sides compared setting by setting: the same, different, or not distinguishable. Says which test it used.
+"""Compares two sides setting by setting: identical, different, or not distinguishable. Says which test it used.
 
-Sides whose runs share their keys (the seed of a block) are paired: the model of `model.py` takes the blocks' effects
-away. Others are compared by Welch's test (Biometrika 34, 1947) with Satterthwaite's degrees of freedom. Knows no
-files and no metrics; how many comparisons hold together is the caller's, through the level of a single one.
+If the runs of both sides share their keys (the seed of a block) they are paired, and the model of `model.py` removes
+the blocks' effects. Otherwise Welch's test compares them (Biometrika 34, 1947), with Satterthwaite's degrees of
+freedom. Knows neither files nor metrics. The caller decides how many comparisons hold together, by the level it gives
+a single one.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ Method = Literal["paired", "welch"]
 Keyed = tuple[Hashable, float]
 
 POWER = 0.8
-#: Fewer shared keys than this give a paired comparison no noise to reckon from.
+#: Fewer shared keys than this give a paired comparison no noise to estimate.
 MIN_SHARED = 2
 _ONE_RUN = "one run on a side: nothing says how much another would differ"
-_NO_NOISE = "every run of a side gave the same number: no noise to reckon an interval from"
+_NO_NOISE = "every run of a side gave the same number: no noise to compute an interval from"
 _IDENTICAL = "identical"
 #: Deviations below this share of the values are rounding, not noise.
 _ROUNDING = 1e-12
@@ -34,7 +35,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Match:
-    """One setting that both sides have: each side's runs as (key, value). Runs with equal keys are a pair."""
+    """A setting that both sides have, with each side's runs as (key, value). Runs with equal keys are a pair."""
 
     name: Hashable
     a: tuple[Keyed, ...]
@@ -43,7 +44,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Compared:
-    """What may be said of one match: side b compared with side a."""
+    """The verdict on one match, side b compared with side a, and the means and numbers of runs of both."""
 
     name: Hashable
     verdict: Verdict
@@ -55,7 +56,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All matches of one metric, compared in one way."""
+    """The matches of one metric, all compared by the same method."""
 
     method: Method
     level: float
@@ -64,12 +65,15 @@ class Comparison:
 
 
 def method_for(matches: Sequence[Match]) -> Method:
-    """Paired when both sides share keys at every match: two (or all there is), and half of the smaller side's."""
+    """Return "paired" if the sides share enough keys at every match, else "welch".
+
+    Enough are MIN_SHARED keys, or all if there are fewer, and at least half of the smaller side's.
+    """
     return "paired" if matches and all(_shares(match) for match in matches) else "welch"
 
 
 def single_level(level: float, comparisons: int) -> float:
-    """The level of each of so many comparisons, such that all hold together at `level` (Sidak, JASA 62, 1967)."""
+    """Return the level for each of so many comparisons at which all hold together at `level` (Sidak, JASA 62, 1967)."""
     return float(level ** (1.0 / max(1, comparisons)))
 
 
@@ -83,9 +87,9 @@ def compare(
 ) -> Comparison:
     """Compare the two sides at every match; `level` is that of a single comparison (see `single_level`).
 
-    `context` holds further (point, key, value) rows of the same sweep: in part, the noise is known from them.
-    Ratios when every value is above zero (where all is identical, any may be zero), differences otherwise or when
-    `scale` says so.
+    `context` holds further (point, key, value) rows of the same sweep, which help to estimate the noise. The results
+    are ratios if every value is above zero (values of identical matches may be zero). They are differences otherwise,
+    and if `scale` is linear. Raise ValueError for a match with an empty side.
     """
     if not all(match.a and match.b for match in matches):
         raise ValueError("a match needs a run on each side")
@@ -115,7 +119,7 @@ def _shares(match: Match) -> bool:
 
 
 def _identical(match: Match, method: Method) -> bool:
-    """The same numbers pair by pair; without pairs, one number in every run of both sides."""
+    """Return whether all pairs have the same numbers; without pairs, whether all runs of both sides have one number."""
     if sorted(match.a, key=repr) == sorted(match.b, key=repr):
         return True
     return method == "welch" and len(match.a) > 1 < len(match.b) and len({value for _, value in match.a + match.b}) == 1
@@ -129,7 +133,7 @@ def _fit(matches: Sequence[Match], level: float, scale: Scale, context: Sequence
         for key, value in runs
     ]
     pairs = [(("a", match.name), ("b", match.name)) for match in matches]
-    # The fit spreads its level over its comparisons; here each is to have the level asked for.
+    # The fit spreads its level over its comparisons; here each one must have the level asked for.
     together = level ** len(pairs)
     blocks = {key for _, key, _ in cells}
     around = [cell for cell in context if cell[1] in blocks and (scale == "linear" or cell[2] > 0)]
@@ -172,13 +176,13 @@ def _scaled(values: Sequence[float], scale: Scale) -> Array:
 
 
 def _variance(numbers: Array) -> float:
-    """The sample variance; what is only rounding counts as none."""
+    """Return the sample variance; a deviation that is only rounding counts as zero."""
     deviation = float(numbers.std(ddof=1))
     return 0.0 if deviation <= _ROUNDING * max(1.0, float(np.abs(numbers).max())) else deviation**2
 
 
 def _mean(values: Sequence[float], scale: Scale) -> float:
-    """The centre of a side on the scale compared, so that the ratio shown is that of the values shown."""
+    """Return the centre of a side on the scale compared, so that the ratio shown is that of the values shown."""
     return _back(float(_scaled(values, scale).mean()), scale)
 
 

@@ -1,4 +1,4 @@
-"""What a statistic comes as: a value, its interval, the runs behind it, or why there is no interval."""
+"""The form of every statistic: a value, its interval and the runs behind it, or the reason why it has no interval."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its interval; without one, `note` says why and nothing may be claimed from the value."""
+    """A value with its interval. Without an interval `note` says why, and nobody may claim anything from the value."""
 
     value: float
     ci_low: float | None
     ci_high: float | None
     n: int
-    """Runs behind a mean; the smaller of the two sides' runs behind a comparison."""
+    """The number of runs behind a mean; of a comparison, the smaller of the two sides' numbers."""
     df: float | None = None
-    """Degrees of freedom of the interval (Satterthwaite's for a mean, so not always whole)."""
+    """The degrees of freedom of the interval (Satterthwaite's for a mean, so not always whole)."""
     note: str | None = None
     identical: bool = False
-    """A comparison whose two sides gave the very same numbers in every block."""
+    """Whether this is a comparison whose two sides gave the very same numbers in every block."""
 
     @property
     def has_interval(self) -> bool:

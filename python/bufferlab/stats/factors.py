@@ -1,9 +1,9 @@
-"""What each of several factors does to a figure, all others being equal: ratios with intervals that hold together.
+"""Estimates the effect of each of several factors on a figure, all others being equal, as ratios with intervals.
 
-Runs of one block that agree in every other factor are compared in pairs, level by level; the mean over a block's pairs,
-on the scale of logarithms, is one number a block. Blocks are independent, pairs inside one are not: the interval is
-Student's over the blocks, at a level (Sidak) at which all effects of one call hold together. A factor whose effect
-depends on another (an interaction) has the mean of its effects here; ask within the other's levels to see them apart.
+Runs of one block that agree in every other factor are compared in pairs, level by level. The mean over a block's pairs,
+on the log scale, is one number a block. Blocks are independent, pairs inside a block are not. So the interval is
+Student's over the blocks, at Sidak's level, at which all effects of one call hold together. A factor whose effect
+depends on another (an interaction) gets the mean of its effects; ask within the other's levels to see them apart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.student import quantile_of_t
 
 _ONE_BLOCK = "one block: nothing says how much another would differ"
-_NO_NOISE = "every block gave the same ratio: no noise to reckon an interval from"
+_NO_NOISE = "every block gave the same ratio: no noise to compute an interval from"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Effect:
-    """What going from one level of a factor to another does: a ratio of the figure, and the blocks behind it."""
+    """The effect of going from one level of a factor to another: the ratio of the figure, and the blocks behind it."""
 
     factor: str
     base: str
@@ -46,16 +46,16 @@ class Effect:
 
     @property
     def size(self) -> float:
-        """How far from nothing, whichever way."""
+        """The distance from no effect in either direction: |ln(ratio)|."""
         return abs(float(np.log(self.ratio.value)))
 
 
 def effects(
     observations: Sequence[Observation], factors: Mapping[str, Sequence[str]], level: float = 0.95
 ) -> list[Effect]:
-    """The effect of every level of every factor against its first level; `factors` are the levels in their order.
+    """Return the effect of every level of every factor against its first level; `factors` are the levels in order.
 
-    Figures that are not above zero have no ratio: they are left out. A level without a pair has no effect.
+    Figures that are not above zero have no ratio and are left out. A level without a pair has no effect.
     """
     told = [seen for seen in observations if seen.value > 0]
     pairs = [(factor, levels[0], other) for factor, levels in factors.items() for other in levels[1:]]
@@ -66,7 +66,7 @@ def effects(
 
 
 def _by_block(observations: Sequence[Observation], factor: str, base: str, level: str) -> dict[Hashable, float]:
-    """Mean of ln(level / base) over the pairs of each block."""
+    """Return the mean of ln(level / base) over the pairs of each block, by block."""
     sides: dict[tuple[Hashable, tuple[tuple[str, str], ...]], dict[str, list[float]]] = {}
     for seen in observations:
         rest = tuple(sorted((name, at) for name, at in seen.levels.items() if name != factor))

@@ -1,7 +1,7 @@
-"""Where a curve bends and what each further MiB brings, with intervals from what blocks and runs differ by.
+"""Finds where a curve bends and how much each further MiB brings, with intervals from the blocks' differences.
 
-`hinge_zero` finds where a line that starts at zero begins to rise; `marginal` and `knee_of_curve` read a curve whose
-steps were already compared by `model`, so they claim a benefit exactly where its verdict claims a step.
+`hinge_zero` finds where a line that starts at zero begins to rise. `marginal` and `knee_of_curve` read a curve whose
+steps `model` has compared, so they claim a benefit exactly where its verdict claims a step.
 """
 
 from __future__ import annotations
@@ -23,39 +23,42 @@ Array = npt.NDArray[np.float64]
 _MIB = 1024**2
 _FLAT = "no value rises above zero: no hinge to find"
 _ONE_BLOCK = "one repetition: nothing says how much another would differ"
-_NO_NOISE = "every block gave the same hinge: no noise to reckon an interval from"
+_NO_NOISE = "every block gave the same hinge: no noise to compute an interval from"
 
 
 @dataclass(frozen=True)
 class Marginal:
-    """What one step of a curve brings per MiB: `benefit` is how much the figure falls, below zero if it rises."""
+    """The benefit of one step of a curve, per MiB: how much the figure falls, below zero if it rises."""
 
     a: Hashable
     b: Hashable
     from_bytes: int
     to_bytes: int
     benefit: Estimate
-    """Its intervals hold together for all steps, as the fit's comparisons do."""
+    """The benefit; the intervals of all steps hold together, as the fit's comparisons do."""
 
     @property
     def resolved(self) -> bool:
-        """Whether the benefit is above zero beyond doubt."""
+        """Whether the benefit's whole interval is above zero."""
         return self.benefit.ci_low is not None and self.benefit.ci_low > 0
 
 
 @dataclass(frozen=True)
 class Knee:
-    """How far along a curve each further MiB still brings something that this sweep could see."""
+    """The size up to which a further MiB still brings a benefit that this sweep could resolve."""
 
     size_bytes: int | None
     """The largest size whose step to it still brought a benefit; None when no step did."""
     beyond: Marginal | None
-    """The first step after it: what a further MiB may bring at most is its upper bound. None at the curve's end."""
+    """The first step after it, whose upper bound is the most that a further MiB may bring. None at the curve's end."""
     steps: tuple[Marginal, ...]
 
 
 def hinge_zero(rows: Sequence[tuple[Hashable, float, float]], level: float = 0.95) -> Estimate:
-    """x0 of y = max(0, a (x - x0)), a > 0, over (block, x, y) rows: one fit a block, then Student over the blocks."""
+    """Return x0 of y = max(0, a (x - x0)), a > 0, over (block, x, y) rows: one fit a block, then Student's interval.
+
+    Without an interval, `note` says why. Raise ValueError for a number that is not finite.
+    """
     blocks = tuple(dict.fromkeys(block for block, _, _ in rows))
     found = []
     for block in blocks:
@@ -79,7 +82,7 @@ def hinge_zero(rows: Sequence[tuple[Hashable, float, float]], level: float = 0.9
 
 
 def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
-    """What each step brings per MiB, from the smallest size up; steps must be comparisons the fit declared."""
+    """Return the benefit of each step per MiB, from the smallest size up; the fit must have declared the steps."""
     order = sorted((point for point in fit.points if point in sizes_bytes), key=lambda point: sizes_bytes[point])
     steps = [(a, b) for a, b in pairwise(order) if sizes_bytes[a] < sizes_bytes[b]]
     return [
@@ -89,7 +92,7 @@ def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
 
 
 def knee_of_curve(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> Knee:
-    """The largest size that was still worth its step, as far as this sweep can tell."""
+    """Return the largest size whose step still brought a benefit, as far as this sweep can tell."""
     steps = tuple(marginal(fit, sizes_bytes))
     last = max((place for place, step in enumerate(steps) if step.resolved), default=None)
     if last is None:
@@ -107,7 +110,7 @@ def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
     value = start.value * (1 - step.value) / mib
     if step.ci_low is None or step.ci_high is None or start.ci_low is None or start.ci_high is None:
         return Estimate(value, None, None, step.n, note=step.note or start.note, identical=step.identical)
-    # The start times what the step takes away; corners of both intervals, which errs on the safe side.
+    # The start's value times the share that the step takes away; the corners of both intervals err on the safe side.
     corners = [
         level * (1 - ratio) / mib for level in (start.ci_low, start.ci_high) for ratio in (step.ci_low, step.ci_high)
     ]
@@ -115,9 +118,10 @@ def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
 
 
 def _hinge(x: Array, y: Array) -> float | None:
-    """Least squares, exact: for every number of points on the rising side, its best x0; the best of all.
+    """Return the exact least-squares x0: the best of the best x0 for every number of points on the rising side.
 
-    Where only the last point rises the slope is free, and the hinge is at its neighbour: the data cannot say more.
+    If only the last point rises, the slope is free and the hinge is at its neighbour: the data cannot say more. None
+    when no value is above zero, or fewer than two points are given.
     """
     if len(x) < 2 or not (y > 0).any():
         return None

@@ -3,20 +3,20 @@
 Values above zero are fitted as logarithms, because I/O counts err in per cent, not in pages; a comparison is
 then a ratio. If any value is zero or less the fit is linear and a comparison is a difference.
 
-Comparisons cancel the block effects (all points of a block share its seed), and their noise is known from two sides:
-the changes of this pair from block to block, and all that the rest of the sweep leaves over. The two are independent;
-their mixture, 0.6 to 0.4, has Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946), never more than if all
-points scattered alike. Sharing noise between points this way is the idea of moderated t statistics (Smyth, Statistical
-Applications in Genetics and Molecular Biology 3, 2004); the weight is fixed, because five points are too few to
-estimate it. Pooling alone fails where one point scatters more than the rest (up to 13 % false claims at five times as
-much), the pair alone costs a third more width: docs/statistics.md has the simulations that decided.
+Comparisons cancel the block effects, because all points of a block share its seed. Their noise is estimated from two
+sources: the changes of this pair from block to block, and the residuals of the rest of the sweep. The two are
+independent. Their mixture, 0.6 to 0.4, has Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946), never more
+than if all points scattered alike. Sharing noise between points this way is the idea of moderated t statistics (Smyth,
+Statistical Applications in Genetics and Molecular Biology 3, 2004). The weight is fixed, because five points are too
+few to estimate it. Pooling alone fails where one point scatters more than the rest (up to 13 % false claims at five
+times as much); the pair alone costs a third more width. docs/statistics.md has the simulations that decided.
 
-Means do not cancel the blocks: their interval is for another block like these. It is Student's over the point's own
-runs, right whatever the other points do.
+Means do not cancel the block effects. The interval of a mean says where another block's mean would lie. It is
+Student's, from that point's runs alone, so it does not depend on the other points.
 
 The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (adjacent points
-and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs, more than a sweep claims, and would
-be wider for nothing.
+and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs, which are more than a sweep claims, so
+its intervals would be wider without need.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Scale = Literal["log", "linear"]
 Pooling = Literal["partial", "always", "never"]
 Cell = tuple[Hashable, Hashable, float]
 
-#: Below this, one point's scatter is no good match for the others'. Not lower: missing unevenness is the worse error.
+#: A p-value below this means that one point scatters more than the others. Not lower: missing that is the worse error.
 UNEVEN_P_VALUE = 0.10
-#: How much of a comparison's variance is taken from its own pair; see docs/statistics.md for how it was chosen.
+#: The share of a comparison's variance that is taken from its own pair; docs/statistics.md says how it was chosen.
 OWN_WEIGHT = 0.6
 #: Residuals below this share of the values are rounding, not noise.
 _ROUNDING = 1e-12
@@ -49,12 +49,12 @@ _DRAWS = 1000
 _SEED = 20260103
 _ONE_BLOCK = "one repetition: nothing says how much another would differ"
 _TOO_FEW = "too few runs succeeded to know their noise"
-_NO_NOISE = "every block gave the same change: no noise to reckon an interval from"
+_NO_NOISE = "every block gave the same change: no noise to compute an interval from"
 
 
 @dataclass(frozen=True)
 class _Spot:
-    """A centre with its standard error on the fitted scale, or why there is none."""
+    """A centre with its standard error on the fitted scale, or the reason why it has none."""
 
     centre: float
     error: float = 0.0
@@ -64,7 +64,7 @@ class _Spot:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted sweep. Ask it for means and comparisons; it answers with intervals where there can be some."""
+    """A fitted sweep, which answers with means and comparisons, and with their intervals where they exist."""
 
     points: tuple[Hashable, ...]
     blocks: tuple[Hashable, ...]
@@ -78,11 +78,11 @@ class Fit:
     variance_blocks: float
     """Variance between blocks, on the fitted scale; an unbiased estimate, so it may be below zero."""
     spread: Spread | None
-    """The point that scatters most; none where there is no noise to look at."""
+    """The point that scatters most; None where there is no noise to judge."""
     uneven: bool
-    """Whether it scatters more than chance explains."""
+    """Whether that point scatters more than chance explains."""
     pooling: Pooling
-    """How the noise of the others counts: partial, or for comparison's sake always alone or never."""
+    """How the other points' noise counts: in part or, for studies of the method, alone ("always") or not at all."""
     _cells: tuple[Cell, ...]
     _y: Array
     _effects: Array
@@ -99,7 +99,7 @@ class Fit:
 
     @property
     def contrast(self) -> Literal["ratio", "difference"]:
-        """What `step` gives on this scale."""
+        """The kind of number that `step` gives on this scale."""
         return "ratio" if self.scale == "log" else "difference"
 
     @property
@@ -108,7 +108,7 @@ class Fit:
         return float(self.level ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable, level: float | None = None) -> Estimate:
-        """The value of a point; its interval is for another block like these."""
+        """Return the value of a point; its interval says where another block's mean would lie."""
         alone = self.pooling != "always" and self._runs_at(point) > 1
         spot = self._own_mean(point) if alone else self._pooled_mean(point)
         if spot.note is None and spot.error == 0:
@@ -116,23 +116,30 @@ class Fit:
         return self._estimate(spot, self.level if level is None else level, self._runs_at(point))
 
     def step(self, a: Hashable, b: Hashable) -> Estimate:
-        """b compared with a: the ratio b/a, or the difference b-a on the linear scale. Declared pairs only."""
+        """Return b compared with a: the ratio b/a, or the difference b-a on the linear scale.
+
+        Raise ValueError for a pair that was not declared.
+        """
         if (a, b) not in self.comparisons:
             raise ValueError(f"({a!r}, {b!r}) is not a declared comparison")
         return self.compare(a, b, self.comparison_level)
 
     def compare(self, a: Hashable, b: Hashable, level: float) -> Estimate:
-        """As `step`, for any two points, at a level that the caller has corrected for how many it looks at."""
+        """Return b compared with a as `step` does, for any two points.
+
+        The caller must have corrected `level` for the number of comparisons it makes.
+        """
         n = min(self._runs_at(a), self._runs_at(b))
         if self._same_numbers(a, b):
             return Estimate(self._back(0.0), None, None, n, note="identical", identical=True)
         return self._estimate(self._step(a, b), level, n)
 
     def detectable(self, a: Hashable, b: Hashable, power: float = 0.8) -> float | None:
-        """The smallest change of this comparison that would be resolved in `power` of sweeps like this one.
+        """Return the smallest change of this comparison that would be resolved in `power` of sweeps like this one.
 
-        A ratio above one on the log scale (1.05: five per cent either way), a difference on the linear scale.
-        Another sweep would also see another noise, so its intervals are drawn anew, from a fixed seed.
+        It is a ratio above one on the log scale (1.05: five per cent either way), a difference on the linear scale;
+        None without an interval. Another sweep would also have other noise, so its intervals are drawn, from a fixed
+        seed.
         """
         spot = self._step(a, b)
         if spot.note is not None:
@@ -144,15 +151,15 @@ class Fit:
         if df_rest > 0 and df_own > 0:
             factor, own = pooled.error**2 / self.variance_error, _variance(changes) / 2
             left = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
-            # The larger: a pair that scatters more than the rest must not be promised the rest's precision.
+            # The larger one, because a pair that scatters more than the rest must not be promised the rest's precision.
             error, rest = max(error, (factor * own) ** 0.5), (factor * left) ** 0.5
-        # A variance from few runs is more often too small than too large: its median is what is made right.
+        # A variance from few runs is more often too small than too large, so correct its median.
         error /= _median_of_variance(spot.df) ** 0.5
         halves = _half_widths(max(1, df_own), df_rest, round(20 * rest / error) / 20, self.comparison_level) * error
         return self._back(_shift_found(halves, error, power))
 
     def residuals(self) -> Array:
-        """What the model leaves over, in the order of the values, on the fitted scale."""
+        """Return the residuals in the order of the values, on the fitted scale."""
         return np.asarray(self._y - self._design @ self._effects, dtype=np.float64)
 
     def _estimate(self, spot: _Spot, level: float, n: int) -> Estimate:
@@ -170,7 +177,7 @@ class Fit:
         return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
 
     def _shared_step(self, a: Hashable, b: Hashable) -> _Spot:
-        """The least-squares comparison; its noise is in part the pair's own, in part the rest of the sweep's."""
+        """Return the least-squares comparison, with noise in part from the pair, in part from the rest of the sweep."""
         pooled = self._pooled_step(a, b)
         changes = self._changes(a, b)
         df_own = len(changes) - 1
@@ -181,7 +188,7 @@ class Fit:
         own = _variance(changes) / 2
         rest = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
         if own == 0:
-            # Blocks that all gave the same change, as counts may: nothing may be claimed from others' noise.
+            # All blocks gave the same change, as counts may: other points' noise allows no claim.
             return _Spot(pooled.centre)
         variance, df = _mixed(own, rest, df_own, df_rest)
         factor = pooled.error**2 / self.variance_error
@@ -213,7 +220,7 @@ class Fit:
         return _one_sample(np.array([y for (at, _, _), y in zip(self._cells, self._y, strict=True) if at == point]))
 
     def _own_step(self, a: Hashable, b: Hashable) -> _Spot:
-        """The paired comparison over the blocks that have both points."""
+        """Return the paired comparison over the blocks that have both points."""
         changes = self._changes(a, b)
         return _one_sample(changes) if len(changes) else self._pooled_step(a, b)
 
@@ -260,7 +267,8 @@ def fit(
 ) -> Fit:
     """Fit (point, block, value) rows. Points keep the order in which they first appear.
 
-    Without `comparisons`, each point is compared with the one before it, and the last with the first.
+    Without `comparisons`, each point is compared with the one before it, and the last with the first. Raise
+    ValueError without a value, or for a value that is not finite.
     """
     if not values:
         raise ValueError("a fit needs at least one value")
@@ -327,7 +335,7 @@ def _indicator(places: Sequence[int], width: int) -> Array:
 def _mixed(
     own: Array | float, rest: Array | float, df_own: float, df_rest: float
 ) -> tuple[Array | float, Array | float]:
-    """A variance known from two sides, and its degrees of freedom: never more than if both sides were alike."""
+    """Return the mixture of two variances, and its degrees of freedom: never more than if both were equal."""
     part_own, part_rest = OWN_WEIGHT * own, (1 - OWN_WEIGHT) * rest
     variance = part_own + part_rest
     df = variance**2 / (part_own**2 / df_own + part_rest**2 / df_rest)
@@ -336,7 +344,7 @@ def _mixed(
 
 @lru_cache(maxsize=1024)
 def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Array:
-    """Half widths of an interval in sweeps whose own error is one and whose others' error is `rest`."""
+    """Return half widths of an interval in drawn sweeps, where the pair's error is one and the others' is `rest`."""
     from scipy.special import stdtrit
 
     rng = np.random.default_rng(_SEED)
@@ -349,7 +357,7 @@ def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Ar
 
 
 def _shift_found(halves: Array, error: float, power: float) -> float:
-    """The shift that intervals with these half widths resolve with this power."""
+    """Return the shift that intervals with these half widths resolve with this power."""
     from scipy.special import ndtr
 
     low, high = 0.0, float(halves.max()) + 10 * error
@@ -361,14 +369,14 @@ def _shift_found(halves: Array, error: float, power: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _median_of_variance(df: float) -> float:
-    """The median of an estimated variance whose truth is one."""
+    """Return the median of the estimates of a variance whose true value is one."""
     from scipy.special import chdtri
 
     return float(chdtri(df, 0.5)) / df
 
 
 def _one_sample(numbers: Array) -> _Spot:
-    """Student's one-sample interval."""
+    """Return the mean with its standard error, for Student's one-sample interval."""
     centre = float(numbers.mean())
     if len(numbers) < 2:
         return _Spot(centre, note=_TOO_FEW)
@@ -376,13 +384,13 @@ def _one_sample(numbers: Array) -> _Spot:
 
 
 def _variance(numbers: Array) -> float:
-    """The sample variance; what is only rounding counts as none."""
+    """Return the sample variance; a deviation that is only rounding counts as zero."""
     deviation = float(numbers.std(ddof=1))
     return 0.0 if deviation <= _ROUNDING * max(1.0, float(np.abs(numbers).max())) else deviation**2
 
 
 def _rss(y: Array, design: Array) -> float:
-    """Residual sum of squares; what is only rounding counts as zero."""
+    """Return the residual sum of squares; residuals that are only rounding count as zero."""
     residuals = y - design @ (np.linalg.pinv(design) @ y)
     rss = float(residuals @ residuals)
     floor = (_ROUNDING * max(1.0, float(np.abs(y).max()))) ** 2
@@ -390,7 +398,7 @@ def _rss(y: Array, design: Array) -> float:
 
 
 def _block_weight(at_point: Array, at_block: Array, df_blocks: int) -> float:
-    """The weight in E[mean square of blocks] = error variance + block variance / weight (Henderson III)."""
+    """Return the weight in E[mean square of blocks] = error variance + block variance / weight (Henderson III)."""
     if df_blocks < 1:
         return 0.0
     within = at_block - at_point @ (np.linalg.pinv(at_point) @ at_block)

@@ -1,8 +1,8 @@
-"""How much runs of one setting differ: the noise of a host, from an A/A sweep, and what could be found above it.
+"""Estimates the noise of a host from an A/A sweep, and the smallest change that could be found above it.
 
-Two kinds. Within a block both arms do the same transactions, so what differs is the host (paired comparisons see this
-alone). Across blocks the transactions differ too (comparisons of sweeps with other seeds see both). Relative standard
-deviations with intervals by the chi-square distribution, as for any variance.
+There are two kinds. Within a block both arms do the same transactions, so only the host differs; paired comparisons see
+this kind alone. Across blocks the transactions differ too; comparisons of sweeps with other seeds see both. Both are
+relative standard deviations, with intervals by the chi-square distribution, as for any variance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from bufferlab.stats.model import Cell, fit
 from bufferlab.stats.student import quantile_of_t
 
-#: "Clearly more": this many times the floor, and seldom by chance.
+#: "Clearly more" means this many times the floor, with a p-value below CLEARLY_P.
 CLEARLY_TIMES = 1.5
 CLEARLY_P = 0.01
 
@@ -29,19 +29,19 @@ class Scatter:
     ci_high: float | None
     df: float
     n: int
-    """Runs behind it."""
+    """The number of runs behind it."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Both kinds for one figure; none where too few runs tell."""
+    """Both kinds of noise of one figure; None for a kind that too few runs tell."""
 
     within: Scatter | None
     across: Scatter | None
 
 
 def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
-    """The noise in (arm, block, value) rows of one setting."""
+    """Return the noise in (arm, block, value) rows of one setting."""
     fitted = fit(cells, comparisons=())
     relative = 1.0 if fitted.scale == "log" else abs(_mean(cells))
     if not relative:
@@ -53,13 +53,13 @@ def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
     variances = [float(np.var(values, ddof=1)) for values in of_arm.values() if len(values) > 1]
     if not variances:
         return Noise(within, None)
-    # The arms share their transactions block by block: together they know no more of other blocks than one does.
+    # The arms share their transactions block by block, so both tell no more about other blocks than one does.
     df = min(len(values) for values in of_arm.values() if len(values) > 1) - 1
     return Noise(within, scatter(float(np.mean(variances)) ** 0.5 / relative, df, len(cells), level))
 
 
 def scatter(value: float, df: float, n: int, level: float = 0.95) -> Scatter | None:
-    """A standard deviation with its chi-square interval; none without a degree of freedom."""
+    """Return a standard deviation with its chi-square interval; None without a degree of freedom."""
     if df < 1:
         return None
     if value == 0:
@@ -70,14 +70,17 @@ def scatter(value: float, df: float, n: int, level: float = 0.95) -> Scatter | N
 
 
 def detectable(deviation: float, repetitions: int, *, paired: bool, level: float = 0.95, power: float = 0.8) -> float:
-    """The smallest ratio (above one) that two settings of so many runs would show in `power` of the cases."""
+    """Return the smallest ratio (above one) between two settings of so many runs that is resolved in `power` of cases.
+
+    `deviation` is the relative standard deviation of one run, `repetitions` the runs of each setting.
+    """
     df = repetitions - 1 if paired else 2 * (repetitions - 1)
     error = deviation * (2 / repetitions) ** 0.5
     return float(np.exp((quantile_of_t(1 - (1 - level) / 2, df) + quantile_of_t(power, df)) * error))
 
 
 def clearly_more(one: Scatter, floor: Scatter) -> bool:
-    """Whether one scatter is far above the floor, and not by chance (Fisher's F)."""
+    """Return whether one scatter is CLEARLY_TIMES above the floor, and not by chance (Fisher's F)."""
     from scipy.special import fdtrc
 
     if floor.value == 0 or one.value <= CLEARLY_TIMES * floor.value:
@@ -90,7 +93,7 @@ def _mean(cells: Sequence[Cell]) -> float:
 
 
 def _chi_square(probability: float, df: float) -> float:
-    """The value that a chi-square with `df` degrees of freedom stays below with this probability."""
+    """Return the value that a chi-square with `df` degrees of freedom stays below with this probability."""
     from scipy.special import chdtri
 
     return float(chdtri(df, 1 - probability))

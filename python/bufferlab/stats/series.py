@@ -1,7 +1,7 @@
-"""The per-second series of one run: mean, dispersion and changes of level. Neighbouring seconds are not independent.
+"""Estimates the mean, dispersion and changes of level of a run's per-second series, whose seconds are correlated.
 
-Means: batches grow until they pass von Neumann's test (Fishman and Yarberry, INFORMS J. Computing 9, 1997), and what
-correlation is left widens the interval (Tafazzoli and others, Skart, INFORMS J. Computing 23, 2011).
+Means: batches grow until they pass von Neumann's test (Fishman and Yarberry, INFORMS J. Computing 9, 1997), and the
+remaining correlation widens the interval (Tafazzoli and others, Skart, INFORMS J. Computing 23, 2011).
 Dispersion: the coefficient of variation, its interval from leaving out one batch after the other (Kunsch, Annals of
 Statistics 17, 1989). Changes of level: circular binary segmentation (Olshen and others, Biostatistics 5, 2004) of the
 series without its lag-one correlation, which is taken from differences so that a change of level does not pass for
@@ -23,16 +23,16 @@ from bufferlab.stats.student import quantile_of_t
 
 Array = npt.NDArray[np.float64]
 
-#: Fewer batches make an interval that says little; more would still be correlated.
+#: The least number of batches: the interval of fewer says little, and more would still be correlated.
 MIN_BATCHES = 8
-#: With fewer values neither correlation nor dispersion can be known.
+#: The least number of values that can tell correlation and dispersion.
 MIN_VALUES = 10
-#: A single odd second is an outlier, not a regime.
+#: The least number of seconds in a regime: a single odd second is an outlier.
 MIN_REGIME = 3
-#: Longer series are averaged down to this many bins before they are searched: the search is quadratic.
+#: Longer series are averaged down to this many bins before the search, which is quadratic.
 _MAX_BINS = 150
 _PERMUTATIONS = 999
-#: The correlation is itself an estimate: this share of the rate keeps false cuts near it up to a lag-one of 0.3.
+#: The correlation is an estimate too. This share of the rate keeps false cuts near the rate up to a lag-one of 0.3.
 _FOR_UNKNOWN_CORRELATION = 0.6
 _SEED = 20260102
 _TOO_SHORT = f"fewer than {MIN_VALUES} seconds: their correlation cannot be known"
@@ -41,7 +41,7 @@ _CONSTANT = "every second gave the same value"
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A stretch of a series at one level: places start to end (end excluded), and its mean."""
+    """A stretch of a series at one level, from place `start` to `end` (excluded), and its mean."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Regime:
 
 
 def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """The mean of a stationary series, with an interval for its long-run mean; `n` counts batches."""
+    """Return the mean of a stationary series, with an interval for its long-run mean; `n` counts batches."""
     series = _finite(values)
     mean = float(series.mean())
     if len(series) < MIN_VALUES:
@@ -57,7 +57,7 @@ def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
     means = _batches(series, _batch_size(series))
     if np.ptp(means) == 0:
         return Estimate(mean, None, None, len(means), note=_CONSTANT)
-    # What correlation the batches have left: positive only, since a negative one would narrow the interval by luck.
+    # The correlation left between batches: positive only, since a negative one would narrow the interval by luck.
     left = min(0.8, max(0.0, _lag_one(means)))
     error = float(np.sqrt(means.var(ddof=1) * (1 + left) / (1 - left) / len(means)))
     df = float(len(means) - 1)
@@ -66,7 +66,10 @@ def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
 
 
 def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """The coefficient of variation (standard deviation by mean) of a series of positive rates, with its interval."""
+    """Return the coefficient of variation (standard deviation by mean) of a series of rates, with its interval.
+
+    Raise ValueError unless the mean is above zero.
+    """
     series = _finite(values)
     mean = float(series.mean())
     if mean <= 0:
@@ -79,7 +82,7 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
     size = _batch_size(series)
     count = len(series) // size
     kept = [np.delete(series, np.arange(k * size, (k + 1) * size)) for k in range(count)]
-    # On the log scale: the interval stays above zero and is as skewed as the estimate is.
+    # On the log scale the interval stays above zero and is as skewed as the estimate is.
     logs = np.array([np.log(part.std(ddof=1) / part.mean()) if np.ptp(part) > 0 else np.nan for part in kept])
     if np.isnan(logs).any():
         return Estimate(value, None, None, count, note="one stretch alone makes the dispersion")
@@ -89,10 +92,11 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
 
 
 def regimes(values: Sequence[float], level: float = 0.95) -> tuple[Regime, ...]:
-    """The stretches of a series between its changes of level; one stretch when no change is resolved.
+    """Return the stretches of a series between its changes of level; one stretch when no change is resolved.
 
-    A series without any change is cut with a chance of about 1 - level at a lag-one correlation of 0.3, less below.
-    Ten of sixty uncorrelated seconds two standard deviations off are found in more than 80 %, at 0.3 in half.
+    A series without a change is cut with a probability of about 1 - level at a lag-one correlation of 0.3, less below
+    it. Ten of sixty seconds that are two standard deviations off are found in more than 80 % of uncorrelated series,
+    and in half of those with a correlation of 0.3.
     """
     series = _finite(values)
     width = -(-len(series) // _MAX_BINS)
@@ -113,13 +117,13 @@ def _finite(values: Sequence[float]) -> Array:
 
 
 def _batches(series: Array, size: int) -> Array:
-    """Means of consecutive batches; the rest at the end, less than one batch, is left out."""
+    """Return the means of consecutive batches, without the rest at the end that is less than one batch."""
     count = len(series) // size
     return np.asarray(series[: count * size].reshape(count, size).mean(axis=1), dtype=np.float64)
 
 
 def _batch_size(series: Array) -> int:
-    """The smallest batch whose means do not look correlated, as long as enough batches are left."""
+    """Return the smallest batch size whose means do not look correlated, as long as MIN_BATCHES batches are left."""
     size, largest = 1, max(1, len(series) // MIN_BATCHES)
     while size < largest and _looks_correlated(_batches(series, size)):
         size = min(largest, size + 1 if size < 4 else size * 3 // 2)
@@ -127,7 +131,7 @@ def _batch_size(series: Array) -> int:
 
 
 def _looks_correlated(means: Array) -> bool:
-    """von Neumann's ratio, one-sided at 20 %: missing correlation is the worse error."""
+    """Test for correlation by von Neumann's ratio, one-sided at 20 %: missing correlation is the worse error."""
     n = len(means)
     squares = float(np.sum((means - means.mean()) ** 2))
     if squares == 0:
@@ -142,7 +146,7 @@ def _lag_one(means: Array) -> float:
 
 
 def _correlation_without_levels(series: Array) -> float:
-    """Lag-one correlation of an AR(1) around a level that may jump: E(x2-x0)^2 / E(x1-x0)^2 = 1 + phi."""
+    """Return the lag-one correlation of an AR(1) around a level that may jump: E(x2-x0)^2 / E(x1-x0)^2 = 1 + phi."""
     one, two = np.diff(series), series[2:] - series[:-2]
     if len(two) < MIN_VALUES or not one.any():
         return 0.0
@@ -150,11 +154,11 @@ def _correlation_without_levels(series: Array) -> float:
 
 
 def _cuts(series: Array, start: int, end: int, phi: float, alpha: float) -> list[int]:
-    """The places where the level changes between start and end, found by splitting again and again."""
+    """Return the places where the level changes between start and end, found by splitting again and again."""
     part = series[start:end]
     if len(part) < max(MIN_VALUES, 2 * MIN_REGIME):
         return []
-    # Without the correlation, seconds are exchangeable and may be shuffled.
+    # Once the correlation is removed, seconds are exchangeable and may be shuffled.
     white = np.concatenate([part[:1] * (1 - phi), part[1:] - phi * part[:-1]])
     white = white - white.mean()
     if np.ptp(white) == 0:
@@ -175,7 +179,7 @@ def _cuts(series: Array, start: int, end: int, phi: float, alpha: float) -> list
 
 @lru_cache(maxsize=64)
 def _arcs(n: int) -> npt.NDArray[np.int64]:
-    """Every stretch of at least MIN_REGIME places that leaves as many outside, or nothing between it and an end."""
+    """Return every stretch of MIN_REGIME places or more that leaves as many outside, and as many or none at an end."""
     pairs = [
         (low, high)
         for low in range(n)
@@ -186,14 +190,14 @@ def _arcs(n: int) -> npt.NDArray[np.int64]:
 
 
 def _best_arc(rows: Array) -> tuple[Array, npt.NDArray[np.int64]]:
-    """For each centred row, the largest |mean inside - mean outside| of a stretch in standard errors, and which."""
+    """Return, for each centred row, the largest |mean inside - mean outside| in standard errors, and its stretch."""
     n = rows.shape[1]
     arcs = _arcs(n)
     sums = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)
     inside = (arcs[:, 1] - arcs[:, 0]).astype(np.float64)
     scale = 1 / np.sqrt(inside * (n - inside) / n)
     best, place = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64)
-    # In slices, so that a long series does not take gigabytes.
+    # Work in slices, so that a long series does not take gigabytes.
     for first in range(0, len(rows), 100):
         part = sums[first : first + 100]
         between = np.abs(part[:, arcs[:, 1]] - part[:, arcs[:, 0]]) * scale

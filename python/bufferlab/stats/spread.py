@@ -1,4 +1,4 @@
-"""Whether all points scatter alike, as a pooled variance supposes.
+"""Tests whether all points scatter alike, as a pooled variance supposes.
 
 Cochran's idea (Annals of Eugenics 11, 1941): the largest share any point has of the residual sum of squares. The
 residuals of a fit are correlated, so its distribution is simulated from the fit's own design, from a fixed seed.
@@ -20,7 +20,7 @@ _SEED = 20260101
 
 @dataclass(frozen=True)
 class Spread:
-    """The point that scatters most, its share of all residual scatter, and how often chance does that."""
+    """The point that scatters most, its share of all residual scatter, and how often chance gives such a share."""
 
     place: int
     share: float
@@ -28,7 +28,7 @@ class Spread:
 
 
 def spread(design: Array, at_point: Array, residuals: Array) -> Spread:
-    """The most scattered point of a fit: `design` as fitted, `at_point` one column per point."""
+    """Return the point of a fit that scatters most. `at_point` has a column for each point."""
     shares = (residuals**2 @ at_point) / (residuals @ residuals)
     worst = int(np.argmax(shares))
     by_chance = _by_chance(design.tobytes(), at_point.tobytes(), *design.shape, at_point.shape[1])
@@ -38,7 +38,7 @@ def spread(design: Array, at_point: Array, residuals: Array) -> Spread:
 
 @lru_cache(maxsize=64)
 def _by_chance(design_bytes: bytes, at_point_bytes: bytes, rows: int, columns: int, points: int) -> Array:
-    """The largest share when all points scatter alike; it depends on the design alone, so it is kept."""
+    """Draw the largest share when all points scatter alike; it depends on the design alone, so it is cached."""
     design = np.frombuffer(design_bytes).reshape(rows, columns)
     at_point = np.frombuffer(at_point_bytes).reshape(rows, points)
     noise = np.random.default_rng(_SEED).normal(size=(_DRAWS, rows))

@@ -1,4 +1,4 @@
-"""Student's t quantile, kept. scipy.special has it without the half second that scipy.stats takes to import."""
+"""Student's t quantile, cached. It is from scipy.special, because scipy.stats takes half a second to import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=4096)
 def quantile_of_t(probability: float, df: float) -> float:
-    """The value that Student's t with `df` degrees of freedom stays below with this probability."""
+    """Return the value that Student's t with `df` degrees of freedom stays below with this probability."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, probability))

@@ -1,12 +1,12 @@
-"""Whether a figure goes one way along an ordered axis: the slope with its interval, and a test of the order alone.
+"""Tests whether a figure goes one way along an ordered axis: by its slope with an interval, and by the order alone.
 
-The slope is a linear contrast taken inside each block (least squares on the axis, weights fixed by the axis), so
-block effects cancel, and Student's interval over the blocks' slopes needs neither a straight line nor points that
-scatter alike: where the truth bends, it is the mean slope over these points (summary measures: Matthews and others,
-British Medical Journal 300, 1990). A slope can be the work of one far point. So Page's L (JASA 58, 1963), which sees
-nothing but the order inside each block, must reject too before a trend is claimed; its distribution is exact, ties
-included, by all permutations of each block's ranks, and normal beyond eight points. Knows no files and no metrics;
-how many trends hold together is the caller's, through the level of a single one.
+The slope is a linear contrast taken inside each block (least squares on the axis, weights fixed by the axis), so block
+effects cancel. Student's interval over the blocks' slopes needs neither a straight line nor points that scatter alike:
+where the truth bends, it is the mean slope over these points (summary measures: Matthews and others, British Medical
+Journal 300, 1990). One far point alone can make a slope. So Page's L (JASA 58, 1963), which sees only the order inside
+each block, must reject too before a trend is claimed. Its distribution is exact, ties included, by all permutations of
+each block's ranks, and normal beyond eight points. Knows neither files nor metrics. The caller decides how many trends
+hold together, by the level it gives a single one.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ Array = npt.NDArray[np.float64]
 Placed = tuple[float, Hashable, float]
 
 MIN_POINTS = 3
-#: So many points have few enough orders to try them all.
+#: The most points whose orders are few enough to try them all.
 _MOST_EXACT = 8
 _ROUNDING = 1e-12
 _FEW_POINTS = "fewer than three points have no trend beside their differences"
 _ONE_BLOCK = "one whole repetition: nothing says how much another would differ"
-_NO_NOISE = "every block gave the same slope: no noise to reckon an interval from"
+_NO_NOISE = "every block gave the same slope: no noise to compute an interval from"
 
 
 @dataclass(frozen=True)
 class Trend:
-    """What may be said of one figure along the axis."""
+    """The trend of one figure along the axis."""
 
     slope: Estimate
-    """Per unit of the axis: a factor (1.05: five per cent more) on the ratio scale, else a difference."""
+    """The change per unit of the axis: a factor (1.05: five per cent more) on the ratio scale, else a difference."""
     contrast: Literal["ratio", "difference"]
     direction: Direction
     order_p: float | None
-    """Two-sided p-value of Page's L: how often chance alone would order the blocks' values so well."""
+    """The two-sided p-value of Page's L: how often chance alone would order the blocks' values so well."""
     left_out: int
-    """Blocks without a run at every point: their slopes would be of another part of the axis."""
+    """The number of blocks without a run at every point; their slopes would belong to another part of the axis."""
     detectable: float | None
     """The slope that four of five such sweeps would have found."""
 
@@ -59,9 +59,10 @@ class Trend:
 
 
 def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log", "linear"] = "log") -> Trend:
-    """The trend of (place, block, value) rows; `level` is that of this one trend.
+    """Return the trend of (place, block, value) rows; `level` is that of this one trend.
 
-    As in `model`, values above zero are compared as ratios, others (or all, with `scale` linear) by difference.
+    As in `model`, values are compared as ratios if all are above zero, else (or with `scale` linear) as differences.
+    Raise ValueError without a value, or for a number that is not finite.
     """
     if not values:
         raise ValueError("a trend needs values")
@@ -88,7 +89,7 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     error, quantile = deviation / n**0.5, quantile_of_t(1 - (1 - level) / 2, n - 1)
     low, high = centre - quantile * error, centre + quantile * error
     slope = Estimate(_back(centre, log), _back(low, log), _back(high, log), n, float(n - 1))
-    # With so few points and blocks that no order is rare enough, the slope alone is not believed either.
+    # If points and blocks are so few that no order is rare enough, the slope alone proves nothing either.
     ordered = order_p <= 1 - level
     direction: Direction = "not_resolved"
     if ordered and (low > 0 or high < 0):
@@ -97,18 +98,21 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
 
 
 def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
-    """The slope that so many sweeps would resolve, from the noncentral t; the order test asks little beside it."""
+    """Return the slope that a share `power` of sweeps would resolve, by the noncentral t.
+
+    The order test, which asks little more, is left out.
+    """
     from scipy.special import chdtri, nctdtrinc
 
-    # A variance from few blocks is more often too small than too large: its median is what is made right.
+    # A variance from few blocks is more often too small than too large, so correct its median.
     median = float(chdtri(df, 0.5)) / df
     return float(nctdtrinc(df, 1 - power, quantile) * error / median**0.5)
 
 
 def page_p(table: Array) -> float:
-    """Two-sided p-value of Page's L for values [block, point], the points in the axis' order."""
+    """Return the two-sided p-value of Page's L for values [block, point], the points in the axis' order."""
     points = table.shape[1]
-    # Twice the ranks, so that those of ties are whole numbers.
+    # Twice the ranks, so that the ranks of ties are whole numbers.
     ranks = [_double_ranks(row) for row in table]
     scores = np.arange(points)
     seen = int(sum(int(scores @ np.array(row)) for row in ranks))
@@ -135,7 +139,7 @@ def _normal_p(ranks: Sequence[tuple[int, ...]], seen: int) -> float:
 
 @lru_cache(maxsize=256)
 def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
-    """The distribution of one block's sum of score times rank over all orders: its least value and all chances."""
+    """Return the distribution of one block's sum of score times rank over all orders: its least value, its chances."""
     every = np.array(list(permutations(ranks)), dtype=np.int64) @ np.arange(len(ranks))
     least = int(every.min())
     counts = np.bincount(every - least)
@@ -143,12 +147,15 @@ def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
 
 
 def _double_ranks(row: Array) -> tuple[int, ...]:
-    """Twice the midrank of each value."""
+    """Return twice the midrank of each value."""
     return tuple(int(2 * np.sum(row < value) + np.sum(row == value) + 1) for value in row)
 
 
 def _table(values: Sequence[Placed], xs: Array, *, log: bool) -> tuple[Array, int]:
-    """[block, point], of blocks that have a run at every point; runs of one place and block are averaged."""
+    """Return [block, point] of the blocks that have a run at every point, and the number of all blocks.
+
+    Runs of one place and block are averaged.
+    """
     cells: dict[Hashable, dict[float, list[float]]] = {}
     for x, block, value in values:
         cells.setdefault(block, {}).setdefault(float(x), []).append(float(np.log(value)) if log else float(value))

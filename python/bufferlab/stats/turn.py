@@ -1,8 +1,8 @@
-"""Whether a figure turns inside an ordered axis: it goes one way up to some point, and the other way from there on.
+"""Tests whether a figure turns inside an ordered axis: one way up to some point, and the other way from there on.
 
-A mean slope over such an axis is true and misleading. The turning point is chosen after looking, so both of its
-comparisons (with the first point and with the last) are taken at Sidak's level for all points that might have been
-chosen. Knows no files and no metrics; how many figures hold together is the caller's, through the level of one.
+A mean slope over such an axis is true and misleading. The turning point is chosen after looking at the data. So both of
+its comparisons (with the first point and with the last) are made at Sidak's level for all points that might have been
+chosen. Knows neither files nor metrics. The caller decides how many figures hold together, by the level of one.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from bufferlab.stats.verdict import Verdict, direction_of
 
 @dataclass(frozen=True)
 class Turn:
-    """A figure's lowest or highest point inside the axis, and its two sides, both resolved and opposite."""
+    """The lowest or highest point of a figure inside the axis, and its two sides, both resolved and opposite."""
 
     point: Hashable
     before: Verdict
-    """From the first point to this one."""
+    """The comparison of this point with the first one."""
     after: Verdict
-    """From this one to the last."""
+    """The comparison of the last point with this one."""
 
 
 def turn(fit: Fit, points: Sequence[Hashable], level: float) -> Turn | None:
-    """The turn of the figure over these points in order, or None when none is beyond doubt."""
+    """Return the turn of the figure over these points in order; None when no turn is resolved."""
     inner = points[1:-1]
     if not inner:
         return None
@@ -49,6 +49,6 @@ def _side(fit: Fit, a: Hashable, b: Hashable, level: float) -> Verdict:
 
 
 def _lesser_side(found: Turn) -> float:
-    """The smaller of its two changes: of two turns the one that is more of a turn is told."""
+    """Return the smaller of a turn's two changes; of two turns, `turn` takes the one where it is larger."""
     sides = (found.before, found.after)
     return min(abs(math.log(s.estimate.value) if s.contrast == "ratio" else s.estimate.value) for s in sides)

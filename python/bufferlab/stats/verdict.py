@@ -1,7 +1,7 @@
-"""What the intervals allow to be said: falls, rises, not resolved, identical. Never more than that.
+"""Turns intervals into verdicts: falls, rises, not resolved, identical. Never more than that.
 
 A step is claimed only when its whole interval, already corrected for how many steps are compared, lies on
-one side. Words and percent are the report's.
+one side. The report chooses the words and the per cent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Shape = Literal[
 
 @dataclass(frozen=True)
 class Verdict:
-    """One comparison and what may be said of it."""
+    """One comparison, and the direction that may be claimed from it."""
 
     a: Hashable
     b: Hashable
@@ -47,7 +47,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class SweepVerdict:
-    """What may be said of a whole sweep: its shape, its steps, and the comparison of its ends."""
+    """The verdict on a whole sweep: its shape, its steps, and the comparison of its ends."""
 
     shape: Shape
     steps: tuple[Verdict, ...]
@@ -55,13 +55,13 @@ class SweepVerdict:
 
 
 def judge(fit: Fit, a: Hashable, b: Hashable) -> Verdict:
-    """The verdict on b compared with a."""
+    """Return the verdict on b compared with a."""
     estimate = fit.step(a, b)
     return Verdict(a, b, direction_of(estimate, fit.contrast), estimate, fit.contrast, fit.detectable(a, b))
 
 
 def judge_sweep(fit: Fit, points: Sequence[Hashable]) -> SweepVerdict:
-    """The verdict on points in order. All its comparisons hold together at the fit's level."""
+    """Return the verdict on two or more points in order. All its comparisons hold together at the fit's level."""
     steps = tuple(judge(fit, a, b) for a, b in pairwise(points))
     if not steps:
         raise ValueError("a sweep needs at least two points")
@@ -70,7 +70,7 @@ def judge_sweep(fit: Fit, points: Sequence[Hashable]) -> SweepVerdict:
 
 
 def direction_of(estimate: Estimate, contrast: str) -> Direction:
-    """What an interval allows to be said."""
+    """Return the direction that an interval allows to claim."""
     if estimate.identical:
         return "identical"
     if estimate.ci_low is None or estimate.ci_high is None:

@@ -1,4 +1,4 @@
-"""Every rule of the audit, in the order their findings are shown. A new one is a file here and a line below."""
+"""The audit's rules, in the order in which findings are shown. To add one, add a file here and a line below."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""iostat's first report is an average since the system was started, unless it was given -y (iostat(1)).
+"""Finds first reports of iostat that are averages since the system was started (iostat(1)).
 
-Text alone does not show -y: the report is suspected when it is far outside what the others of its stream scatter by,
-or the only one.
+With -y iostat leaves that report out, which the text does not show. So a first report is suspected when it is the only
+one, or far outside the scatter of the others in its stream.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENOUGH_REPORTS = 2
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each stream whose first report is not like the others."""
+    """Yield one finding for each stream whose first report is not like the others."""
     for evidence in case.files:
         streams: dict[int, list[IostatReport]] = {}
         for report in evidence.reports:
@@ -60,7 +60,7 @@ def _of_stream(reports: list[IostatReport]) -> Iterator[Finding]:
         return
     with_it, without = mean([first, *rest]), mean(rest)
     moved = with_it / without - 1 if without else float(bool(first))
-    # A prediction interval: where one more report of the same kind would be, 99 times of 100.
+    # A prediction interval, in which one more report of the same kind would be 99 times of 100.
     reach = quantile_of_t(0.995, len(rest) - 1) * stdev(rest) * sqrt(1 + 1 / len(rest))
     if abs(first - without) <= reach or abs(moved) < _MATTERS:
         return

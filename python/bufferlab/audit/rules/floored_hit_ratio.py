@@ -1,6 +1,7 @@
-"""The hit rate of the status text has three digits, and its misses are rounded down: near 1000 it says little.
+"""Finds hit rates of the status text that say little, because they have three digits and are near 1000.
 
-Source: `buf_print_io_instance`, which prints 1000 - (1000 * pages read / page gets) in whole numbers.
+The status text rounds the misses down. Source: `buf_print_io_instance`, which prints
+1000 - (1000 * pages read / page gets) in whole numbers.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ _WELL_KNOWN = 0.12
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each file with printouts, and for each table with hit ratios, at its coarsest value."""
+    """Yield one finding for each file with printouts, and for each table with hit ratios, at its coarsest value."""
     for evidence in case.files:
         shown = [
             (int(hit), dump.place) for dump in evidence.dumps if (hit := dump.fields.get("hit_permille")) is not None
         ]
-        # One printout alone is compared with nothing.
+        # A single printout is not compared with anything.
         if len(shown) > 1 or evidence.logs:
             yield from _coarsest(shown)
         for table in evidence.results:
@@ -37,7 +38,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def misses_permille(hit_permille: int) -> tuple[float, float]:
-    """The misses of 1000 page gets that a printed hit rate may mean: from the first, up to below the second.
+    """Return the misses of 1000 page gets that a printed hit rate may mean: from the first to below the second.
 
     >>> misses_permille(993)
     (7.0, 8.0)

@@ -1,7 +1,7 @@
-"""Hit ratio, reads per second and TpmC of a row give the page gets of one New-Order, whatever the pool's size.
+"""Finds rows whose hit ratio, reads per second and TpmC give different page gets of one New-Order.
 
-gets = (r/s * 60 / TpmC) / (1 - hit). Where rows disagree, one of the three was taken at another time, or is not what
-it is called.
+gets = (r/s * 60 / TpmC) / (1 - hit) does not depend on the pool's size. Where rows disagree, one of the three was taken
+at another time, or has a wrong name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLACK = 0.05
 
 @dataclass(frozen=True)
 class Gets:
-    """Page gets per New-Order that a row implies: as read, and the interval that its hit ratio's last digit allows."""
+    """The page gets per New-Order that a row implies: as read, and the interval by its hit ratio's last digit."""
 
     setting: str
     value: float | None
@@ -30,7 +30,7 @@ class Gets:
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each table whose rows cannot have the same gets per New-Order."""
+    """Yield one finding for each table whose rows cannot have the same gets per New-Order."""
     for _, table in case.results():
         rows = [found for row in table.rows if (found := gets_of(row))]
         highs = [row.high for row in rows if row.high is not None]
@@ -39,13 +39,13 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def gets_of(row: ResultRow) -> Gets | None:
-    """The page gets of one New-Order, by a row's own numbers."""
+    """Return the page gets of one New-Order, by a row's own numbers."""
     tpmc, reads, hits = row.first("tpmc"), row.first("reads_per_s"), row.values.get("hit", ())
     if tpmc is None or reads is None or not hits or not tpmc.value or not all(1 < hit.value <= 100 for hit in hits):
         return None
     per_new_order = 60 * reads.value / tpmc.value
     miss = 1 - mean(hit.value for hit in hits) / 100
-    # The status text cuts the misses off: up to one digit more. Rounded by hand, it may be half a digit less.
+    # The status text cuts the misses off, by up to one digit. A ratio rounded by hand may be half a digit off.
     digit = max(hit.last_digit for hit in hits) / 100 if max(hit.decimals for hit in hits) <= 1 else 0.0
     digit = min(digit, 0.001) or max(hit.last_digit for hit in hits) / 100
     least = miss - digit / 2

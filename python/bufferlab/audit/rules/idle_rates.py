@@ -1,7 +1,6 @@
-"""The status text's "0.00 reads/s" beside counters that moved: its rates cannot be used.
+"""Finds "0.00 reads/s" in the status text while its counters moved: such rates cannot be used.
 
-The rates are since the printout before by anybody (`buf_refresh_io_stats`), divided by the seconds since; the
-counters are totals.
+The rates cover the time since anybody's previous printout (`buf_refresh_io_stats`); the counters are totals.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each file with such a printout."""
+    """Yield one finding for each file with such a printout."""
     for runs in case.runs_by_file.values():
         found = [(run, segment) for run in runs for segment in run.segments() if _idle(segment)]
         if found:
@@ -24,7 +23,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _idle(segment: Rates) -> bool:
-    """Whether the later printout claims that nothing was read, created and written, while pages were read."""
+    """Return whether the later printout claims that nothing was read, created and written, while pages were read."""
     fields = segment.end.fields
     return (
         segment.read_per_s > 0.005

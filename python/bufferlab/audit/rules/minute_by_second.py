@@ -1,4 +1,4 @@
-"""I/O per transaction made by dividing a rate per second by TpmC, which is per minute: sixty times too small."""
+"""Finds I/O per transaction that is a rate per second divided by TpmC, which is per minute: sixty times too small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS = (
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each table whose every value is rate / TpmC."""
+    """Yield one finding for each table whose every value is rate / TpmC."""
     for evidence in case.files:
         rated = [table for table in evidence.results if {"tpmc"} < table.roles]
         for stated in evidence.results:
@@ -31,7 +31,7 @@ _Pairs = tuple[str, list[tuple[ResultRow, Number, float]]]
 
 
 def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles: tuple[str, ...]) -> _Pairs | None:
-    """(what, [(row of the rates, number stated, what should stand there)]) when all of at least two rows agree."""
+    """Return (noun, [(row of the rates, number stated, the right number)]) when all of at least two rows agree."""
     by_setting = {_plain(row.setting): row for row in stated.rows}
     found = []
     for row in source.rows:

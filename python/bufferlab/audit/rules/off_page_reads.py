@@ -1,7 +1,7 @@
-"""Reads that begin inside a page: each touches a page more than its size needs, nearly always.
+"""Finds reads that begin inside a page: nearly each touches one page more than its size needs.
 
-A buffered read of n sectors at a random sector touches 1 + (n - 1) / 8 pages of 4 KiB on average; without read-ahead
-each page is a request. That is where 2.875 requests for 8 KiB and 4.875 for 16 KiB come from.
+A buffered read of n sectors at a random sector touches 1 + (n - 1) / 8 pages of 4 KiB on average. Without read-ahead
+each page is a request. So 8 KiB take 2.875 requests and 16 KiB take 4.875.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHARE = 0.2
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each device whose reads often begin inside a page."""
+    """Yield one finding for each device whose reads often begin inside a page."""
     for evidence in case.files:
         for trace in evidence.traces:
             for device, seen in trace.seen.items():

@@ -1,4 +1,4 @@
-"""A list of throughputs that repeats Payment's counts, the first pair of the interval lines, not New-Order's."""
+"""Finds lists of throughputs that repeat Payment's counts, the first pair of the interval lines, not New-Order's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIME = re.compile(r"(\d{1,7})\s*s(?:ec(?:onds)?)?\.?")
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each row of a table that repeats Payment's counts."""
+    """Yield one finding for each row of a table that repeats Payment's counts."""
     logs = _Logs(case)
     for evidence in case.files:
         for table in evidence.tables:
@@ -47,7 +47,7 @@ def _times(table: Table, columns: list[int]) -> list[int] | None:
 
 
 class _Logs:
-    """An index of a case's logs by the Payments of their lines: a row need not be compared with every log."""
+    """An index of a case's logs by the Payments of their lines, so that a row is not compared with every log."""
 
     def __init__(self, case: Case) -> None:
         self._first: dict[int, list[dict[int, Interval]]] = {}

@@ -1,4 +1,4 @@
-"""The pool that was asked for is not the pool that ran: the status text shows it in pages.
+"""Finds pools that ran with another size than was asked for: the status text shows the size in pages.
 
 InnoDB rounds up to whole chunks (128 MiB unless set) times instances: `buf_pool_size_align`, MySQL 5.7.5 and later.
 """
@@ -18,7 +18,7 @@ _TOLERANCE = 0.03
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each size asked for, with every run whose pool is another."""
+    """Yield one finding for each size asked for, with every run whose pool is another."""
     for runs in case.runs_by_file.values():
         stated = next((pool for pool in runs[0].stated.pools if not pool.listed), None)
         differing: dict[int, list[Run]] = {}

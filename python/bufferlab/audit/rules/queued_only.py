@@ -1,4 +1,4 @@
-"""A trace of a stacked device: requests are queued and split there, but issued and completed by the disks below.
+"""Finds traces of a stacked device, where requests are queued and split, but the disks below issue and complete them.
 
 md and device mapper hand bios down; only the members' traces have D and C, and with them latencies.
 """
@@ -15,7 +15,7 @@ NAME = "queued-only"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each device on which nothing was ever completed."""
+    """Yield one finding for each device on which nothing was ever completed."""
     for counts in device_counts(case.files):
         enough = counts.requests.low >= 1000 or not counts.is_counted
         if counts.requests.low > 0 and counts.completed.high == 0 and enough:

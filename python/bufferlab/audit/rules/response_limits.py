@@ -1,4 +1,4 @@
-"""tpcc-mysql's response-time check says NG because its limits are compared in milliseconds.
+"""Finds NG lines of tpcc-mysql's response-time check that come from comparing its limits in milliseconds.
 
 Source: src/main.c, `rt_limit[5] = {5, 5, 5, 80, 20}`, and src/driver.c, which compares them with a time in ms; TPC-C
 5.2.5.4 sets 5, 5, 5, 80 and 20 seconds. The options -0 to -4 give other limits, which the raw results then show.
@@ -19,7 +19,7 @@ _NEEDED = 90.0
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each closing block with NG lines that would pass in seconds, or cannot be judged."""
+    """Yield one finding for each closing block with NG lines that would pass in seconds, or cannot be judged."""
     for run in case.runs:
         for log in run.logs:
             refused = {
@@ -34,13 +34,13 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _default_limit(log: TpccLog, at: int) -> bool:
-    """Whether the limit is tpcc-mysql's own; a log that does not print it has no other."""
+    """Return whether the limit is tpcc-mysql's own; a log that does not print it has no other."""
     shown = [counts.limit for counts in (log.raw.get(at), log.summed.get(at)) if counts and counts.limit is not None]
     return all(limit == LIMITS[at] for limit in shown)
 
 
 def _share_within(log: TpccLog, at: int) -> float | None:
-    """At least this share (per cent) answered within the limit in seconds; None when no interval line tells."""
+    """The least share (per cent) answered within the limit in seconds; None when no interval line tells it."""
     if not log.intervals:
         return None
     limit_ms = 1000 * LIMITS[at]
@@ -80,7 +80,7 @@ def _finding(log: TpccLog, wrong: dict[int, Check], judged: dict[int, float | No
 
 
 def _within(log: TpccLog, at: int, share: float | None) -> str:
-    """What the interval lines tell of one type; lines may be there and count none of it."""
+    """Return what the interval lines tell of one type; there may be lines that count none of it."""
     if share is None:
         return f"{TYPES[at]} not known, the lines count none"
     return f"{TYPES[at]} {share:.4g} % (slowest {max(i.max_ms[at] for i in log.intervals):.0f} ms)"

@@ -1,4 +1,4 @@
-"""Pool sizes in a table that a server with chunks rounds up, so that the rows were run at other sizes than their names.
+"""Finds pool sizes in a table that a server with chunks rounds up, so that rows ran at other sizes than they are named.
 
 Source: `buf_pool_size_align` and `innodb_buffer_pool_instances` in MySQL 5.7 to 8.0 (MariaDB 10.2 to 10.7): a
 multiple of chunk size (128 MiB) x instances; below 1 GiB there is one instance, from 1 GiB on eight by default, and a
@@ -24,17 +24,17 @@ _INSTANCES_FROM_1_GIB = 8
 
 @dataclass(frozen=True)
 class Ran:
-    """A pool as asked, and as the rule of rounding gives it."""
+    """A pool's size as asked for, and as the rule of rounding gives it."""
 
     asked_bytes: int
     run_bytes: int
     instances: int
     share: float | None
-    """Of the database, at the size run."""
+    """The share of the database at the size that ran."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each list of asked sizes of which some are rounded."""
+    """Yield one finding for each list of asked sizes of which some are rounded."""
     for evidence in case.files:
         for place, ran in _lists(evidence):
             if any(one.run_bytes != one.asked_bytes for one in ran):
@@ -42,7 +42,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
-    """The sizes that rows are named by, or those listed in the set-up; none when the status text shows the truth."""
+    """Yield the sizes that rows are named by, or the set-up's list; none when the status text shows the real sizes."""
     if not rounds(evidence.stated) or any("pool_pages" in dump.fields for dump in evidence.dumps):
         return
     stated = next(iter(evidence.stated.pools), None)
@@ -59,7 +59,7 @@ def _lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
 
 
 def rounds(stated: Stated) -> bool:
-    """Whether this is a server that rounds to chunks; one that is not named is taken for one."""
+    """Return whether this is a server that rounds to chunks; one that is not named is taken for one."""
     if stated.shared_buffers_bytes and not stated.pools:
         return False
     if stated.version is None:
@@ -69,7 +69,7 @@ def rounds(stated: Stated) -> bool:
 
 
 def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) -> list[Ran]:
-    """Each size as the server would run it."""
+    """Return each size as the server would run it."""
     shares = dict(zip(stated.sizes_bytes, stated.shares, strict=True)) if stated else {}
     found = []
     for size in asked:

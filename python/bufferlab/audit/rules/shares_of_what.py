@@ -1,4 +1,4 @@
-"""Shares that do not add up: percentages beside counts, taken of different wholes; and counts that contain each other.
+"""Finds shares that do not add up: percentages of different wholes next to counts, and counts that contain each other.
 
 `buf_LRU_get_free_block()` (storage/innobase/buf/buf0lru.cc) loops after a successful LRU scan or single-page flush
 and then takes the block from the free list: a line printed there counts every allocation, so F includes L and P.
@@ -21,7 +21,7 @@ _ROUNDING_PERCENT = 0.5
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each table of paths whose shares do not add up to 100 %."""
+    """Yield one finding for each table of paths whose shares do not add up to 100 %."""
     for _, table in case.results():
         if not adds_up(table):
             rows, sums = _rows(table)
@@ -44,7 +44,7 @@ def _rows(table: ResultTable) -> tuple[list[_Row], list[float]]:
 
 
 def exclusive(row: ResultRow) -> tuple[float, float, float] | None:
-    """Shares of all allocations by path, (F - L - P, L, P) / F; None when the counts do not allow it."""
+    """Return the shares of all allocations by path, (F - L - P, L, P) / F; None when the counts do not allow it."""
     counts = [_count(row.values.get(path, ())) for path in PATHS]
     f, lru, single = counts
     if f is None or lru is None or single is None or not f.value or lru.value + single.value > f.value:
@@ -57,7 +57,7 @@ def _count(numbers: tuple[Number, ...]) -> Number | None:
 
 
 def _counts_and_shares(row: ResultRow) -> dict[str, tuple[float, float]]:
-    """Path -> (count, share in per cent), where both are given."""
+    """Return (count, share in per cent) by path, where both are given."""
     found = {}
     for path in PATHS:
         numbers = row.values.get(path, ())
@@ -68,13 +68,13 @@ def _counts_and_shares(row: ResultRow) -> dict[str, tuple[float, float]]:
 
 
 def _wholes(rows: list[_Row]) -> dict[str, float]:
-    """Path -> what its percentages are taken of, as a multiple of the sum of the counts (the median of the rows)."""
+    """Return, by path, the whole of its percentages as a multiple of the sum of the counts (the median of the rows)."""
     ratios: dict[str, list[float]] = {}
     for _, both in rows:
         total = sum(count for count, _ in both.values())
         for path, (count, share) in both.items():
-            # The share's own rounding decides how well the whole is known: small ones say nothing, nor does a
-            # count of nothing.
+            # The rounding of the share decides how well the whole is known: small shares say nothing, nor does a
+            # count of zero.
             if share >= 1 and min(count, total) > 0:
                 ratios.setdefault(path, []).append(100 * count / share / total)
     return {path: median(found) for path, found in ratios.items()}

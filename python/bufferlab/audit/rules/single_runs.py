@@ -1,7 +1,7 @@
-"""A best setting picked from one run each, where the next ones are as near as runs scatter.
+"""Finds best settings picked from one run each, where the next ones are as near as runs scatter.
 
-With interval lines, their own scatter is the measure; without, what tpcc-mysql's interval lines usually scatter by.
-Repeated rows of one setting are compared by Welch's test.
+The measure is the scatter of the runs' interval lines or, without them, the usual scatter of tpcc-mysql's. Repeated
+rows of one setting are compared by Welch's test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENOUGH_INTERVALS = 3
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting's throughputs, a value for each run."""
+    """The throughputs of one setting, a value for each run."""
 
     name: str
     tpmc: tuple[float, ...]
@@ -39,7 +39,7 @@ class Setting:
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each file of runs, and for each table, whose best is not resolved from the next."""
+    """Yield one finding for each file of runs, and for each table, whose best is not resolved from the next."""
     for runs in case.runs_by_file.values():
         closed = [(run, log.tpmc) for run in runs for log in run.logs if log.tpmc]
         settings = _grouped([(name_of(run), tpmc) for run, tpmc in closed])
@@ -47,13 +47,13 @@ def check(case: Case) -> Iterator[Finding]:
         if place:
             yield from _judge(settings, place, scatter_of([run for run, _ in closed]))
     for _, table in case.results():
-        # A column of spreads or counts of runs is what this asks for.
+        # A table with a column of spreads or counts of runs already has what this rule asks for.
         if not {"spread", "n"} & table.roles:
             yield from _judge(_grouped(_rows(table)), table.place, None)
 
 
 def scatter_of(runs: list[Run]) -> float | None:
-    """The largest coefficient of variation of New-Orders per interval line among these runs."""
+    """Return the largest coefficient of variation of New-Orders per interval line among these runs."""
     series = [[interval.counts[0] for interval in log.intervals] for run in runs for log in run.logs]
     known = [stdev(counts) / mean(counts) for counts in series if len(counts) >= _ENOUGH_INTERVALS and mean(counts)]
     return max(known, default=None)
@@ -105,7 +105,7 @@ def _judge(settings: list[Setting], place: Place, scatter: float | None) -> Iter
 
 
 def _alike(best: Setting, other: Setting, scatter: float | None) -> bool:
-    """Whether two settings cannot be told apart: by Welch's test when both were repeated, else by the usual scatter."""
+    """Return whether two settings cannot be told apart: by Welch's test if both were repeated, else by the scatter."""
     if len(best.tpmc) > 1 and len(other.tpmc) > 1:
         errors = [variance(setting.tpmc) / len(setting.tpmc) for setting in (best, other)]
         if not sum(errors):

@@ -1,6 +1,6 @@
-"""One-second samples of iostat against the cumulative counters of the status text between the same times.
+"""Compares one-second samples of iostat with the cumulative counters of the status text between the same times.
 
-Counters hold every read of the run; a few samples hold a few seconds. Where both are given, the counters decide.
+Counters hold every read of the run, a few samples only a few seconds. Where both are given, the counters decide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEAR = 0.10
 
 @dataclass(frozen=True)
 class Sampled:
-    """A run that has both."""
+    """A run that has both samples and counters."""
 
     run: Run
     rates: Rates
@@ -33,12 +33,12 @@ class Sampled:
 
     @property
     def off(self) -> float:
-        """How far the samples' mean is from the counters', as a ratio less one."""
+        """The relative deviation of the samples' mean from the counters': their ratio less one."""
         return self.mean / self.rates.read_per_s - 1
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each file whose samples miss the counters, or show a trend between runs which those do not."""
+    """Yield one finding for each file whose samples miss the counters, or show a trend that the counters do not."""
     for runs in case.runs_by_file.values():
         sampled = [found for run in runs if (found := sampled_of(run))]
         if not sampled:
@@ -49,7 +49,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def sampled_of(run: Run) -> Sampled | None:
-    """The samples of a run beside its counters; None when it lacks one of them."""
+    """Return the samples of a run with its counters; None when it lacks one of them."""
     rates = run.rates()
     spots = tuple(row.reads_per_s for row in run.spots() if row.reads_per_s is not None)
     return Sampled(run, rates, spots) if rates and rates.read_per_s and len(spots) > 1 else None

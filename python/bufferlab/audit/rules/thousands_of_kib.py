@@ -1,6 +1,6 @@
-"""blkparse's "MiB" is a thousand KiB, and its K a thousand requests: sizes per request made from them are 2.4 % off.
+"""Finds sizes in blkparse's "MiB", which are a thousand KiB: sizes per request made from them are 2.4 % off.
 
-`size_cnv` in blkparse.c divides by 1,000 whenever the number exceeds a million, whatever the unit behind it.
+Its K is a thousand requests. `size_cnv` in blkparse.c divides by 1,000 when a number exceeds a million, in any unit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAME = "thousands-of-kib"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each trace with such a size."""
+    """Yield one finding for each trace with such a size."""
     for counts in device_counts(case.files):
         if counts.trace.shortened and not counts.is_counted and counts.requests.low > 0:
             yield _finding(counts)

@@ -1,4 +1,4 @@
-"""A TpmC that no single run of the stated length can give: counts are whole, so TpmC is a multiple of 60 / seconds.
+"""Finds TpmCs that no single run of the stated length gives: counts are whole, so TpmC is a multiple of 60 / seconds.
 
 Source: tpcc-mysql, src/main.c: (success + late) * 60 / (floor(l / i) * i), computed in single precision.
 """
@@ -25,10 +25,10 @@ _OFF = 0.5
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One finding for each closing block, and each table, with values that are off the grid."""
+    """Yield one finding for each closing block, and each table, with values that are off the grid."""
     for evidence in case.files:
         for log in evidence.logs:
-            # Counts beside it tell more.
+            # If the log's counts contradict the TpmC, another rule tells more.
             if log.tpmc is not None and log.tpmc_place is not None and not contradicted(log):
                 yield from _judge([(log.tpmc_text, log.tpmc_place)], _seconds(log, evidence), log.tpmc_place)
         for table in evidence.results:
@@ -42,7 +42,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _seconds(log: TpccLog, evidence: FileEvidence) -> int:
-    """The seconds a log's TpmC is divided by: as its closing block says, or else as asked for, in whole intervals."""
+    """Return the seconds that a log's TpmC is divided by: the closing block's, or those asked, in whole intervals."""
     return log.measured_s or counted_seconds(log.parameters.get("measure") or _stated(evidence), spacing_s(log))
 
 
@@ -51,7 +51,7 @@ def _stated(evidence: FileEvidence) -> float | None:
 
 
 def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int:
-    """The seconds tpcc-mysql divides by when asked for these: whole intervals.
+    """Return the seconds that tpcc-mysql divides by when asked for these: whole intervals.
 
     >>> counted_seconds(1205), counted_seconds(1205, 1)
     (1200, 1205)
@@ -63,7 +63,7 @@ def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int
 def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator[Finding]:
     if not whole:
         return
-    # A coarser text than the grid fits any length.
+    # A text that is coarser than the grid fits any length.
     told = [(text, Decimal(text)) for text, _ in shown if 60 / whole >= 2 * _digit(text)]
     off = [text for text, value in told if not _fits(text, value, whole)]
     if not off or len(off) <= _OFF * len(told):
@@ -92,7 +92,7 @@ def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator
 
 
 def _fits(text: str, value: Decimal, seconds: int) -> bool:
-    """Whether a whole count of New-Orders in so many seconds is shown as this text."""
+    """Return whether a whole count of New-Orders in so many seconds can be shown as this text."""
     tolerance = _digit(text) / 2 + abs(float(value)) * _SINGLE_PRECISION + 1e-9
     step = 60 / seconds
     return abs(float(value) - round(float(value) / step) * step) <= tolerance
