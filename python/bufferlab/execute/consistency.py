@@ -2,9 +2,9 @@
 
 The check shares no code with the client that loaded or changed the data. It checks the b-trees of the file first, for
 every workload, and then the workload's conditions. A condition is a query in
-workloads/<name>/consistency/condition_NN.sql. It returns one row per violation, its first line says what must hold,
-and the workload's parameters are its variables. expect.toml in that folder says which rows must exist at all. The
-check only reads: the database, and a log next to it, are left as they were.
+workloads/<name>/consistency/condition_NN.sql. It returns one row per violation. Its first line says what must hold,
+and its variables are the workload's parameters. The file expect.toml in that folder says which rows must exist at all.
+The check only reads: the database, and a log next to it, are left as they were.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ def check(
 def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
     """Return whether the pages of every b-tree hang together and are in order, and no page is lost or used twice.
 
-    It uses quick_check. integrity_check also looks up every row in every index and took half as long again; a workload
-    to which its indexes matter checks them in a condition. Newer versions of SQLite also count an index's entries in
-    quick_check (3.46 does, 3.40 does not). These messages are dropped, so that all versions judge alike.
+    It uses quick_check. PRAGMA integrity_check also looks up every row in every index, and took half as long again. A
+    workload to which its indexes matter checks them in a condition. Newer versions of SQLite also count an index's
+    entries in quick_check (3.46 does, 3.40 does not). These messages are dropped, so that all versions judge alike.
     """
     messages = [str(message) for (message,) in connection.execute("PRAGMA quick_check")]
     found = [message for message in messages if message != "ok" and not message.startswith(_ENTRIES)]

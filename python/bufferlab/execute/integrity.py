@@ -117,8 +117,8 @@ def _asked_of(
 def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] = ()) -> Row:
     """Compare the planned settings with those read back. An engine's small rounding of a size is not a difference.
 
-    A setting that the engine is known to round (`rounds`), such as a pool to whole chunks, is reported however much
-    it is rounded, and never fails the check.
+    `rounds` names settings that the engine is known to round, such as a pool to whole chunks. Their rounding is
+    reported however large it is, and never fails the check.
     """
     rounded, differences = [], []
     page = asked["page_size"].planned if "page_size" in asked else 0

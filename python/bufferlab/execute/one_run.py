@@ -192,7 +192,7 @@ def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) 
 def _seed(setting: Setting, planned: PlannedRun) -> int:
     """Return the block's seed, so that the points of a block are paired; a fresh seed for a run that reads in place.
 
-    Such a run must read other places than earlier runs: those may lie in a cache below this host (a hypervisor's),
+    Such a run must read other places than earlier runs did. Those may lie in a cache below this host (a hypervisor's),
     which cannot be dropped from here.
     """
     return secrets.randbits(53) if setting.engine.data_is_read_only else planned.seed

@@ -44,13 +44,13 @@ class Silent:
     """A display that shows nothing."""
 
     def show(self, status: Status) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def warn(self, problem: Problem) -> None:
-        """Nothing."""
+        """Show nothing."""
 
 
 @dataclass

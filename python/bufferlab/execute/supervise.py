@@ -60,8 +60,8 @@ def supervise(
 ) -> Outcome:
     """Run one job in a new worker process, wait for its end, and return its outcome.
 
-    `on_event` gets every event but the last one, in this thread. `stop` is polled: a request is passed on to the
-    worker, which has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed. The
+    `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker, which
+    then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed. The
     worker's standard error is appended to `log_file`. No process that the worker started outlives this call, unless
     it left the worker's process group.
     """
