@@ -37,13 +37,13 @@ from bufferlab.errors import (
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
-    "list": "What there is: experiments, engines, workloads, metrics.",
-    "engines": "Database servers that can be used here; fetch those that are not.",
-    "cache": "Loaded databases, fetched servers, and what killed runs left: list and remove them.",
-    "doctor": "What this host can measure, and why not.",
-    "report": "Tables and figures again, from the stored samples of a sweep.",
-    "compare": "Two sweeps, or two settings of one: the same, different, or not distinguishable.",
-    "audit": "Wrong units, columns and numbers in other people's logs, status dumps and tables.",
+    "list": "List experiments, engines, workloads, load settings and metrics.",
+    "engines": "List the database servers that can be used here, and fetch others.",
+    "cache": "List and remove loaded databases, fetched servers, and what killed runs left.",
+    "doctor": "Tell what this host can measure, and why it cannot measure the rest.",
+    "report": "Make tables and figures again, from the stored samples of a sweep.",
+    "compare": "Compare two sweeps, or two settings: the same, different, or not distinguishable.",
+    "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
 """The commands, each with a file of the same name. Their first line of help stands here, so that help imports none."""
 

@@ -18,7 +18,7 @@ from bufferlab.units import format_bytes
 
 @click.group("cache", no_args_is_help=False)
 def command() -> None:
-    """Loaded databases, fetched servers, and what killed runs left: list them, remove what nobody uses.
+    """List loaded databases, fetched servers, and what killed runs left; remove those that nobody uses.
 
     \b
       bufferlab cache list
@@ -31,7 +31,7 @@ def command() -> None:
 @data_dir
 @common
 def list_(data_dir: Path | None, as_json: bool, debug: bool) -> int:
-    """What is there, with its size and its last use."""
+    """List what is kept and what was left, each with its size and its last use."""
     entries = [*cache.kept(), *_left_over(data_dir)]
     total_bytes = sum(entry.size_bytes for entry in entries)
     if as_json:

@@ -54,7 +54,10 @@ class Finding:
 @data_dir
 @common
 def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
-    """What this host can measure, and why not. Exit code 3 when the default experiment cannot run."""
+    """Tell what this host can measure, and why it cannot measure the rest.
+
+    Exit code 3 when the default experiment cannot run.
+    """
     directory = storage.data_directory(data_dir, Path.cwd())
     findings = [
         *_host(),

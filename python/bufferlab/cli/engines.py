@@ -20,7 +20,7 @@ from bufferlab.errors import SpecError, runnable
 @common
 @click.pass_context
 def command(context: click.Context, as_json: bool, debug: bool) -> int:
-    """Servers that can be used here: on PATH, or fetched; each with its version, or why not."""
+    """List servers, on PATH or fetched, each with its version, or why it cannot be used."""
     if context.invoked_subcommand is not None:
         return 0
     lines = families.listed()

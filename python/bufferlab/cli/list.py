@@ -32,7 +32,7 @@ KINDS = ("experiments", "engines", "workloads", "load", "metrics")
 @click.option("--all", "everything", is_flag=True, help="Also what exists for tests.")
 @common
 def command(kind: str | None, everything: bool, as_json: bool, debug: bool) -> int:
-    """What there is: experiments, engines with their knobs, workloads, load settings, metrics."""
+    """List experiments, engines with their knobs, workloads, load settings and metrics."""
     if as_json:
         print_json({name: _DATA[name](everything) for name in ([kind] if kind else KINDS)})
     elif kind:
