@@ -191,7 +191,7 @@ def _back(number: float, scale: Scale) -> float:
 
 
 def _t(probability: float, df: float) -> float:
-    """Student's t quantile (scipy.special alone: scipy.stats takes half a second to import)."""
+    """Return Student's t quantile, from scipy.special because scipy.stats takes half a second to import."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, probability))

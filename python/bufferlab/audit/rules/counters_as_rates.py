@@ -23,7 +23,7 @@ _ROLES = ("reads_per_s", "writes_per_s", "iops")
 #: A smaller number agrees with a counter by chance.
 _BY_CHANCE = 10_000
 _ENOUGH_ROWS = 3
-#: New-Orders and the 1.3 transactions beside each touch 600 to 900 pages.
+#: A New-Order and the 1.3 other transactions for each touch 600 to 900 pages.
 _MOST_READS_PER_NEW_ORDER = 2_000
 #: Steps of a counter at a level rate are alike.
 _ALIKE = 2.0

@@ -1,6 +1,7 @@
 """Compares the stated number of buffer pool instances with the sections of the status text.
 
-MySQL has one instance below 1 GiB whatever is asked, and eight from there on by default; MariaDB has one since 10.5.
+MySQL has one instance below 1 GiB, even if more are asked for, and by default eight from there on. MariaDB has one
+since 10.5.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def _default_limit(log: TpccLog, at: int) -> bool:
 
 
 def _share_within(log: TpccLog, at: int) -> float | None:
-    """The least share (per cent) answered within the limit in seconds; None when no interval line tells it."""
+    """Return the least share (per cent) answered within the limit in seconds; None when no interval line tells it."""
     if not log.intervals:
         return None
     limit_ms = 1000 * LIMITS[at]

@@ -74,7 +74,7 @@ def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) 
     found = []
     for size in asked:
         instances = (setup.instances or _INSTANCES_FROM_1_GIB) if size >= GIB else 1
-        # A pool smaller than a chunk is one chunk of its own size.
+        # A pool smaller than a chunk is a single chunk of that size.
         unit = min(setup.chunk_bytes or CHUNK_BYTES, max(size // instances, MIB)) * instances
         run = -(-size // unit) * unit
         share = shares.get(size)

@@ -19,7 +19,7 @@ _KNOWN = 0.03
 _HALF_DIGIT = 0.005
 
 _Seen = tuple[IostatReport, str, str, float, float]
-"""The report, the device, the column, what it says and what it should say, in kB/s."""
+"""The report, the device, the column, the number printed and the right one, in kB/s."""
 
 
 def check(case: Case) -> Iterator[Finding]:

@@ -2,8 +2,8 @@
 
 Scatter is taken from neighbouring samples (von Neumann and others, Annals of Mathematical Statistics 12, 1941): half
 the mean square of successive differences is the variance of a series without a trend, and hardly changes with one. A
-cache that fills makes every later read cheaper; that drift is no erratic device. Steps between levels count once
-each.
+cache that fills makes every later read cheaper; that drift does not mean that the device is erratic. Steps between
+levels count once each.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bufferlab.results.window import Figure, Window
 
 counted = Sampled(RAW.values(), OWN).counted
 
-#: Counters whose course through the window is wanted, not their growth alone.
+#: The counters whose course through the window is needed, not only their growth.
 READS, REQUESTS = "logical_reads", "device_reads"
-#: Fewer stretches say nothing of scatter.
+#: The least number of stretches that tell their scatter.
 MIN_STRETCHES = 5
-#: Stretches cut by an edge of the window are shorter than the rest, and scatter more for that reason.
+#: Stretches cut by an edge of the window are shorter than the rest, and so scatter more.
 _ODD_LENGTH = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Downloads packages of one Debian release with apt-get, whatever release this machine runs.
+"""Downloads packages of one Debian release with apt-get, also on a machine that runs another release.
 
 apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and changes nothing of the
 machine's. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's keys.

@@ -52,7 +52,7 @@ class ServerBehaviour(Behaviour):
         self._cancelled = threading.Event()
         self._checking: Server | None = None
 
-    # How the family's servers are found, made and asked.
+    # Each family implements these: how its servers are found, made and asked.
 
     @abstractmethod
     def find_build(self, name: str) -> Build:
@@ -167,7 +167,7 @@ class ServerBehaviour(Behaviour):
         """
         yield None
 
-    # What is the same for all.
+    # All families share these.
 
     def find(self) -> Found:
         """Return the server on PATH, or the newest that was fetched; raise EnvironmentLackingError without one."""

@@ -1,4 +1,4 @@
-"""What random reads of a bare file add to a report: what a read costs, and which factor does what."""
+"""The chapters that random reads of a bare file add to a report: the cost of a read, and the effect of each factor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What random reads cost: asked for, covered, expected and done, each in a column of its own, with the model beside.
+"""The chapter on the cost of random reads: asked for, covered, expected, done and modelled, a column for each.
 
-Four counts that are easily mistaken for one another: reads, pages touched, pages missed, requests.
+Readers easily mistake these four counts for one another: reads, pages touched, pages missed, requests.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _rates(analysis: Analysis) -> Table:
 
 
 def point_name(point: PointRuns) -> str:
-    """All that was swept, in few words and one order: "buffered, 8KiB, aligned 512, read-ahead 0"."""
+    """Return all swept values in few words and a fixed order: "buffered, 8KiB, aligned 512, read-ahead 0"."""
     order = sorted(point.swept.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else len(_ORDER))
     return (
         ", ".join(_SAID.get(name, name.replace("_", " ") + " {}").format(value) for name, value in order) or point.label
@@ -69,7 +69,7 @@ def point_name(point: PointRuns) -> str:
 
 
 def _modelled(point: PointRuns) -> str:
-    """What the model says; it knows uniformly random offsets alone."""
+    """Return the model's prediction as text; the model knows only uniformly random offsets."""
     workload = point.ok[0].run.workload
     if workload.get("offsets") != "random":
         return words.NOTHING

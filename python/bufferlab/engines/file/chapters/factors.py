@@ -1,6 +1,6 @@
-"""Several factors at once on a bare file: what each does to the mean and to the scatter of reads, and which does most.
+"""The chapter on several factors at once on a bare file: their effects on the mean and the scatter of reads.
 
-Answers "which factor makes it so?" in a sentence, from effects whose intervals hold together (stats/factors.py).
+A sentence names the factor with the largest effect. The intervals of all effects hold together (stats/factors.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def swept_factors(analysis: Analysis) -> dict[str, list[str]]:
 
 
 def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | None = None) -> list[Effect]:
-    """The effects on one figure; `within` looks only at runs at one level of a factor."""
+    """Return the effects on one figure; `within` looks only at runs at one level of a factor."""
     factors = swept_factors(analysis)
     if within:
         factors = {name: levels for name, levels in factors.items() if name != within[0]}
@@ -53,7 +53,7 @@ def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | No
 
 
 def factors(analysis: Analysis) -> Section | None:
-    """A table of all effects, and of those within each io_mode; nothing where fewer than two factors were swept."""
+    """Return tables of all effects, and of those within each io_mode; None where fewer than two factors were swept."""
     swept = swept_factors(analysis)
     if len(swept) < 2:
         return None
@@ -105,9 +105,9 @@ def _cell(effect: Effect | None) -> str:
 
 
 def answer(analysis: Analysis) -> list[str]:
-    """Sentences in place of the headline's change, where factors were swept on a bare file: what is asked for, rates.
+    """Return the sentences that replace the headline's change where factors were swept on a bare file.
 
-    Everything else that factors do is in the section's tables.
+    They tell the effects on the figure asked for and on the rate; the section's tables have all others.
     """
     asked = asked_figure(analysis)
     if asked is None:
@@ -116,7 +116,7 @@ def answer(analysis: Analysis) -> list[str]:
 
 
 def asked_figure(analysis: Analysis) -> str | None:
-    """The figure that a sweep of factors on a bare file asks for; None for any other sweep."""
+    """Return the figure that a sweep of factors on a bare file asks for; None for any other sweep."""
     swept = swept_factors(analysis)
     if len(swept) < 2:
         return None
@@ -150,7 +150,7 @@ def _sentence(metric: str, found: list[Effect]) -> str:
 
 
 def _oriented(effect: Effect, way: int) -> Effect:
-    """The same effect told in the direction in which the figure rises (way 1) or falls (-1)."""
+    """Return the same effect in the direction in which the figure rises (way 1) or falls (-1)."""
     ratio = effect.ratio
     if (ratio.value >= 1) == (way > 0):
         return effect

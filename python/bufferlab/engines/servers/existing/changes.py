@@ -117,7 +117,7 @@ class Turn:
                 entry = record.variables[name]
 
                 def on_set(name: str = name, entry: dict[str, Any] = entry) -> None:
-                    # Rounded by the server, and so not always what was asked for.
+                    # The server may have rounded it, so read the value back.
                     entry["ours"] = settings.now(connection, {name: entry})[name]
                     keep()
 
@@ -138,12 +138,12 @@ class Turn:
     def put_back(self) -> list[str]:
         """Put back what the journal and our schema say is changed and is still so; return the variables' names."""
         settings, names = self._settings, set[str]()
-        # A connection of its own: the one that changed them may be what failed.
+        # A new connection, because the one that changed them may have failed.
         with closing(settings.connect(self._address)) as connection:
             kept = _records(settings, connection, self._address).get(self._address.schema)
             if kept:
                 names.update(_put_back(settings, connection, kept))
-            with suppress(*([DataFileError] if kept else [])):  # Our schema has said the same.
+            with suppress(*([DataFileError] if kept else [])):  # Our schema's record has said the same.
                 if record := self.journal.read():
                     names.update(_put_back(settings, connection, record))
             if kept:
@@ -237,7 +237,7 @@ def put_back_everywhere(
         try:
             with _turn(settings, parse(record.url, form), _GLANCE_SECONDS) as mine:
                 if mine is None:
-                    continue  # A run is using the server now, and will put them back itself.
+                    continue  # A run is using the server now, and will put its changes back itself.
                 if mine.journal.path != path:
                     what = "another server answers at this URL now"
                     hint = "if the server whose settings were changed is no more, delete this file"
@@ -311,7 +311,7 @@ def _put_back(settings: Settings, connection: Any, record: Record) -> list[str]:
 def _both(error: Exception, second: Exception, wanted: Mapping[str, Any]) -> EngineFailure:
     """Return the failure that says why the run failed, and why the settings could not be put back after it."""
     first = failure_of(error)
-    kind = "engine" if first.kind == "internal" else first.kind  # A driver's error is none of ours.
+    kind = "engine" if first.kind == "internal" else first.kind  # A driver's error is no bug of bufferlab's.
     what = f"{first.what}; and {', '.join(wanted)} could not be put back: {failure_of(second).what}"
     return EngineFailure(kind, what, None, "when the server answers again: bufferlab doctor")
 

@@ -63,7 +63,7 @@ class ExistingServer(ABC):
     declaration: EngineDeclaration
     """The declaration of the engine that this is used for."""
 
-    # How the family's servers are spoken to.
+    # Each family implements these: how its servers are spoken to.
 
     @abstractmethod
     def build(self, url: str) -> Build:
@@ -90,7 +90,7 @@ class ExistingServer(ABC):
     def needs(self, address: Address) -> str:
         """Return the hint that names the privileges the account needs."""
 
-    # The schema that is ours.
+    # The schema that bufferlab claims.
 
     @abstractmethod
     def make_sure_of(self, address: Address) -> None:
@@ -136,7 +136,7 @@ class ExistingServer(ABC):
     def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
         """Raise EngineFailure unless the server was made with what is asked for, such as the page size."""
 
-    # What is done there.
+    # Loading, running and checking.
 
     @abstractmethod
     def target(self, address: Address) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class ExistingServer(ABC):
     def connections(self, connection: Any) -> int:
         """Return how many clients are connected to the server now, bufferlab's connections included."""
 
-    # What is the same for all.
+    # All families share these.
 
     def parse(self, url: str) -> Address:
         """Return the address in a URL; raise EnvironmentLackingError when it is none, or holds a password."""
