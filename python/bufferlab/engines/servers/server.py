@@ -25,8 +25,9 @@ class Server(ABC):
 
     Entering starts it and waits until it answers; leaving stops it, or kills it after an exception. Both raise
     EngineFailure, with the end of the server's log, when it does not start, ended while it was used, or does not stop.
-    After leaving, and after a failed entry, no process of the server lives. Each family implements how its process is
-    made, and how it is spoken to.
+    Entering also raises EnvironmentLackingError when the server's user cannot reach its folders. After leaving, and
+    after a failed entry, no process of the server lives. Each family implements how its process is made, and how it is
+    spoken to.
     """
 
     unanswered: tuple[type[Exception], ...] = (OSError,)

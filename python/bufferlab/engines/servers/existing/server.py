@@ -69,7 +69,7 @@ class ExistingServer(ABC):
     def build(self, url: str) -> Build:
         """Ask the server for its version; return it as a build named by the URL, with no files.
 
-        Raises EnvironmentLackingError when it cannot be reached, or is of another engine or an unsupported version.
+        Raises EnvironmentLackingError when it cannot be reached, or is of another engine.
         """
 
     @abstractmethod
@@ -121,7 +121,7 @@ class ExistingServer(ABC):
     def wanted(self, connection: Any, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
         """Return the variables whose values differ from those asked for, with the values to set. Changes nothing.
 
-        Raises EngineFailure when one of them is known to need a restart of the server.
+        Raises EngineFailure when it is known by now that one of them needs a restart of the server.
         """
 
     @abstractmethod
