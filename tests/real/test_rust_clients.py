@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 def passes(family: str, socket: Path, user: str, password: str) -> None:
     """Run every test program of the family against the server; none may fail, and none may say that it was skipped."""
     server = {"SOCKET": str(socket), "USER": user, "PASSWORD": password}
-    programs = ["cargo", "test", "--quiet", "--locked", "-p", "bufferlab-load", "--test", f"{family}_*"]
+    programs = ["cargo", "test", "--release", "--quiet", "--locked", "-p", "bufferlab-load", "--test", f"{family}_*"]
     done = subprocess.run(
         [*programs, "--", "--show-output", "--test-threads", "1"],
         cwd=ROOT,
@@ -36,7 +36,7 @@ def passes(family: str, socket: Path, user: str, password: str) -> None:
 def test_the_client_of_mysql_and_mariadb_passes_its_tests_on_a_server(name: str) -> None:
     with innodb.folder() as root:
         place = innodb.Place(innodb.build(name), root).initialise()
-        with place.server() as server:
+        with place.server(settings={"local_infile": "ON"}) as server:
             passes("mysql", server.socket, "root", "")
 
 
