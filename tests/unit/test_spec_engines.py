@@ -221,7 +221,7 @@ def test_a_program_says_what_it_is_by_what_it_has_and_needs_a_server() -> None:
 
 def test_a_template_with_a_password_or_a_name_there_is_not_is_refused() -> None:
     assert "can be read by every user of this host" in refused(PROGRAM.replace("{socket}", "{password}"))
-    assert "{port}, which there is not" in refused(PROGRAM.replace("{socket}", "{port}"))
+    assert "the unknown placeholder {port}" in refused(PROGRAM.replace("{socket}", "{port}"))
 
 
 def test_a_programs_data_are_those_of_the_workload_that_loads_them() -> None:

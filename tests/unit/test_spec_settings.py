@@ -284,7 +284,7 @@ def test_phases_keep_their_order_and_their_scripts(tmp_path: Path) -> None:
         ("transactions = 10\n", "transactions = 10\nduration = 5\n", "did you mean max_duration?"),
         ("transactions = 10\n", "transactions = 10\ntransaction = 5\n", "did you mean transactions?"),
         ("[phases.scan]", "[phases.measure]", 'the name "measure" of a phase is taken'),
-        ("[phases.scan]", '[phases."Scan it"]', "is no name of a phase"),
+        ("[phases.scan]", '[phases."Scan it"]', "is not a name for a phase"),
         ("[phases.scan]", "[[phases]]", "write [phases.NAME]"),
         ('"scan.sql"', '"missing.sql"', "the script missing.sql cannot be read"),
     ],

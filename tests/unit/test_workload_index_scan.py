@@ -45,7 +45,7 @@ def test_a_plan_that_an_engine_does_not_have_is_refused_with_the_reason_and_the_
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ((("ship_until", "1993-02-30"),), "is no date"),
+        ((("ship_until", "1993-02-30"),), "is not a date"),
         ((("ship_from", "1994-01-01"), ("ship_until", "1994-01-01")), "is not after"),
         ((("ship_from", "yesterday"),), "cannot be"),
         ((("scale_factor", "0.001"),), "below the minimum"),

@@ -74,7 +74,7 @@ def attach(host: Mapping[str, Any], progress: Progress | None = None) -> dict[st
         for path in sorted(_directory().glob(f"{host_id}-*.json")) if host_id else ():
             found = _read(path)
             if found is None:
-                progress.warn(Problem("this is no noise floor of bufferlab's", str(path), _HINT))
+                progress.warn(Problem("this file is not a noise floor that bufferlab kept", str(path), _HINT))
             else:
                 floors[f"{found['engine']}-{found['workload']}"] = found
     except Exception as error:  # A sweep without its floor is still a sweep.

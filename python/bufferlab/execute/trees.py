@@ -40,7 +40,7 @@ def entries(directory: Path) -> Iterator[Path]:
     for path in sorted(directory.iterdir()):
         mode = path.lstat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            kind = "a symbolic link" if stat.S_ISLNK(mode) else "a socket" if stat.S_ISSOCK(mode) else "no plain file"
+            kind = "a symbolic link" if stat.S_ISLNK(mode) else "a socket" if stat.S_ISSOCK(mode) else "a special file"
             raise DataFileError(
                 f"the loaded database holds {kind}, which cannot be copied", str(path), "keep it outside the data"
             )

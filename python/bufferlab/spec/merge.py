@@ -1,8 +1,8 @@
 """Merges base tables, the engine's tables, a profile and flags, in this order, and notes where each value came from.
 
 [engines.NAME] holds the differences on one engine, by its name or its family's (innodb: mysql and mariadb). Its knobs
-and its sweep replace [knobs] and [sweep], because another engine has other knobs; its other tables change single
-values. [quick], [full] and [smoke] are applied after it, and [engines.NAME.quick] after those.
+and its sweep replace [knobs] and [sweep], because another engine has other knobs. Its other tables change single
+values. The profiles [quick], [full] and [smoke] are applied after it, and [engines.NAME.quick] after those.
 
 This file judges no value: model.py and settings.py do, and ask here for the origin of a value that they refuse.
 """

@@ -30,7 +30,7 @@ def gather_phases(merged: Merged, problems: list[Problem]) -> tuple[dict[str, An
 def _phase(merged: Merged, name: str, table: dict[str, Any], problems: list[Problem]) -> dict[str, Any] | None:
     where = merged.where(("phases", name))
     if not _NAME.fullmatch(name):
-        problems.append(Problem(f'"{name}" is no name of a phase', where, "write a-z, 0-9 and _, a letter first"))
+        problems.append(Problem(f'"{name}" is not a name for a phase', where, "write a-z, 0-9 and _, a letter first"))
         return None
     if name in _TAKEN:
         hint = f"every run has stages named {', '.join(_TAKEN)}; choose another name"

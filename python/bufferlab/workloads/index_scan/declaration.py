@@ -29,7 +29,7 @@ def _impossible(parameters: Parameters) -> Impossible | None:
         try:
             days[name] = date.fromisoformat(str(parameters[name]))
         except ValueError as error:
-            return Impossible(f"{name} = {parameters[name]} is no date: {error}", "write one such as 1998-09-03")
+            return Impossible(f"{name} = {parameters[name]} is not a date: {error}", "write one such as 1998-09-03")
     if days["ship_from"] < days["ship_until"]:
         return None
     return Impossible(

@@ -33,7 +33,7 @@ def _impossible(parameters: Parameters) -> Impossible | None:
                 "leave it out: {user} needs none on our socket; or give the program {defaults_file}",
             )
         if name not in PLACEHOLDERS:
-            return Impossible(f"exec names {{{name}}}, which there is not", f"known: {known}")
+            return Impossible(f"exec names the unknown placeholder {{{name}}}", f"known: {known}")
     return None
 
 
