@@ -1,7 +1,10 @@
 """The type of a setting that a point may vary: its name, limits and unit, and how its text becomes a value.
 
-Engines, workloads and the load declare their settings with this one type. It is pure: it reads no file and
-knows no engine.
+Engines, workloads and the load declare their settings in tables of this one type, one row each:
+`Knob.size("file_size", "bytes of the file", default="1GiB", minimum=4096)`. A row has the name, the words of a choice,
+the meaning, and then the attributes that differ from the type's defaults.
+
+The type is pure: it reads no file and knows no engine.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from typing import Required, TypedDict, Unpack
 
 from bufferlab.units import (
     UnitError,
@@ -82,6 +86,20 @@ class KnobKind(Enum):
     """A word or a path of some form that the engine or the workload judges."""
 
 
+class Attributes(TypedDict, total=False):
+    """The attributes that any row of a table may give; Knob explains each."""
+
+    default: Required[str]
+    minimum: int | Decimal
+    maximum: int
+    power_of_two: bool
+    decides_file: bool
+    sweepable: bool
+    auto: str | None
+    versions: str
+    value_versions: tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True)
 class Knob:
     """One setting with its limits. `minimum` and `maximum` limit sizes, counts, numbers and seconds."""
@@ -117,6 +135,63 @@ class Knob:
     """The regular expression that the value of a TEXT must match."""
     example: str = ""
     """The description, for hints, of the values that a TEXT takes."""
+
+    @classmethod
+    def size(cls, name: str, meaning: str, native_name: str = "{}_bytes", **more: Unpack[Attributes]) -> Knob:
+        """Declare a SIZE. In `native_name`, here and below, {} is the knob's name."""
+        return cls(name, native_name.format(name), KnobKind.SIZE, "bytes", meaning=meaning, **more)
+
+    @classmethod
+    def size_or_share(cls, name: str, meaning: str, choices: tuple[str, ...] = (), **more: Unpack[Attributes]) -> Knob:
+        """Declare a SIZE_OR_SHARE; `choices` are words that it takes too."""
+        return cls(name, f"{name}_bytes", KnobKind.SIZE_OR_SHARE, "bytes", meaning=meaning, choices=choices, **more)
+
+    @classmethod
+    def choice(
+        cls, name: str, choices: tuple[str, ...], meaning: str, native_name: str = "{}", **more: Unpack[Attributes]
+    ) -> Knob:
+        """Declare a CHOICE among these words."""
+        return cls(name, native_name.format(name), KnobKind.CHOICE, "", meaning=meaning, choices=choices, **more)
+
+    @classmethod
+    def count(
+        cls, name: str, meaning: str, unit: str = "", native_name: str = "{}", **more: Unpack[Attributes]
+    ) -> Knob:
+        """Declare a COUNT."""
+        return cls(name, native_name.format(name), KnobKind.COUNT, unit, meaning=meaning, **more)
+
+    @classmethod
+    def count_or_share(cls, name: str, meaning: str, unit: str, share_of: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a COUNT_OR_SHARE; `share_of` is the whole in words."""
+        return cls(name, name, KnobKind.COUNT_OR_SHARE, unit, meaning=meaning, share_of=share_of, **more)
+
+    @classmethod
+    def number(
+        cls,
+        name: str,
+        meaning: str,
+        unit: str = "",
+        native_name: str = "{}",
+        choices: tuple[str, ...] = (),
+        **more: Unpack[Attributes],
+    ) -> Knob:
+        """Declare a NUMBER; `choices` are words that it takes too."""
+        return cls(name, native_name.format(name), KnobKind.NUMBER, unit, meaning=meaning, choices=choices, **more)
+
+    @classmethod
+    def duration(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a DURATION in seconds."""
+        return cls(name, f"{name}_s", KnobKind.DURATION, "s", meaning=meaning, **more)
+
+    @classmethod
+    def text(cls, name: str, meaning: str, pattern: str, example: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a TEXT that must match `pattern`; `example` describes the values."""
+        return cls(name, name, KnobKind.TEXT, "", meaning=meaning, pattern=pattern, example=example, **more)
+
+    @classmethod
+    def file(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a FILE."""
+        return cls(name, name, KnobKind.FILE, "", meaning=meaning, **more)
 
     def parse(self, value: object) -> Asked:
         """Return the canonical text of a value asked for. Raises UnitError when the setting cannot have this value."""

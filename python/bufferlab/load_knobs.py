@@ -10,49 +10,21 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from bufferlab.knob import UNLIMITED, Knob, KnobKind
+from bufferlab.knob import UNLIMITED, Knob
 
 LOAD_KNOBS: tuple[Knob, ...] = (
-    Knob(
-        name="rate",
-        native_name="rate_per_s",
-        kind=KnobKind.NUMBER,
-        unit="per_s",
-        default=UNLIMITED,
-        choices=(UNLIMITED,),
-        minimum=Decimal("0.001"),
-        maximum=10_000_000,
-        meaning="transactions that arrive each second (open loop); unlimited: the next begins when the last ended",
-    ),
-    Knob(
-        name="arrivals",
-        native_name="arrivals",
-        kind=KnobKind.CHOICE,
-        unit="",
-        default="poisson",
-        choices=("poisson", "constant"),
-        meaning="with a rate: the times between arrivals are random and independent, or all equal",
-    ),
-    Knob(
-        name="patience",
-        native_name="patience_s",
-        kind=KnobKind.DURATION,
-        unit="s",
-        default="10s",
-        minimum=Decimal("0.001"),
-        maximum=86_400,
-        meaning="with a rate: an arrival that has waited longer is dropped, and counted",
-    ),
-    Knob(
-        name="arm",
-        native_name="arm",
-        kind=KnobKind.CHOICE,
-        unit="",
-        default="a",
-        choices=tuple("abcdefgh"),
-        meaning="a label that changes nothing: points that differ in it alone show the noise of this host",
-    ),
-)
+    Knob.number("rate",
+                "transactions that arrive each second (open loop); unlimited: the next begins when the last ended",
+                native_name="rate_per_s", unit="per_s", choices=(UNLIMITED,), default=UNLIMITED,
+                minimum=Decimal("0.001"), maximum=10_000_000),
+    Knob.choice("arrivals", ("poisson", "constant"),
+                "with a rate: the times between arrivals are random and independent, or all equal", default="poisson"),
+    Knob.duration("patience", "with a rate: an arrival that has waited longer is dropped, and counted", default="10s",
+                  minimum=Decimal("0.001"), maximum=86_400),
+    Knob.choice("arm", tuple("abcdefgh"),
+                "a label that changes nothing: points that differ in it alone show the noise of this host",
+                default="a"),
+)  # fmt: skip
 
 
 def by_name() -> Mapping[str, Knob]:

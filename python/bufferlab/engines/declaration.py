@@ -106,15 +106,12 @@ class EngineDeclaration:
         prefix = self.passes_through
         if not prefix or not re.fullmatch(re.escape(prefix) + r"[a-zA-Z][a-zA-Z0-9_]*", name):
             return None
-        return Knob(
+        return Knob.text(
             name,
-            name,
-            KnobKind.TEXT,
-            "",
-            "",
             f"the engine's own variable {name.removeprefix(prefix)}, as it is written",
             pattern=r"[^\x00-\x1f\x7f]{1,200}",
             example="a value of that variable",
+            default="",
         )
 
     def asked_knobs(self, asked: Mapping[str, str]) -> tuple[Knob, ...]:

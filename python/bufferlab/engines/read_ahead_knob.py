@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 
 AS_IS = "as_is"
 """The value that leaves the host's setting alone."""
 NAME = "read_ahead"
 
-READ_AHEAD = Knob(
-    name=NAME,
-    native_name=NAME,
-    kind=KnobKind.TEXT,
-    unit="",
-    default=AS_IS,
+READ_AHEAD = Knob.text(
+    NAME,
+    "the device's read-ahead (read_ahead_kb) during a run, put back afterwards; for reads through the "
+    "page cache; needs root",
     pattern=r"as_is|0|[1-9][0-9]{0,5}",
     example="as_is, or KiB such as 0 or 128",
-    meaning="the device's read-ahead (read_ahead_kb) during a run, put back afterwards; for reads through the "
-    "page cache; needs root",
+    default=AS_IS,
 )

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.sqlite.results import RESULTS
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.units import KIB, MIB
+
+_KNOBS: tuple[Knob, ...] = (
+    Knob.size("page_size", "bytes of a page", default="4k", minimum=512, maximum=64 * KIB, power_of_two=True,
+              decides_file=True),
+    Knob.size_or_share("pool_size", "bytes of the pool", default="20%", minimum=4 * KIB),
+    Knob.choice("behave", ("ok", "crash", "silent", "stubborn", "io_error", "full_disk", "fill_disk", "corrupt",
+                           "capped", "other_setting", "paused", "unanswered"),
+                "what goes wrong in a run", default="ok"),
+    Knob.choice("load_behave", ("ok", "crash", "silent", "full_disk", "corrupt"), "what goes wrong in the load",
+                default="ok", decides_file=True),
+    Knob.count("pace_ms", "real time slept for each virtual second", unit="ms", default="0", maximum=60_000),
+)  # fmt: skip
 
 DECLARATION = EngineDeclaration(
     name="fake",
     meaning="a scripted engine for tests: counters from a formula, a virtual clock",
-    knobs=(
-        Knob("page_size", "page_size_bytes", KnobKind.SIZE, "bytes", "4k", "bytes of a page",
-             minimum=512, maximum=64 * KIB, power_of_two=True, decides_file=True),
-        Knob("pool_size", "pool_size_bytes", KnobKind.SIZE_OR_SHARE, "bytes", "20%", "bytes of the pool",
-             minimum=4 * KIB),
-        Knob("behave", "behave", KnobKind.CHOICE, "", "ok", "what goes wrong in a run",
-             choices=("ok", "crash", "silent", "stubborn", "io_error", "full_disk", "fill_disk", "corrupt", "capped",
-                      "other_setting", "paused", "unanswered")),
-        Knob("load_behave", "load_behave", KnobKind.CHOICE, "", "ok", "what goes wrong in the load",
-             choices=("ok", "crash", "silent", "full_disk", "corrupt"), decides_file=True),
-        Knob("pace_ms", "pace_ms", KnobKind.COUNT, "ms", "0", "real time slept for each virtual second",
-             maximum=60_000),
-    ),
+    knobs=_KNOBS,
     rates=Rates(
         load_bytes_per_s=100 * MIB,
         restore_bytes_per_s=1000 * MIB,
@@ -46,4 +46,4 @@ DECLARATION = EngineDeclaration(
     inputs="given",
     clock="virtual",
     hidden=True,
-)  # fmt: skip
+)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.file.results import RESULTS
 from bufferlab.engines.read_ahead_knob import AS_IS, READ_AHEAD
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.units import GIB, KIB, MIB
 
 OWN = "own"
@@ -25,79 +25,33 @@ def _data_bytes(knobs: Mapping[str, int | str]) -> int:
     return int(knobs.get("file_size_bytes", OWN_BYTES)) if knobs.get("path", OWN) == OWN else 0
 
 
+_KNOBS: tuple[Knob, ...] = (
+    Knob.text("path", "what is read: own makes a file of random bytes and keeps it; another path is only ever read",
+              pattern=r"own|/[^\x00-\x1f\x7f]{1,4000}", example="own, or the full path of a file or block device",
+              default=OWN, decides_file=True),
+    Knob.size("file_size", "bytes that are read, from the beginning; auto: 1 GiB of our own file, all of another path",
+              default="auto", auto="", minimum=64 * KIB, decides_file=True),
+    Knob.choice("io_mode", ("direct", "buffered", "mmap"),
+                "direct: past the page cache (O_DIRECT); buffered: through it; mmap: copied out of a mapping",
+                default="direct"),
+    READ_AHEAD,
+    Knob.choice("advice", ("none", "random"),
+                "random: the kernel is told that reads are random (POSIX_FADV_RANDOM, MADV_RANDOM)", default="none"),
+    Knob.choice("cache", ("cold", "warm"),
+                "the page cache when the window begins: nothing of the file, or all of it; looked at with mincore",
+                default="cold"),
+    Knob.choice("backend", ("auto", "io_uring", "threads"),
+                "who reads; auto: io_uring where it is allowed, else a thread with pread for each read in flight",
+                default="auto"),
+    Knob.choice("device", (AS_IS, "loop", "tmpfs_loop"),
+                "as_is: the path itself; loop: a loop device over it; tmpfs_loop: over a copy in memory; need root",
+                default=AS_IS),
+)  # fmt: skip
+
 DECLARATION = EngineDeclaration(
     name="file",
     meaning="a file, a loop device over one, or a block device, read only: the storage without a database",
-    knobs=(
-        Knob(
-            name="path",
-            native_name="path",
-            kind=KnobKind.TEXT,
-            unit="",
-            default=OWN,
-            pattern=r"own|/[^\x00-\x1f\x7f]{1,4000}",
-            example="own, or the full path of a file or block device",
-            decides_file=True,
-            meaning="what is read: own makes a file of random bytes and keeps it; another path is only ever read",
-        ),
-        Knob(
-            name="file_size",
-            native_name="file_size_bytes",
-            kind=KnobKind.SIZE,
-            unit="bytes",
-            default="auto",
-            auto="",
-            minimum=64 * KIB,
-            decides_file=True,
-            meaning="bytes that are read, from the beginning; auto: 1 GiB of our own file, all of another path",
-        ),
-        Knob(
-            name="io_mode",
-            native_name="io_mode",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="direct",
-            choices=("direct", "buffered", "mmap"),
-            meaning="direct: past the page cache (O_DIRECT); buffered: through it; mmap: copied out of a mapping",
-        ),
-        READ_AHEAD,
-        Knob(
-            name="advice",
-            native_name="advice",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="none",
-            choices=("none", "random"),
-            meaning="random: the kernel is told that reads are random (POSIX_FADV_RANDOM, MADV_RANDOM)",
-        ),
-        Knob(
-            name="cache",
-            native_name="cache",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="cold",
-            choices=("cold", "warm"),
-            meaning="the page cache when the window begins: nothing of the file, or all of it; looked at with mincore",
-        ),
-        Knob(
-            name="backend",
-            native_name="backend",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="auto",
-            choices=("auto", "io_uring", "threads"),
-            meaning="who reads; auto: io_uring where it is allowed, else a thread with pread for each read in flight",
-        ),
-        Knob(
-            name="device",
-            native_name="device",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default=AS_IS,
-            choices=(AS_IS, "loop", "tmpfs_loop"),
-            meaning="as_is: the path itself; loop: a loop device over it; tmpfs_loop: over a copy in memory; need root",
-        ),
-    ),
+    knobs=_KNOBS,
     rates=Rates(
         load_bytes_per_s=300 * MIB,
         restore_bytes_per_s=1000 * MIB,

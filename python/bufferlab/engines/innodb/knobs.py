@@ -7,81 +7,49 @@ version's own defaults and what was asked.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
 from bufferlab.engines.servers.builds import ON_PATH
 from bufferlab.engines.servers.existing.address import url_pattern
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.units import GIB, KIB, MIB, TIB
 
 LARGE_PAGES = "mysql >= 5.7.6; mariadb >= 10.1"
-_EVERY = "mysql; mariadb"
 _ON_OFF = ("on", "off")
 _OWN = ""
 """Left to the server: `auto` sets nothing."""
 
 
-def _size(name: str, meaning: str, **more: Any) -> Knob:
-    return _knob(name, KnobKind.SIZE, "bytes", meaning, **more)
-
-
-def _count(name: str, meaning: str, **more: Any) -> Knob:
-    return _knob(name, KnobKind.COUNT, "", meaning, **more)
-
-
-def _choice(name: str, choices: tuple[str, ...], meaning: str, **more: Any) -> Knob:
-    return _knob(name, KnobKind.CHOICE, "", meaning, choices=choices, **more)
-
-
-def _knob(name: str, kind: KnobKind, unit: str, meaning: str, **more: Any) -> Knob:
-    given = {"auto": _OWN, "default": "auto", "versions": _EVERY, **more}
-    return Knob(name, f"innodb_{name}", kind, unit, meaning=meaning, **given)
+_size, _count, _choice = (
+    partial(form, native_name="innodb_{}", default="auto", auto=_OWN, versions="mysql; mariadb")
+    for form in (Knob.size, Knob.count, Knob.choice)
+)
 
 
 def server_knob(flavour: str) -> Knob:
     """The build of the server: a knob like any other, so that builds can be swept and interleaved."""
-    return Knob(
-        name="server",
-        native_name="server",
-        kind=KnobKind.TEXT,
-        unit="",
-        default=ON_PATH,
-        decides_file=True,
+    return Knob.text(
+        "server",
+        f"the build: {ON_PATH} (the first on $PATH), a fetched one's name, the path of its binary or folder; "
+        "or the URL of a server that runs already, of which one schema is used (docs/existing-server.md)",
         pattern=rf"{ON_PATH}|{flavour}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*|{url_pattern('mysql', 'mariadb')}",
         example=f"{ON_PATH} | a name such as {flavour}-{_SOME_VERSION[flavour]}, see `bufferlab engines` | a path | "
         "mysql://user@host:3306/schema, a server that runs already (without a password)",
-        meaning=f"the build: {ON_PATH} (the first on $PATH), a fetched one's name, the path of its binary or folder; "
-        "or the URL of a server that runs already, of which one schema is used (docs/existing-server.md)",
+        default=ON_PATH,
+        decides_file=True,
     )
 
 
 _SOME_VERSION = {"mysql": "8.0", "mariadb": "10.11"}
 
 INNODB_KNOBS: tuple[Knob, ...] = (
-    Knob(
-        name="page_size",
-        native_name="page_size_bytes",
-        kind=KnobKind.SIZE,
-        unit="bytes",
-        default="16k",
-        minimum=4 * KIB,
-        maximum=64 * KIB,
-        power_of_two=True,
-        decides_file=True,
-        value_versions=(("32KiB", LARGE_PAGES), ("64KiB", LARGE_PAGES)),
-        meaning="innodb_page_size: bytes of a page; the data directory is made for it",
-    ),
-    Knob(
-        name="pool_size",
-        native_name="pool_size_bytes",
-        kind=KnobKind.SIZE_OR_SHARE,
-        unit="bytes",
-        default="20%",
-        minimum=5 * MIB,
-        maximum=16 * TIB,
-        meaning="innodb_buffer_pool_size: the server may round it up to whole chunks of all instances",
-    ),
+    Knob.size("page_size", "innodb_page_size: bytes of a page; the data directory is made for it", default="16k",
+              minimum=4 * KIB, maximum=64 * KIB, power_of_two=True, decides_file=True,
+              value_versions=(("32KiB", LARGE_PAGES), ("64KiB", LARGE_PAGES))),
+    Knob.size_or_share("pool_size",
+                       "innodb_buffer_pool_size: the server may round it up to whole chunks of all instances",
+                       default="20%", minimum=5 * MIB, maximum=16 * TIB),
     # The server's own is 8 from 1 GiB on and 1 below: a sweep across 1 GiB would change two things at once.
     _count("buffer_pool_instances", "pools the buffer pool is divided into",
            auto="1", minimum=1, maximum=64, versions="mysql; mariadb < 10.5"),
@@ -127,9 +95,9 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _count("page_cleaners", "threads that flush and evict in the background", minimum=1, maximum=64,
            versions="mysql >= 5.7.4; mariadb >= 10.2.2, < 10.5"),
     READ_AHEAD,
-    Knob("statements", "statements", KnobKind.CHOICE, "", "spec",
-         "spec: each statement of TPC-C on its own; batched: the same work in the fewest round trips",
-         choices=("spec", "batched")),
+    Knob.choice("statements", ("spec", "batched"),
+                "spec: each statement of TPC-C on its own; batched: the same work in the fewest round trips",
+                default="spec"),
 )  # fmt: skip
 
 

@@ -8,12 +8,12 @@ defaults and what was asked. A knob's name is the server's variable; its native 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from functools import partial
 
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
 from bufferlab.engines.servers.builds import ON_PATH
 from bufferlab.engines.servers.existing.address import url_pattern
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.units import GIB, KIB, MIB, TIB
 
 FLAVOUR = "postgres"
@@ -21,86 +21,36 @@ PAGE_BYTES = 8 * KIB
 """BLCKSZ: chosen when a server is compiled, and 8 KiB in every package."""
 OFF = "off"
 
-_EVERY = "postgres"
 _ON_OFF = ("on", "off")
 _OWN = ""
 """Left to the server: `auto` sets nothing."""
 
 
-def _size(name: str, meaning: str, **more: Any) -> Knob:
-    return _knob(name, f"{name}_bytes", KnobKind.SIZE, "bytes", meaning, **more)
-
-
-def _duration(name: str, meaning: str, **more: Any) -> Knob:
-    return _knob(name, f"{name}_s", KnobKind.DURATION, "s", meaning, **more)
-
-
-def _count(name: str, meaning: str, **more: Any) -> Knob:
-    return _knob(name, name, KnobKind.COUNT, "", meaning, **more)
-
-
-def _number(name: str, meaning: str, **more: Any) -> Knob:
-    return _knob(name, name, KnobKind.NUMBER, "", meaning, **more)
-
-
-def _choice(name: str, choices: tuple[str, ...], meaning: str, **more: Any) -> Knob:
-    return _knob(name, name, KnobKind.CHOICE, "", meaning, choices=choices, **more)
-
-
-def _knob(name: str, native_name: str, kind: KnobKind, unit: str, meaning: str, **more: Any) -> Knob:
-    given = {"auto": _OWN, "default": "auto", "versions": _EVERY, **more}
-    return Knob(name, native_name, kind, unit, meaning=meaning, **given)
+_size, _duration, _count, _number, _choice = (
+    partial(form, default="auto", auto=_OWN, versions="postgres")
+    for form in (Knob.size, Knob.duration, Knob.count, Knob.number, Knob.choice)
+)
 
 
 KNOBS: tuple[Knob, ...] = (
-    Knob(
-        name="server",
-        native_name="server",
-        kind=KnobKind.TEXT,
-        unit="",
-        default=ON_PATH,
-        decides_file=True,
-        pattern=rf"{ON_PATH}|{FLAVOUR}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*|{url_pattern('postgres', 'postgresql')}",
-        example=f"{ON_PATH} | a name such as {FLAVOUR}-17, see `bufferlab engines` | a path | "
-        "postgres://user@host:5432/database, a server that runs already (without a password)",
-        meaning=f"the build: {ON_PATH} (the first on $PATH, or Debian's newest), a fetched one's name, the path of its "
-        "binary or folder; or the URL of a server that runs already, of which one database is used "
-        "(docs/existing-server.md)",
-    ),
-    Knob(
-        name="page_size",
-        native_name="page_size_bytes",
-        kind=KnobKind.SIZE,
-        unit="bytes",
-        default="8k",
-        minimum=PAGE_BYTES,
-        maximum=PAGE_BYTES,
-        decides_file=True,
-        meaning="bytes of a page: 8 KiB, chosen when a server is compiled",
-    ),
-    Knob(
-        name="pool_size",
-        native_name="pool_size_bytes",
-        kind=KnobKind.SIZE_OR_SHARE,
-        unit="bytes",
-        default="20%",
-        # A thousand connections may pin a page each; fewer frames are another experiment.
-        minimum=MIB,
-        maximum=16 * TIB,
-        meaning="shared_buffers: reads that miss it may still be served by the page cache",
-    ),
-    Knob(
-        name="memory_limit",
-        native_name="memory_limit_bytes",
-        kind=KnobKind.SIZE_OR_SHARE,
-        unit="bytes",
-        default=OFF,
-        choices=(OFF,),
-        minimum=16 * MIB,
-        maximum=16 * TIB,
-        meaning="what the server, its shared buffers and the page cache of its files may take together, by a cgroup; "
-        "off: the page cache takes what the host has free",
-    ),
+    Knob.text("server",
+              f"the build: {ON_PATH} (the first on $PATH, or Debian's newest), a fetched one's name, the path of its "
+              "binary or folder; or the URL of a server that runs already, of which one database is used "
+              "(docs/existing-server.md)",
+              pattern=rf"{ON_PATH}|{FLAVOUR}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*|"
+              + url_pattern("postgres", "postgresql"),
+              example=f"{ON_PATH} | a name such as {FLAVOUR}-17, see `bufferlab engines` | a path | "
+              "postgres://user@host:5432/database, a server that runs already (without a password)",
+              default=ON_PATH, decides_file=True),
+    Knob.size("page_size", "bytes of a page: 8 KiB, chosen when a server is compiled", default="8k", minimum=PAGE_BYTES,
+              maximum=PAGE_BYTES, decides_file=True),
+    # A thousand connections may pin a page each; fewer frames are another experiment.
+    Knob.size_or_share("pool_size", "shared_buffers: reads that miss it may still be served by the page cache",
+                       default="20%", minimum=MIB, maximum=16 * TIB),
+    Knob.size_or_share("memory_limit",
+                       "what the server, its shared buffers and the page cache of its files may take together, by a "
+                       "cgroup; off: the page cache takes what the host has free",
+                       choices=(OFF,), default=OFF, minimum=16 * MIB, maximum=16 * TIB),
     # What a scan finds in the page cache without having asked for it.
     READ_AHEAD,
     # As initdb has it before 18, so that versions write and check the same.
@@ -153,7 +103,7 @@ KNOBS: tuple[Knob, ...] = (
     _size("work_mem", "for each sort or hash before it goes to disk", minimum=64 * KIB, maximum=2 * TIB),
     _number("random_page_cost", "what the planner thinks a page out of order costs, over one in order",
             maximum=1_000_000),
-    Knob("statements", "statements", KnobKind.CHOICE, "", "spec",
-         "spec: each statement of TPC-C is waited for; batched: runs of statements are sent together (pipelined)",
-         choices=("spec", "batched")),
+    Knob.choice("statements", ("spec", "batched"),
+                "spec: each statement of TPC-C is waited for; batched: runs of statements are sent together "
+                "(pipelined)", default="spec"),
 )  # fmt: skip

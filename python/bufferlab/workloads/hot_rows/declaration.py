@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, cast
 
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.units import canonical_number
 from bufferlab.workloads.declaration import Impossible, Parameters, PoolAndData, WorkloadDeclaration
 
@@ -68,71 +68,28 @@ def _impossible(parameters: Parameters) -> Impossible | None:
     )
 
 
+_PARAMETERS: tuple[Knob, ...] = (
+    Knob.count("rows", "rows of the table: about 200 bytes each", unit="rows", default="400000", minimum=1,
+               maximum=100_000_000, decides_file=True),
+    Knob.count("load_seed", "seed of the loaded data; the same in all runs", default="20260101", maximum=2**53 - 1,
+               decides_file=True),
+    Knob.count_or_share("hot_rows", "rows that are read; at 100% of the predicted knee their pages just fill the pool",
+                        unit="rows", share_of="the predicted knee", default="100%", minimum=1, maximum=100_000_000),
+    Knob.choice("layout", ("scattered", "clustered"),
+                "scattered: hot rows anywhere in the table; clustered: neighbours, as if keys were re-assigned",
+                default="scattered"),
+    Knob.number("zipf", "exponent of Zipf's law over the hot rows' ranks; 0: each is read as often", default="0",
+                maximum=3),
+    Knob.count("update_percent",
+               "of 100 transactions, those that update a row's c (not indexed) in place of reading it", unit="percent",
+               default="0", maximum=100),
+)  # fmt: skip
+
 DECLARATION = WorkloadDeclaration(
     name="hot_rows",
     version=1,
     meaning="random selects by key from a fixed set of hot rows in sysbench's table",
-    parameters=(
-        Knob(
-            name="rows",
-            native_name="rows",
-            kind=KnobKind.COUNT,
-            unit="rows",
-            default="400000",
-            minimum=1,
-            maximum=100_000_000,
-            decides_file=True,
-            meaning="rows of the table: about 200 bytes each",
-        ),
-        Knob(
-            name="load_seed",
-            native_name="load_seed",
-            kind=KnobKind.COUNT,
-            unit="",
-            default="20260101",
-            maximum=2**53 - 1,
-            decides_file=True,
-            meaning="seed of the loaded data; the same in all runs",
-        ),
-        Knob(
-            name="hot_rows",
-            native_name="hot_rows",
-            kind=KnobKind.COUNT_OR_SHARE,
-            unit="rows",
-            default="100%",
-            minimum=1,
-            maximum=100_000_000,
-            share_of="the predicted knee",
-            meaning="rows that are read; at 100% of the predicted knee their pages just fill the pool",
-        ),
-        Knob(
-            name="layout",
-            native_name="layout",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="scattered",
-            choices=("scattered", "clustered"),
-            meaning="scattered: hot rows anywhere in the table; clustered: neighbours, as if keys were re-assigned",
-        ),
-        Knob(
-            name="zipf",
-            native_name="zipf",
-            kind=KnobKind.NUMBER,
-            unit="",
-            default="0",
-            maximum=3,
-            meaning="exponent of Zipf's law over the hot rows' ranks; 0: each is read as often",
-        ),
-        Knob(
-            name="update_percent",
-            native_name="update_percent",
-            kind=KnobKind.COUNT,
-            unit="percent",
-            default="0",
-            maximum=100,
-            meaning="of 100 transactions, those that update a row's c (not indexed) in place of reading it",
-        ),
-    ),
+    parameters=_PARAMETERS,
     transaction_types=("select", "update"),
     headline="reads_per_transaction",
     compared=(

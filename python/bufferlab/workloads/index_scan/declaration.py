@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.workloads.declaration import Impossible, OnlyOn, Parameters, WorkloadDeclaration
 
 # Measured on SQLite files of 4 KiB pages, the index on the ship date included.
@@ -38,62 +38,27 @@ def _impossible(parameters: Parameters) -> Impossible | None:
     )
 
 
+_PARAMETERS: tuple[Knob, ...] = (
+    Knob.number("scale_factor", "TPC-H's scale: 6 million lines, about 650 MB with the index, for each 1",
+                default="0.1", minimum=Decimal("0.01"), maximum=50, decides_file=True),
+    Knob.choice("tables", ("lineitem", "all"),
+                "what is loaded: LINEITEM, which Q1 reads; or all eight, if shares are to be of the whole database",
+                default="lineitem", decides_file=True),
+    Knob.choice("plan", ("index_scan", "sequential", "bitmap"),
+                "how the rows are found; forced, and checked before the window (bitmap: PostgreSQL alone)",
+                default="index_scan"),
+    Knob.text("ship_from", "first ship date that is read", pattern=_DATE,
+              example="a date from 1992 to 1998, such as 1992-01-01", default="1992-01-01"),
+    Knob.text("ship_until",
+              "first ship date after it that is not read; 1998-09-03 is Q1 with DELTA = 90, 98 % of the rows",
+              pattern=_DATE, example="a date from 1992 to 1998, such as 1998-09-03", default="1998-09-03"),
+)  # fmt: skip
+
 DECLARATION = WorkloadDeclaration(
     name="index_scan",
     version=1,
     meaning="TPC-H's Q1 over ship dates, by an index, a sequential or a bitmap scan; every answer is checked",
-    parameters=(
-        Knob(
-            name="scale_factor",
-            native_name="scale_factor",
-            kind=KnobKind.NUMBER,
-            unit="",
-            default="0.1",
-            minimum=Decimal("0.01"),
-            maximum=50,
-            decides_file=True,
-            meaning="TPC-H's scale: 6 million lines, about 650 MB with the index, for each 1",
-        ),
-        Knob(
-            name="tables",
-            native_name="tables",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="lineitem",
-            choices=("lineitem", "all"),
-            decides_file=True,
-            meaning="what is loaded: LINEITEM, which Q1 reads; or all eight, if shares are to be of the whole database",
-        ),
-        Knob(
-            name="plan",
-            native_name="plan",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="index_scan",
-            choices=("index_scan", "sequential", "bitmap"),
-            meaning="how the rows are found; forced, and checked before the window (bitmap: PostgreSQL alone)",
-        ),
-        Knob(
-            name="ship_from",
-            native_name="ship_from",
-            kind=KnobKind.TEXT,
-            unit="",
-            default="1992-01-01",
-            pattern=_DATE,
-            example="a date from 1992 to 1998, such as 1992-01-01",
-            meaning="first ship date that is read",
-        ),
-        Knob(
-            name="ship_until",
-            native_name="ship_until",
-            kind=KnobKind.TEXT,
-            unit="",
-            default="1998-09-03",
-            pattern=_DATE,
-            example="a date from 1992 to 1998, such as 1998-09-03",
-            meaning="first ship date after it that is not read; 1998-09-03 is Q1 with DELTA = 90, 98 % of the rows",
-        ),
-    ),
+    parameters=_PARAMETERS,
     transaction_types=("q1",),
     headline="seconds_per_transaction",
     compared=(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.units import MIB
 from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDeclaration
 
@@ -42,43 +42,24 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
     return _GUESS_BYTES
 
 
+_PARAMETERS: tuple[Knob, ...] = (
+    Knob.text("exec", "the program with its arguments; no shell reads it, and it must run until it is ended",
+              pattern=r"[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{1,4000}",
+              example="a command; {socket} {user} {database} {connections} {defaults_file} {folder} are filled in",
+              default=_SYSBENCH, sweepable=False),
+    Knob.choice("counts", ("com_commit", "questions"),
+                "the server's counter that is its transactions: commits, or statements where each is one",
+                native_name="kind_of_transaction", default="com_commit"),
+    Knob.choice("data", ("hot_rows", "tpcc"),
+                "the tables that are loaded for it: hot_rows is sysbench's sbtest1, tpcc TPC-C's nine",
+                default="hot_rows", decides_file=True, sweepable=False),
+)  # fmt: skip
+
 DECLARATION = WorkloadDeclaration(
     name="program",
     version=1,
     meaning="an external load program such as sysbench, started against our server; its transactions are counted there",
-    parameters=(
-        Knob(
-            name="exec",
-            native_name="exec",
-            kind=KnobKind.TEXT,
-            unit="",
-            default=_SYSBENCH,
-            sweepable=False,
-            pattern=r"[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{1,4000}",
-            example="a command; {socket} {user} {database} {connections} {defaults_file} {folder} are filled in",
-            meaning="the program with its arguments; no shell reads it, and it must run until it is ended",
-        ),
-        Knob(
-            name="counts",
-            native_name="kind_of_transaction",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="com_commit",
-            choices=("com_commit", "questions"),
-            meaning="the server's counter that is its transactions: commits, or statements where each is one",
-        ),
-        Knob(
-            name="data",
-            native_name="data",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="hot_rows",
-            choices=("hot_rows", "tpcc"),
-            decides_file=True,
-            sweepable=False,
-            meaning="the tables that are loaded for it: hot_rows is sysbench's sbtest1, tpcc TPC-C's nine",
-        ),
-    ),
+    parameters=_PARAMETERS,
     transaction_types=("program",),
     headline="reads_per_transaction",
     compared=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.units import GIB, MIB
 from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDeclaration
 
@@ -21,79 +21,25 @@ def _impossible(parameters: Parameters) -> Impossible | None:
     return None
 
 
+_PARAMETERS: tuple[Knob, ...] = (
+    Knob.size("io_size", "bytes of a read, a multiple of 512", default="8k", minimum=_SECTOR_BYTES, maximum=MIB),
+    Knob.choice("alignment", ("512", "4096", "io_size"),
+                "every offset is a multiple of it; io_size: as a database's pages lie", default="io_size"),
+    Knob.choice("offsets", ("random", "sequential", "zipf"),
+                "random: anywhere alike; sequential: one after the other; zipf: few places often", default="random"),
+    Knob.number("zipf", "with offsets = zipf: exponent of Zipf's law over the places", default="0.99", maximum=3),
+    Knob.count("queue_depth", "reads that each thread keeps in flight", default="1", minimum=1, maximum=256),
+    Knob.count("threads", "threads that read, each with reads in flight of its own", default="1", minimum=1,
+               maximum=64),
+    Knob.count("load_seed", "seed of the bytes of a file of our own", default="20260101", maximum=2**53 - 1,
+               decides_file=True),
+)  # fmt: skip
+
 DECLARATION = WorkloadDeclaration(
     name="random_read",
     version=1,
     meaning="random reads of a file or block device; each read is a transaction",
-    parameters=(
-        Knob(
-            name="io_size",
-            native_name="io_size_bytes",
-            kind=KnobKind.SIZE,
-            unit="bytes",
-            default="8k",
-            minimum=_SECTOR_BYTES,
-            maximum=MIB,
-            meaning="bytes of a read, a multiple of 512",
-        ),
-        Knob(
-            name="alignment",
-            native_name="alignment",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="io_size",
-            choices=("512", "4096", "io_size"),
-            meaning="every offset is a multiple of it; io_size: as a database's pages lie",
-        ),
-        Knob(
-            name="offsets",
-            native_name="offsets",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="random",
-            choices=("random", "sequential", "zipf"),
-            meaning="random: anywhere alike; sequential: one after the other; zipf: few places often",
-        ),
-        Knob(
-            name="zipf",
-            native_name="zipf",
-            kind=KnobKind.NUMBER,
-            unit="",
-            default="0.99",
-            maximum=3,
-            meaning="with offsets = zipf: exponent of Zipf's law over the places",
-        ),
-        Knob(
-            name="queue_depth",
-            native_name="queue_depth",
-            kind=KnobKind.COUNT,
-            unit="",
-            default="1",
-            minimum=1,
-            maximum=256,
-            meaning="reads that each thread keeps in flight",
-        ),
-        Knob(
-            name="threads",
-            native_name="threads",
-            kind=KnobKind.COUNT,
-            unit="",
-            default="1",
-            minimum=1,
-            maximum=64,
-            meaning="threads that read, each with reads in flight of its own",
-        ),
-        Knob(
-            name="load_seed",
-            native_name="load_seed",
-            kind=KnobKind.COUNT,
-            unit="",
-            default="20260101",
-            maximum=2**53 - 1,
-            decides_file=True,
-            meaning="seed of the bytes of a file of our own",
-        ),
-    ),
+    parameters=_PARAMETERS,
     transaction_types=("read",),
     headline="requests_per_read",
     compared=(

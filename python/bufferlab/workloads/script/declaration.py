@@ -5,7 +5,7 @@ The core reads the script's transactions from its text; they are not known here.
 
 from __future__ import annotations
 
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.units import MIB
 from bufferlab.workloads.declaration import Parameters, WorkloadDeclaration
 
@@ -17,33 +17,19 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
     return _GUESS_BYTES
 
 
+_PARAMETERS: tuple[Knob, ...] = (
+    Knob.file("script", "the script; its text is kept with the results", default="", decides_file=True,
+              sweepable=False),
+    Knob.choice("data", ("setup", "tpcc", "hot_rows"),
+                "what is loaded before the script's setup: nothing (setup alone), or another workload's tables",
+                default="setup", decides_file=True, sweepable=False),
+)  # fmt: skip
+
 DECLARATION = WorkloadDeclaration(
     name="script",
     version=1,
     meaning="your own SQL script: weighted transactions with random variables (docs/scripts.md)",
-    parameters=(
-        Knob(
-            name="script",
-            native_name="script",
-            kind=KnobKind.FILE,
-            unit="",
-            default="",
-            decides_file=True,
-            sweepable=False,
-            meaning="the script; its text is kept with the results",
-        ),
-        Knob(
-            name="data",
-            native_name="data",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="setup",
-            choices=("setup", "tpcc", "hot_rows"),
-            decides_file=True,
-            sweepable=False,
-            meaning="what is loaded before the script's setup: nothing (setup alone), or another workload's tables",
-        ),
-    ),
+    parameters=_PARAMETERS,
     transaction_types=(),
     headline="reads_per_transaction",
     compared=(

@@ -5,7 +5,7 @@ Follows the TPC-C specification, revision 5.11, clauses 1.2-1.4 (cardinalities) 
 
 from __future__ import annotations
 
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob
 from bufferlab.workloads.declaration import Parameters, WorkloadDeclaration
 
 # Measured on SQLite files of 4 KiB pages loaded with 1 and 2 warehouses, indexes included:
@@ -20,42 +20,20 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
     return int(waste * (_BYTES_OF_ITEMS + int(parameters["warehouses"]) * _BYTES_PER_WAREHOUSE))
 
 
+_PARAMETERS: tuple[Knob, ...] = (
+    Knob.count("warehouses", "scale: about 75 MB of data each", unit="warehouses", default="2", minimum=1,
+               maximum=10_000, decides_file=True),
+    Knob.count("load_seed", "seed of the loaded data; the same in all runs", default="20260101", maximum=2**53 - 1,
+               decides_file=True),
+    Knob.choice("skew", ("spec", "tpcc-mysql", "uniform"),
+                "which rows are hot: NURand, or what tpcc-mysql and sysbench-tpcc make of it", default="spec"),
+)  # fmt: skip
+
 DECLARATION = WorkloadDeclaration(
     name="tpcc",
     version=1,
     meaning="an order-entry company: five transactions over nine tables, skewed, 92 % of them writing",
-    parameters=(
-        Knob(
-            name="warehouses",
-            native_name="warehouses",
-            kind=KnobKind.COUNT,
-            unit="warehouses",
-            default="2",
-            minimum=1,
-            maximum=10_000,
-            decides_file=True,
-            meaning="scale: about 75 MB of data each",
-        ),
-        Knob(
-            name="load_seed",
-            native_name="load_seed",
-            kind=KnobKind.COUNT,
-            unit="",
-            default="20260101",
-            maximum=2**53 - 1,
-            decides_file=True,
-            meaning="seed of the loaded data; the same in all runs",
-        ),
-        Knob(
-            name="skew",
-            native_name="skew",
-            kind=KnobKind.CHOICE,
-            unit="",
-            default="spec",
-            choices=("spec", "tpcc-mysql", "uniform"),
-            meaning="which rows are hot: NURand, or what tpcc-mysql and sysbench-tpcc make of it",
-        ),
-    ),
+    parameters=_PARAMETERS,
     transaction_types=("new_order", "payment", "order_status", "delivery", "stock_level"),
     headline="reads_per_new_order",
     compared=(
