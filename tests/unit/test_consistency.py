@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines.workload_conditions import TREES, conditions
 from bufferlab.errors import DataFileError
-from bufferlab.execute.consistency import TREES, check, conditions
+from bufferlab.execute.consistency import check
 
 SCHEMA = Path(__file__).parents[2] / "crates/bufferlab-load/dialects/sqlite/tpcc/schema.sql"
 WAREHOUSES, DISTRICTS, CUSTOMERS = 2, 10, 30

@@ -10,12 +10,13 @@ import pytest
 
 from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import boot, conditions, find, packages, program, settings
+from bufferlab.engines.innodb import boot, find, packages, program, settings
 from bufferlab.engines.innodb.find import Build
 from bufferlab.engines.innodb.read_back import confounds
 from bufferlab.engines.servers import find as finding
 from bufferlab.engines.servers import user
 from bufferlab.engines.servers.process import missing_library
+from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
 
 GIB = 1 << 30
@@ -232,7 +233,7 @@ def test_an_adaptive_hash_index_and_a_change_buffer_are_told() -> None:
 
 @pytest.mark.parametrize("workload", ["tpcc", "hot_rows", "index_scan"])
 def test_every_condition_has_words_that_mysql_understands(workload: str) -> None:
-    found = conditions.conditions(conditions.folder_of(workload), "mysql")
+    found = read_conditions(workload, "mysql")
     assert [condition.number for condition in found] == list(range(1, len(found) + 1))
     for condition in found:
         words = condition.query.upper()

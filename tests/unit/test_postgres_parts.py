@@ -17,8 +17,7 @@ from bufferlab.engines.servers import families, memory_limit, user
 from bufferlab.engines.servers import find as finding
 from bufferlab.engines.servers import sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.conditions import conditions as read_conditions
-from bufferlab.engines.servers.conditions import folder_of
+from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.versions import has
 
@@ -294,7 +293,7 @@ def test_a_failure_is_told_in_the_words_of_the_log(tmp_path: Path, log: str, kin
 
 @pytest.mark.parametrize("workload", ["tpcc", "hot_rows"])
 def test_every_condition_has_words_that_postgresql_understands(workload: str) -> None:
-    found = read_conditions(folder_of(workload), conditions.DIALECT)
+    found = read_conditions(workload, conditions.DIALECT)
     assert [condition.number for condition in found] == list(range(1, len(found) + 1))
     for condition in found:
         words = condition.query.upper()

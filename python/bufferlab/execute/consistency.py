@@ -1,69 +1,26 @@
 """Checks the data in a closed file with a second client, Python's sqlite3.
 
 The check shares no code with the client that loaded or changed the data. It checks the b-trees of the file first, for
-every workload, and then the workload's conditions. A condition is a query in
-workloads/<name>/consistency/condition_NN.sql. It returns one row per violation. Its first line says what must hold,
-and its variables are the workload's parameters. The file expect.toml in that folder says which rows must exist at all.
-The check only reads: the database, and a log next to it, are left as they were.
+every workload, and then the workload's conditions (engines/workload_conditions.py). The check only reads: the database,
+and a log next to it, are left as they were.
 """
 
 from __future__ import annotations
 
-import importlib.resources
-import re
 import sqlite3
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bufferlab.errors import DataFileError, InternalError
+from bufferlab.engines.workload_conditions import NOT_OURS, Condition, check_all, result_of, result_of_trees
+from bufferlab.errors import DataFileError
 from bufferlab.units import MIB
-
-TREES = 0
-"""The number of the condition that holds for every SQLite file; the workloads' conditions begin at 1."""
 
 # Measured: SQLite does some 50 million of its instructions a second here, so this is about 50 calls a second.
 _INSTRUCTIONS_PER_INTERRUPT = 1_000_000
 _ENTRIES = "wrong # of entries in index "
-_NOT_OURS = "is this the workload's database? load it again with the command that made it"
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One consistency condition of a workload's specification."""
-
-    number: int
-    name: str
-    query: str
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """The rows that data must have before a workload's conditions mean anything; expect.toml explains each field."""
-
-    rows: Mapping[str, str]
-    values: Mapping[str, int]
-    delivered: bool
-
-
-def expectation(workload: str) -> Expectation:
-    """Return the workload's expect.toml. A workload without one expects nothing."""
-    file = importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency", "expect.toml")
-    told = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
-    return Expectation(told.get("rows", {}), told.get("values", {}), told.get("delivered", False))
-
-
-def conditions(workload: str) -> list[Condition]:
-    """Return the conditions of a workload, in the specification's order; none if it has no folder of them."""
-    folder = importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency")
-    if not folder.is_dir():
-        return []
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return [_parsed(file.name, file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
 
 
 def check(
@@ -90,12 +47,14 @@ def check(
         _use_memory(connection, cache_bytes)
         rows = [_trees(connection)]
         if rows[0]["passed"]:
-            expected = expectation(workload["name"])
-            _expect_rows(connection, database, expected, workload)
-            if expected.delivered:
-                _give_deliveries(connection, delivered)
-            variables = {**expected.values, **workload}
-            rows += [_row(connection, each, variables) for each in conditions(workload["name"])]
+            rows += check_all(
+                workload,
+                database,
+                "sqlite",
+                lambda table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]),
+                lambda: _give_deliveries(connection, delivered),
+                lambda condition, variables: _row(connection, condition, variables),
+            )
     return {"seconds": time.monotonic() - started, "conditions": rows}
 
 
@@ -108,14 +67,7 @@ def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
     """
     messages = [str(message) for (message,) in connection.execute("PRAGMA quick_check")]
     found = [message for message in messages if message != "ok" and not message.startswith(_ENTRIES)]
-    sound = not found
-    return {
-        "condition": TREES,
-        "name": "the file's b-trees are well formed (PRAGMA quick_check)",
-        "passed": sound,
-        "violations": 0 if sound else len(found),
-        "example": None if sound else {"message": found[0]},
-    }
+    return result_of_trees("the file's b-trees are well formed (PRAGMA quick_check)", found)
 
 
 def _row(connection: sqlite3.Connection, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,14 +75,7 @@ def _row(connection: sqlite3.Connection, condition: Condition, variables: Mappin
     first = cursor.fetchone()
     # Violations are counted one by one: a file that breaks everywhere must not fill memory with them.
     violations = 0 if first is None else 1 + sum(1 for _ in cursor)
-    columns = [column[0] for column in cursor.description]
-    return {
-        "condition": condition.number,
-        "name": condition.name,
-        "passed": violations == 0,
-        "violations": violations,
-        "example": None if first is None else dict(zip(columns, first, strict=True)),
-    }
+    return result_of(condition, violations, [column[0] for column in cursor.description], first)
 
 
 def _open(database: Path) -> sqlite3.Connection:
@@ -151,23 +96,6 @@ def _use_memory(connection: sqlite3.Connection, cache_bytes: int) -> None:
 def _has_log(database: Path) -> bool:
     logs = (database.with_name(database.name + suffix) for suffix in ("-wal", "-journal"))
     return any(log.exists() and log.stat().st_size > 0 for log in logs)
-
-
-def _expect_rows(
-    connection: sqlite3.Connection, database: Path, expected: Expectation, workload: Mapping[str, Any]
-) -> None:
-    """Refuse a database without data, or of another size than asked for: no condition breaks in empty tables.
-
-    Raises DataFileError.
-    """
-    for table, parameter in expected.rows.items():
-        (found,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
-        if found != workload[parameter]:
-            raise DataFileError(
-                f"the database has {found} {parameter} where {workload[parameter]} are expected",
-                str(database),
-                _NOT_OURS,
-            )
 
 
 def _give_deliveries(connection: sqlite3.Connection, delivered: Sequence[Sequence[int]]) -> None:
@@ -216,7 +144,7 @@ def _data_file_error(database: Path, error: sqlite3.Error) -> DataFileError:
     name = getattr(error, "sqlite_errorname", "") or ""
     match name.split("_")[1] if "_" in name else "":
         case "NOTADB":
-            what, hint = "the file is not a SQLite database", _NOT_OURS
+            what, hint = "the file is not a SQLite database", NOT_OURS
         case "CORRUPT":
             what, hint = "the database is damaged", "load it again; if that happens twice, check the disk"
         case "BUSY":
@@ -225,19 +153,7 @@ def _data_file_error(database: Path, error: sqlite3.Error) -> DataFileError:
             what = "the database cannot be read together with the log beside it"
             hint = "open it once with sqlite3 as a user who may write there, so that SQLite recovers it"
         case "ERROR":
-            what, hint = f"the workload's conditions cannot be asked of this database: {error}", _NOT_OURS
+            what, hint = f"the workload's conditions cannot be asked of this database: {error}", NOT_OURS
         case _:
             what, hint = f"the database cannot be read: {error}", "check the disk and the file's permissions"
     return DataFileError(what, str(database), hint)
-
-
-def _parsed(file_name: str, query: str) -> Condition:
-    number = re.fullmatch(r"condition_(\d+)\.sql", file_name)
-    name = re.match(r"-- .*?: (.+)\n", query)
-    if number is None or name is None:
-        raise InternalError(
-            f"{file_name} is not a consistency condition: its name must be condition_NN.sql and its first line "
-            "`-- CLAUSE: what must hold`",
-            file_name,
-        )
-    return Condition(int(number[1]), name[1], query)

@@ -1,7 +1,7 @@
-"""The workload's consistency conditions, asked of a server: its own second client, PyMySQL, on tables nobody changes.
+"""Checks the workload's consistency conditions through a second client, PyMySQL, on tables that nobody changes.
 
-The queries are those of workloads/<name>/consistency/, with MySQL's words in their folder mysql/ where SQLite's are not
-understood; results have the fields that the check of SQLite's files has. First the b-trees, by CHECK TABLE.
+First it checks the b-trees, by CHECK TABLE. The queries are those of workloads/<name>/consistency/; their folder mysql/
+rewords those that MySQL does not understand. Results have the same fields as the check of SQLite's files.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from bufferlab.engines.innodb import control
-from bufferlab.engines.servers.conditions import NOT_OURS, TREES, VARIABLE, Condition, conditions, expected, folder_of
 from bufferlab.engines.servers.identity import DATABASE
+from bufferlab.engines.workload_conditions import NOT_OURS, VARIABLE, Condition, check_all, result_of, result_of_trees
 from bufferlab.errors import DataFileError
 
 _DIALECT = "mysql"
@@ -30,24 +30,26 @@ def check(
     database: Path,
     schema: str = DATABASE,
 ) -> dict[str, Any]:
-    """Every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}.
+    """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
+    "example"}]}.
 
-    A violated condition is a result, not an error; DataFileError is for data that is not the workload's. Trees that are
-    not sound are the only result: what a query finds in them means nothing.
+    A violated condition is a result, not an error. Raises DataFileError when the data are not the workload's. When a
+    tree is damaged, the trees are the only result: a query's findings in them would mean nothing.
     """
     started = time.monotonic()
     with connection.cursor() as cursor:
         cursor.execute(f"USE `{schema}`")
     found = [_trees(connection)]
     if found[0]["passed"]:
-        folder = folder_of(workload["name"])
-        wanted = expected(folder)
         try:
-            _expect_rows(connection, wanted.get("rows", {}), workload, database)
-            if wanted.get("delivered", False):
-                _give_deliveries(connection, delivered)
-            variables = {**wanted.get("values", {}), **workload}
-            found += [_row(connection, condition, variables) for condition in conditions(folder, _DIALECT)]
+            found += check_all(
+                workload,
+                database,
+                _DIALECT,
+                lambda table: int(control.rows(connection, f"SELECT count(*) FROM {table}")[0][0]),
+                lambda: _give_deliveries(connection, delivered),
+                lambda condition, variables: _row(connection, condition, variables),
+            )
         except pymysql.ProgrammingError as error:
             raise DataFileError(
                 f"the workload's conditions cannot be asked of this database: {error.args[-1]}",
@@ -58,7 +60,7 @@ def check(
 
 
 def _trees(connection: Any) -> dict[str, Any]:
-    """Every index of every table is in order and has as many entries as the table has rows."""
+    """Check that every index of every table is in order and has as many entries as the table has rows."""
     tables = [str(name) for (name,) in control.rows(connection, "SHOW TABLES")]
     if not tables:
         faults = ["there are no tables"]
@@ -69,13 +71,7 @@ def _trees(connection: Any) -> dict[str, Any]:
             for table, _, kind, text in checked
             if kind == "error" or (kind == "status" and text not in ("OK", "Table is already up to date"))
         ]
-    return {
-        "condition": TREES,
-        "name": "the tables' b-trees are well formed (CHECK TABLE)",
-        "passed": not faults,
-        "violations": len(faults),
-        "example": {"message": faults[0]} if faults else None,
-    }
+    return result_of_trees("the tables' b-trees are well formed (CHECK TABLE)", faults)
 
 
 def _row(connection: Any, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,41 +80,17 @@ def _row(connection: Any, condition: Condition, variables: Mapping[str, Any]) ->
         cursor.execute(*_with_parameters(condition, variables))
         first = cursor.fetchone()
         violations = 0 if first is None else 1 + sum(1 for _ in cursor)
-        columns = [column[0] for column in cursor.description]
-    return {
-        "condition": condition.number,
-        "name": condition.name,
-        "passed": violations == 0,
-        "violations": violations,
-        "example": None if first is None else dict(zip(columns, map(_plain, first), strict=True)),
-    }
+        return result_of(condition, violations, [column[0] for column in cursor.description], first)
 
 
 def _with_parameters(condition: Condition, variables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The query with PyMySQL's placeholders, without the comments, and the variables it names.
+    """Return the query with PyMySQL's placeholders and without its comments, and the variables it names.
 
     >>> _with_parameters(Condition(1, "b", "-- a: b\\nSELECT 1 WHERE 2 > :rows;"), {"rows": 3, "seed": 1})
     ('SELECT 1 WHERE 2 > %(rows)s', {'rows': 3})
     """
     code = re.sub(VARIABLE, r"%(\1)s", condition.code.replace("%", "%%"))
     return code, {name: variables[name] for name in condition.variables}
-
-
-def _plain(value: Any) -> Any:
-    """As JSON can hold it: amounts and dates as text."""
-    return value if isinstance(value, int | float | str | None) else str(value)
-
-
-def _expect_rows(connection: Any, rows: Mapping[str, str], workload: Mapping[str, Any], database: Path) -> None:
-    """That there is data at all, and of the size asked for: nothing breaks in empty tables."""
-    for table, parameter in rows.items():
-        ((found,),) = control.rows(connection, f"SELECT count(*) FROM {table}")
-        if found != workload[parameter]:
-            raise DataFileError(
-                f"the database has {found} {parameter} where {workload[parameter]} are expected",
-                str(database),
-                NOT_OURS,
-            )
 
 
 def _give_deliveries(connection: Any, delivered: Sequence[Sequence[int]]) -> None:

@@ -1,7 +1,7 @@
-"""The workload's consistency conditions, asked of a server: its own second client, psycopg, on tables nobody changes.
+"""Checks the workload's consistency conditions through a second client, psycopg, on tables that nobody changes.
 
-The queries are those of workloads/<name>/consistency/, with PostgreSQL's words in their folder postgres/ where SQLite's
-are not understood; results have the fields that the check of SQLite's files has. First the b-trees, by amcheck.
+First it checks the b-trees, by amcheck. The queries are those of workloads/<name>/consistency/; their folder postgres/
+rewords those that PostgreSQL does not understand. Results have the same fields as the check of SQLite's files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from bufferlab.engines.postgres import control, extensions
-from bufferlab.engines.servers.conditions import NOT_OURS, TREES, VARIABLE, Condition, conditions, expected, folder_of
+from bufferlab.engines.workload_conditions import NOT_OURS, VARIABLE, Condition, check_all, result_of, result_of_trees
 from bufferlab.errors import DataFileError
 
 DIALECT = "postgres"
@@ -32,22 +32,24 @@ _TABLES = "SELECT quote_ident(relname) FROM pg_class WHERE relnamespace = 'publi
 def check(
     connection: control.Connection, workload: Mapping[str, Any], delivered: Sequence[Sequence[int]], database: Path
 ) -> dict[str, Any]:
-    """Every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}.
+    """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
+    "example"}]}.
 
-    A violated condition is a result, not an error; DataFileError is for data that is not the workload's. Trees that are
-    not sound are the only result: what a query finds in them means nothing.
+    A violated condition is a result, not an error. Raises DataFileError when the data are not the workload's. When a
+    tree is damaged, the trees are the only result: a query's findings in them would mean nothing.
     """
     started = time.monotonic()
     found = [_trees(connection)]
     if found[0]["passed"]:
-        folder = folder_of(workload["name"])
-        wanted = expected(folder)
         try:
-            _expect_rows(connection, wanted.get("rows", {}), workload, database)
-            if wanted.get("delivered", False):
-                _give_deliveries(connection, delivered)
-            variables = {**wanted.get("values", {}), **workload}
-            found += [_row(connection, condition, variables) for condition in conditions(folder, DIALECT)]
+            found += check_all(
+                workload,
+                database,
+                DIALECT,
+                lambda table: int(control.rows(connection, f"SELECT count(*) FROM {table}")[0][0]),
+                lambda: _give_deliveries(connection, delivered),
+                lambda condition, variables: _row(connection, condition, variables),
+            )
         except psycopg.ProgrammingError as error:
             raise DataFileError(
                 f"the workload's conditions cannot be asked of this database: {error}", str(database), NOT_OURS
@@ -60,7 +62,7 @@ def check(
 
 
 def with_values(condition: Condition, variables: Mapping[str, Any]) -> str:
-    """The query with the whole numbers it names in their places.
+    """Return the query with the whole numbers it names in their places.
 
     >>> with_values(Condition(1, "b", "-- a: b\\nSELECT k::int WHERE 2 > :rows;"), {"rows": 3})
     'SELECT k::int WHERE 2 > 3'
@@ -69,7 +71,7 @@ def with_values(condition: Condition, variables: Mapping[str, Any]) -> str:
 
 
 def _trees(connection: control.Connection) -> dict[str, Any]:
-    """Every index is in order and has every row of its table; without amcheck, every table can be read whole."""
+    """Check that every index is in order and has every row of its table. Without amcheck, read every table in whole."""
     has = extensions.has(connection, extensions.CHECKS)
     tables = [str(name) for (name,) in control.rows(connection, _TABLES)]
     faults = [] if tables else ["there are no tables"]
@@ -87,50 +89,18 @@ def _trees(connection: control.Connection) -> dict[str, Any]:
             if connection.broken:
                 raise
             faults.append(f"{name}: {error}")
-    return {
-        "condition": TREES,
-        "name": f"the tables' b-trees are well formed ({how})",
-        "passed": not faults,
-        "violations": len(faults),
-        "example": {"message": faults[0]} if faults else None,
-    }
+    return result_of_trees(f"the tables' b-trees are well formed ({how})", faults)
 
 
 def _row(connection: control.Connection, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
-    first, violations = None, 0
+    first, violations, columns = None, 0, []
     with connection.cursor() as cursor:
         # Row by row: a database that breaks everywhere must not fill memory with its violations.
         for row in cursor.stream(with_values(condition, variables)):
             if first is None and cursor.description:
-                names = [column.name for column in cursor.description]
-                first = dict(zip(names, map(_plain, row), strict=True))
+                first, columns = row, [column.name for column in cursor.description]
             violations += 1
-    return {
-        "condition": condition.number,
-        "name": condition.name,
-        "passed": violations == 0,
-        "violations": violations,
-        "example": first,
-    }
-
-
-def _plain(value: Any) -> Any:
-    """As JSON can hold it: amounts and dates as text."""
-    return value if isinstance(value, int | float | str | None) else str(value)
-
-
-def _expect_rows(
-    connection: control.Connection, rows: Mapping[str, str], workload: Mapping[str, Any], database: Path
-) -> None:
-    """That there is data at all, and of the size asked for: nothing breaks in empty tables."""
-    for table, parameter in rows.items():
-        ((found,),) = control.rows(connection, f"SELECT count(*) FROM {table}")
-        if found != workload[parameter]:
-            raise DataFileError(
-                f"the database has {found} {parameter} where {workload[parameter]} are expected",
-                str(database),
-                NOT_OURS,
-            )
+    return result_of(condition, violations, columns, first)
 
 
 def _give_deliveries(connection: control.Connection, delivered: Sequence[Sequence[int]]) -> None:
