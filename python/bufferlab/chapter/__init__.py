@@ -1,1 +1,1 @@
-"""What chapters of a report are made of: the analysis of a sweep, and the tables, figures and words that tell it."""
+"""The building blocks of a report's chapters: the analysis of a sweep, and its tables, figures and words."""

@@ -1,6 +1,6 @@
-"""From stored runs to estimates: which points there are, how they are ordered, and one fit per metric.
+"""Turns stored runs into estimates: the points, their order, and one fit per metric.
 
-It decides what is compared with what. Knows nothing of sentences, tables or pictures.
+It decides which points are compared with which. It knows no sentences, tables or pictures.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from bufferlab.stats.model import Fit, fit
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
 from bufferlab.units import format_bytes, readable
 
-#: What answers the question of a workload that this version does not know.
+#: The headline metric of a workload that this version does not know.
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
-#: Writes and rates depend on checkpoints and on the host's weather: shorter windows cannot claim them.
+#: Writes and rates depend on checkpoints and on the host's weather: no claim rests on shorter windows.
 LONG_WINDOW_SECONDS = 60.0
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
 
 
 class Question(Protocol):
-    """What a workload asks of a sweep."""
+    """The question that a workload asks of a sweep."""
 
     @property
     def headline(self) -> str:
-        """The metric that answers the question."""
+        """Return the metric that answers the question."""
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The metrics whose steps are judged, the headline first."""
+        """Return the metrics whose steps are judged, the headline first."""
 
 
 @dataclass(frozen=True)
@@ -59,41 +59,41 @@ class PointRuns:
 
     @property
     def failures(self) -> list[RunRecord]:
-        """The runs that did not end well and whose place no later run took."""
+        """Return the runs that failed and whose place no later run took."""
         done = {run.run.block for run in self.ok}
         return [record for record in self.records if not record.ok and record.run.block not in done]
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
-        """Every setting by its name: of the first run that ended well; as planned where none did."""
+        """Return every setting by its name, from the first run that ended well; as planned where none did."""
         return self.ok[0].settings if self.ok else self.planned
 
     def value(self, name: str) -> Value:
-        """The value of a setting that ran; the planned one where none was read back."""
+        """Return the value of a setting that ran; the planned one where none was read back."""
         setting = self.settings.get(name)
         return setting.value if setting else None
 
     def number(self, name: str) -> int | None:
-        """The same, of a setting that is a whole number."""
+        """Return the value of a setting that is a whole number; None for any other."""
         found = self.value(name)
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     @property
     def status(self) -> str:
-        """How the point as a whole ended."""
+        """Return the status of the point as a whole."""
         if self.failures or not self.records:
             return self.failures[0].run.status if self.failures else "skipped"
         return "ok"
 
     @property
     def reason(self) -> str | None:
-        """Why the point, or one of its runs, did not end well."""
+        """Return why the point, or one of its runs, did not end well; None when all did."""
         if not self.records:
             return "this point has not been run"
         return self.failures[0].reason if self.failures else None
 
     def values(self, metric: str) -> list[tuple[Hashable, Hashable, float]]:
-        """(point, block, value) of every run that has the metric, of the measured window or of a phase."""
+        """Return (point, block, value) of every run that has the metric, of the measured window or of a phase."""
         phase, name = phase_of(metric)
         found: list[tuple[Hashable, Hashable, float]] = []
         for run in self.ok:
@@ -113,7 +113,7 @@ class Group:
 
 @dataclass
 class Analysis:
-    """A sweep, read and ready to be asked."""
+    """A sweep, with its runs read and its points ordered."""
 
     sweep: SweepFolder
     points: tuple[PointRuns, ...]
@@ -128,7 +128,10 @@ class Analysis:
 
     @classmethod
     def of(cls, sweep: SweepFolder, question_of: Callable[[str], Question | None]) -> Analysis:
-        """Read every run of a sweep; `question_of` knows what a workload of that name asks, or that nobody knows it."""
+        """Read every run of a sweep;
+
+        `question_of` returns the question of a workload by its name, None if it is unknown.
+        """
         points = _points(sweep)
         axis = _axis(points)
         groups = _groups(points, axis)
@@ -147,51 +150,51 @@ class Analysis:
 
     @property
     def runs(self) -> list[MeasuredRun]:
-        """Every run that ended well."""
+        """Return every run that ended well."""
         return [run for point in self.points for run in point.ok]
 
     @property
     def unit_of_work(self) -> metrics.Work:
-        """What this workload's counts are told per."""
+        """Return the unit of work that this workload's counts are told per."""
         return metrics.get(self.headline).work or "transaction"
 
     @property
     def work_noun(self) -> str:
-        """The unit of work as a reader sees it: "New-Order"."""
+        """Return the unit of work in a reader's words: "New-Order"."""
         return metrics.WORK[self.unit_of_work]
 
     def per_work(self, count: str) -> str:
-        """A count per unit of work: "reads" -> "reads_per_new_order"."""
+        """Return the metric of a count per unit of work: "reads" -> "reads_per_new_order"."""
         return metrics.per_work(count, self.unit_of_work)
 
     @property
     def work_per_s(self) -> str:
-        """The throughput in units of work."""
+        """Return the metric of the throughput in units of work."""
         return f"{self.unit_of_work}s_per_s"
 
     @cached_property
     def phases(self) -> tuple[str, ...]:
-        """The phases that any run went through after its measured window, in their order."""
+        """Return the phases that any run went through after its measured window, in their order."""
         return tuple(dict.fromkeys(name for run in self.runs for name in run.phases))
 
     @cached_property
     def checks(self) -> list[Check]:
-        """The integrity checks over all runs, and those the executor made itself."""
+        """Return the integrity checks over all runs, and those the executor made itself."""
         found = [*check_sweep(self.runs), *_executor_checks(self.runs)]
         return [_not_of_smoke(check) for check in found] if self.is_smoke else found
 
     @cached_property
     def is_smoke(self) -> bool:
-        """Whether the sizes are those that only show that everything runs."""
+        """Return whether the sizes are the smoke sizes, which only show that everything runs."""
         return bool(self.sweep.asked.get("profile") == "smoke")
 
     @cached_property
     def shortest_window_s(self) -> float | None:
-        """The shortest measured window."""
+        """Return the length of the shortest measured window."""
         return min((run.window.seconds for run in self.runs if run.window.seconds is not None), default=None)
 
     def fit(self, metric: str) -> Fit | None:
-        """The model of one metric over all points and blocks; none when no run has it."""
+        """Return the model of one metric over all points and blocks; None when no run has it."""
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
@@ -200,36 +203,38 @@ class Analysis:
         return self._fits[metric]
 
     def mean(self, metric: str, point: PointRuns) -> Estimate | None:
-        """The mean of a point's runs; None when none of them has the metric."""
+        """Return the mean of a point's runs; None when none of them has the metric."""
         found = self.fit(metric)
         return found.mean(point.index) if found and point.index in found.points else None
 
     def cell(self, metric: str, point: PointRuns) -> str:
-        """The mean of a point's runs as every table shows it."""
+        """Return the mean of a point's runs as every table shows it."""
         return words.cell(metric, self.mean(metric, point))
 
     def verdicts(self, metric: str, group: Group) -> SweepVerdict | None:
-        """The verdicts along one group; none when fewer than two of its points have the metric."""
+        """Return the verdicts along one group; None when fewer than two of its points have the metric."""
         found = self.fit(metric)
         places = [point.index for point in self.distinct(group, metric)]
         return judge_sweep(found, places) if found and len(places) > 1 else None
 
     def verdict(self, metric: str, a: int, b: int) -> Verdict | None:
-        """The verdict on one step, if both points have the metric."""
+        """Return the verdict on one step; None unless both points have the metric."""
         found = self.fit(metric)
         return judge(found, a, b) if found and (a, b) in found.comparisons else None
 
     def steps(self) -> list[tuple[PointRuns, PointRuns]]:
-        """Neighbouring points that ran, and ran differently, in every group."""
+        """Return the neighbouring points that ran, and ran differently, in every group."""
         return [pair for group in self.groups for pair in pairwise(self._apart([p for p in group.points if p.ok]))]
 
     def distinct(self, group: Group, metric: str) -> list[PointRuns]:
-        """The points of a group that have the metric; of neighbours that ran the same setting, the first."""
+        """Return the points of a group that have the metric; of neighbours that ran the same setting, the first."""
         found = self.fit(metric)
         return self._apart([point for point in group.points if found and point.index in found.points])
 
     def ran_alike(self, a: PointRuns, b: PointRuns) -> bool:
-        """Whether two points of a group ran with the same value of the axis, whatever was asked."""
+        """Return whether two points of a group ran with the same value of the axis, also when different ones were
+        asked.
+        """
         values = [point.value(self.axis) if self.axis else None for point in (a, b)]
         return values[0] is not None and values[0] == values[1]
 
@@ -241,7 +246,7 @@ class Analysis:
         return kept
 
     def claim_blocked(self, metric: str) -> str | None:
-        """Why nothing may be claimed about this metric, whatever its interval; None when claims are allowed."""
+        """Return why nothing may be claimed about this metric, at any interval; None when claims are allowed."""
         if not all(run.engine.needs_long_windows for run in self.runs):
             return None
         window_s = self._shortest_s(metric)
@@ -268,31 +273,31 @@ class Analysis:
 
     @property
     def axis_in_bytes(self) -> bool:
-        """Whether the axis is a number of bytes."""
+        """Return whether the axis is a number of bytes."""
         settings = (point.settings.get(self.axis or "") for point in self.points)
         return any(setting is not None and setting.unit == "bytes" for setting in settings)
 
     def short_label(self, point: PointRuns) -> str:
-        """The axis' value alone ("5 %"), or the whole label when there is no axis."""
+        """Return the axis' value alone ("5 %"), or the whole label when there is no axis."""
         return readable(point.swept[self.axis]) if self.axis and self.axis in point.swept else point.label
 
     def name_of(self, point: PointRuns) -> str:
-        """A point in a table: the axis' value, what a share of a count was, and the other swept settings."""
+        """Return a point's name in a table: the axis' value, the count behind a share, and the other swept settings."""
         asked, _, actual = self.tick(point).partition("\n")
         shown = f"{asked} ({actual})" if actual and not self.axis_in_bytes else asked
         return ", ".join(filter(None, [shown, rest_label(point, self.axis)]))
 
     def axis_value(self, point: PointRuns) -> float | None:
-        """What the axis really was, if it is a number."""
+        """Return the axis' value that ran, if it is a number."""
         value = point.value(self.axis) if self.axis else None
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def axis_bytes(self, point: PointRuns) -> int | None:
-        """What the axis really was, if it is a whole number that was read back."""
+        """Return the axis' value that ran, if it is a whole number that was read back."""
         return point.number(self.axis) if self.axis and point.ok else None
 
     def tick(self, point: PointRuns) -> str:
-        """The point under an axis: what was asked, and the bytes or the count it really was."""
+        """Return the label of a point at an axis: the value asked for, and the bytes or the count that ran."""
         asked, value = self.short_label(point), self.axis_value(point)
         if value is None or point.swept.get(self.axis or "") is None:
             return asked
@@ -305,14 +310,14 @@ class Analysis:
 
 
 def rest_label(point: PointRuns, axis: str | None) -> str:
-    """The swept settings other than the axis, in words: "page size 4 KiB, layout clustered"."""
+    """Return the swept settings other than the axis in words: "page size 4 KiB, layout clustered"."""
     return ", ".join(
         f"{knob.replace('_', ' ')} {readable(value)}" for knob, value in point.swept.items() if knob != axis
     )
 
 
 def _of_servers(metric: metrics.Metric, log: str) -> str:
-    """What a server has in place of a figure of an engine inside the driver: its own log, its own process."""
+    """Return the figure that replaces one of an engine inside the driver: a server has its own log and process."""
     if metric.count == "wal_write_bytes" and metric.work:
         return metrics.per_work(log, metric.work)
     return "server_cpu_us_per_transaction" if metric.name == "cpu_us_per_transaction" else metric.name
@@ -344,7 +349,7 @@ def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
 
 
 def _planned(point: Mapping[str, Any], records: Sequence[RunRecord]) -> dict[str, StoredSetting]:
-    """A point's settings as plan.json has them; of a point that stands in its runs alone, as these have."""
+    """Return a point's settings as plan.json has them, or as its runs have them when it stands in its runs alone."""
     if "settings" in point:
         return {name: StoredSetting.model_validate(one) for name, one in point["settings"].items()}
     return records[0].run.settings if records else {}
@@ -360,7 +365,9 @@ def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
 
 
 def _axis(points: tuple[PointRuns, ...]) -> str | None:
-    """The swept setting to compare along: the one with most values; among equals the pool, then the first written."""
+    """Return the swept setting to compare along: the one with most values; among equals the pool, then the first
+    written.
+    """
     values: dict[str, set[str]] = {}
     for point in points:
         for knob, value in point.swept.items():
@@ -379,7 +386,7 @@ def _groups(points: tuple[PointRuns, ...], axis: str | None) -> tuple[Group, ...
 
 
 def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
-    """Numbers in their order, a rate without limit last, words in the order of the plan."""
+    """Return a sort key: numbers in their order, a rate without limit last, words in the order of the plan."""
     if axis is None or axis not in point.swept:
         return 0.0, point.index
     value = point.value(axis)
@@ -389,14 +396,14 @@ def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
 
 
 def _not_of_smoke(check: Check) -> Check:
-    """A smoke size ends every warm-up at its cap: that its pools are warm is not asked of it."""
+    """Excuse a smoke size from the check of warm pools: it ends every warm-up at its cap."""
     if check.name != "warm_up_gates" or check.status != "failed":
         return check
     return replace(check, status="not_applicable", detail=f"not asked of a smoke size ({check.detail})")
 
 
 def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
-    """Checks stored in run.json that the samples do not repeat, one row per name: failed if any run failed it."""
+    """Return the checks in run.json that the samples do not repeat, one row per name: failed if any run failed it."""
     rows: dict[str, list[tuple[MeasuredRun, IntegrityRow]]] = {}
     for run in runs:
         for row in run.run.integrity:

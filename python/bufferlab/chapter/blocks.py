@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: An interval may reach this many times as high as the runs before the axis leaves its end out (squared on a log axis):
-#: two runs that differ can have an interval in which the runs themselves could not be seen.
+#: The factor by which an interval may exceed the height of the runs before the axis leaves its end out (squared on a
+#: log axis). Two runs that differ can have an interval in which the runs themselves could not be seen.
 INTERVAL_REACH = 2.5
 
 
@@ -28,7 +28,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a title; `folded` ones open on demand."""
+    """A table with a title; it opens on demand if it is `folded`."""
 
     id: str
     title: str
@@ -37,7 +37,7 @@ class Table:
     caption: str = ""
     folded: bool = False
     brief: tuple[str, ...] = ()
-    """The columns worth their place on a terminal; none, and it is not shown there."""
+    """The columns that a terminal shows; if there are none, a terminal does not show the table."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Series:
-    """Dots that belong together, joined by a line unless a model's curve stands for it."""
+    """Dots that belong together, joined by a line unless a model's curve replaces it."""
 
     label: str
     dots: tuple[Dot, ...]
@@ -73,7 +73,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place on the horizontal axis worth pointing at, in the colour of a series; a line from top to bottom."""
+    """A place on the horizontal axis to point at: a line from top to bottom, in the colour of a series."""
 
     x: float
     label: str
@@ -98,7 +98,7 @@ class PointsPlot:
 
     @property
     def cuts_intervals(self) -> bool:
-        """Whether some interval is too long to be drawn whole."""
+        """Return whether some interval is too long to be drawn whole."""
         dots = [dot for one in self.series for dot in one.dots]
         values = [value for dot in dots for value in (dot.mean, *dot.runs)]
         power = 2 if self.y_is_log else 1
@@ -195,7 +195,7 @@ class HistogramPlot:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, what it shows in words for those who cannot see it, and its data as a table."""
+    """A picture, with words for readers who cannot see it, and its data as a table."""
 
     id: str
     title: str
@@ -217,7 +217,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Banner:
-    """Something to know before believing anything below."""
+    """A warning to read before believing anything below."""
 
     kind: Literal["danger", "warning"]
     text: str

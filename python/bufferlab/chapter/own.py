@@ -1,4 +1,4 @@
-"""What an engine adds to a report: chapters of its own, and an answer in place of the headline's."""
+"""An engine's additions to a report: its chapters, and an answer in place of the headline's."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class OwnChapters:
     """The chapters of an engine. They take the analysis of a sweep on that engine."""
 
     answering: tuple[Chapter, ...] = ()
-    """Those that answer a question of their own; they come first."""
+    """Chapters that answer another question than the headline's; they come first."""
     inside: tuple[Chapter, ...] = ()
-    """What the engine did, after the chapters on what was asked."""
+    """Chapters on the engine's own work, after the chapters on what was asked."""
     answer: Callable[[Analysis], list[str]] = lambda analysis: []
-    """Sentences in place of those on the headline; none where the sweep asks for nothing else."""
+    """Return sentences in place of those on the headline; none where the sweep asks for nothing else."""
     answers_in: str = ""
-    """Id of the section that those sentences tell of."""
+    """Id of the section that holds the figures of those sentences."""
     limits: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
-    """What the settings of these runs leave out of an answer, each in a sentence."""
+    """Return what the settings of these runs leave out of an answer, each in a sentence."""
     bytes_written: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
-    """The files whose bytes written are counted together, where they are not the database alone."""
+    """Return the files whose bytes written are counted together, where they are more than the database."""
     figure: Callable[[Analysis], str | None] = lambda analysis: None
-    """The metric whose figure stands beside the answer, where it is not the headline."""
+    """Return the metric whose figure stands beside the answer, where it is not the headline."""

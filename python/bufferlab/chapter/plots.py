@@ -1,4 +1,4 @@
-"""What figures over points show, as data: dots with runs and intervals. `figures` draws them."""
+"""Makes figures over points as data: dots with runs and intervals. `figures` draws them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bufferlab.chapter.blocks import Column, Dot, Figure, PointsPlot, Row, Serie
 from bufferlab.results import metrics
 from bufferlab.results.metrics import phase_of
 
-#: A logarithmic axis reads better when the largest value is this many times the smallest.
+#: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
 _LOG_FROM = 12.0
 _LOG_X_FROM = 4.0
 
 
 def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: bool = False) -> Figure | None:
-    """A metric over the points: each run as a dot, each mean with its interval."""
+    """Return a metric over the points: each run as a dot, each mean with its interval."""
     fit = analysis.fit(metric)
     if fit is None:
         return None
@@ -51,7 +51,7 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
 
 @dataclass(frozen=True)
 class Axis:
-    """The horizontal axis of figures over points: what the swept setting really was, or one place after another."""
+    """The horizontal axis of figures over points: the swept setting's value that ran, or one place after another."""
 
     analysis: Analysis
     is_numeric: bool
@@ -60,7 +60,7 @@ class Axis:
 
     @classmethod
     def of(cls, analysis: Analysis, points: Sequence[PointRuns]) -> Axis:
-        """The axis for these points of a sweep."""
+        """Return the axis for these points of a sweep."""
         values = [analysis.axis_value(point) for point in points]
         known = [value for value in values if value is not None]
         numeric = len(known) == len(points) and len(set(known)) > 1
@@ -69,11 +69,11 @@ class Axis:
 
     @property
     def in_bytes(self) -> bool:
-        """Whether its numbers are bytes."""
+        """Return whether the axis' numbers are bytes."""
         return self.is_numeric and self.analysis.axis_in_bytes
 
     def place(self, point: PointRuns, place: int) -> float:
-        """Where a point stands; `place` is its place in its group."""
+        """Return where a point stands; `place` is its place in its group."""
         value = self.analysis.axis_value(point)
         return value if self.is_numeric and value is not None else float(place)
 
@@ -88,7 +88,7 @@ def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) 
     return Dot(x, tick, runs, factor * mean.value, low, high)
 
 
-#: What an axis is called where the setting's name alone would leave a reader guessing.
+#: Titles of axes where the setting's name alone would leave a reader guessing.
 _AXIS_WORDS = {
     "pool_size": "Buffer pool",
     "hot_rows": "Hot rows",
@@ -110,7 +110,7 @@ def _axis_label(analysis: Analysis) -> str:
 
 
 def _titled(metric: str) -> str:
-    """The metric's words, with the phase they are of."""
+    """Return the metric's words, with the phase it belongs to."""
     phase, _ = phase_of(metric)
     title = words.title_of(metric)
     return f"{phase.replace('_', ' ').capitalize()}: {title[0].lower()}{title[1:]}" if phase else title
@@ -143,7 +143,7 @@ def _flat(tick: str) -> str:
 
 
 def points_data(plot: PointsPlot, id: str, title: str) -> Table:
-    """The data of a figure over points as a table that opens on demand."""
+    """Return the data of a figure over points as a table that opens on demand."""
     rows = [
         Row(
             (

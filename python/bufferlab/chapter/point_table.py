@@ -10,7 +10,7 @@ from bufferlab.chapter.blocks import Column, Row, Table
 
 _UNITS_IN_HEADS = {"us": "µs", "pages": "pages", "gets": "gets"}
 
-#: Titles of columns, and what each shows of a point: a metric by its name, or the text that a function makes.
+#: Titles of columns, each with what it shows of a point: a metric by its name, or the text that a function makes.
 Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 

@@ -1,4 +1,4 @@
-"""Second by second: rates of every run over time, how much they scatter, and where they changed their level.
+"""The chapter of rates second by second: every run over time, its scatter, and where it changed its level.
 
 A window's mean is worth quoting only if the window had one level; checkpoints and bursts show here.
 """
@@ -19,15 +19,15 @@ from bufferlab.stats.series import batch_means, dispersion, regimes
 if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
-#: Columns of panels that can still be read side by side.
+#: The most columns of panels that can be read side by side.
 _MOST_COLUMNS = 6
-#: Fewer measured seconds say nothing of levels or scatter.
+#: The fewest measured seconds that say something of levels or scatter.
 _FEWEST_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One run's rates over time, and what the measured part of each says."""
+    """One run's rates over time, and the rates of its measured part."""
 
     point: PointRuns
     label: str
@@ -37,7 +37,7 @@ class _Run:
 
 
 def time_series(analysis: Analysis) -> Section | None:
-    """Rates over time for every run of a few points, and the scatter of all."""
+    """Return rates over time for every run of a few points, and the scatter of all."""
     metrics = ("reads_per_s", analysis.work_per_s)
     shown = _spread_out([point for group in analysis.groups for point in group.points if point.ok])
     if not shown:
@@ -53,7 +53,7 @@ def time_series(analysis: Analysis) -> Section | None:
 
 
 def course_figure(analysis: Analysis, labels: Mapping[str, str], id: str, title: str) -> Figure | None:
-    """Other rates and levels (metric -> its words beside the axis) of every run, those that they have; or none."""
+    """Return rates and levels (metric -> its words beside the axis) of every run that has them; None if none has."""
     shown = _spread_out([point for group in analysis.groups for point in group.points if point.ok])
     present = [metric for metric in labels if analysis.fit(metric) is not None]
     if not shown or not present:
@@ -67,7 +67,7 @@ def course_figure(analysis: Analysis, labels: Mapping[str, str], id: str, title:
 
 
 def _spread_out(points: list[PointRuns]) -> list[PointRuns]:
-    """At most a handful of points, evenly chosen, the first and the last among them."""
+    """Return at most a handful of points, evenly chosen, the first and the last among them."""
     if len(points) <= _MOST_COLUMNS:
         return points
     step = (len(points) - 1) / (_MOST_COLUMNS - 1)
@@ -96,7 +96,7 @@ def _read(point: PointRuns, record: RunRecord, metrics: Sequence[str]) -> _Run:
 
 
 def _levels(inside: Sequence[tuple[float, float]]) -> tuple[Level, ...]:
-    """The stretches between changes of level; none when no change is resolved."""
+    """Return the stretches between changes of level; none when no change is resolved."""
     if len(inside) < _FEWEST_SECONDS:
         return ()
     found = regimes([value for _, value in inside])
@@ -135,7 +135,7 @@ def _panel_title(analysis: Analysis, point: PointRuns) -> str:
 
 
 def _scatter(analysis: Analysis, runs: list[_Run], metrics: Sequence[str]) -> Table:
-    """One row per run and rate: mean by batches, coefficient of variation, levels."""
+    """Return one row per run and rate: mean by batches, coefficient of variation, levels."""
     rows = []
     for run in runs:
         for metric, values, trace in zip(metrics, run.measured, run.traces, strict=True):
@@ -170,7 +170,7 @@ def _scatter(analysis: Analysis, runs: list[_Run], metrics: Sequence[str]) -> Ta
 
 
 def _per_cent(value: float, low: float | None, high: float | None) -> str:
-    """A coefficient of variation, which may be above one: it is no share."""
+    """Return a coefficient of variation in per cent. It may be above one: it is not a share."""
     if low is None or high is None:
         return words.share(value)
     return f"{words.share(value)} ({100 * low:.1f}–{100 * high:.1f})"

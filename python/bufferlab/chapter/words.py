@@ -1,5 +1,6 @@
-"""Numbers and verdicts in words. Percent is made here; bounds are rounded outward, so no sentence claims
-more.
+"""Puts numbers and verdicts into words.
+
+Percent is made here; bounds are rounded outward, so no sentence claims more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _WIDEST_FACTOR = 100.0
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """A value for a person, three or four digits; bytes get their unit.
+    """Return a value for a person, with three or four digits; bytes get their unit.
 
     >>> number(31.24), number(0.8999), number(12345.6), number(None)
     ('31.2', '0.900', '12,346', '–')
@@ -33,7 +34,7 @@ def number(value: float | None, unit: str = "") -> str:
 
 
 def two_digits(share: float) -> str:
-    """A share in per cent, for sizes of effects, of which nobody knows the third digit.
+    """Return a share in per cent, for sizes of effects, whose third digit nobody knows.
 
     >>> two_digits(0.0345), two_digits(1.004), two_digits(12.34), two_digits(0.00001)
     ('3.5', '100', '1,234', '<0.01')
@@ -56,7 +57,7 @@ def nothing_known(n: int) -> str:
 
 
 def interval(estimate: Estimate, unit: str = "") -> str:
-    """A mean with its interval: "9.70 (9.51–9.89)".
+    """Return a mean with its interval: "9.70 (9.51–9.89)".
 
     >>> interval(Estimate(2444.0, 0.02, 48395856.0, n=2))
     'nothing is known (n = 2)'
@@ -65,7 +66,7 @@ def interval(estimate: Estimate, unit: str = "") -> str:
 
 
 def with_bounds(estimate: Estimate, unit: str = "") -> str:
-    """A value with both its bounds, however far they are from each other.
+    """Return a value with both its bounds, at any distance from each other.
 
     >>> with_bounds(Estimate(2000.65435, 2000.65340, 2000.65529, n=3))
     '2,000.65 (2,000.65–2,000.66)'
@@ -110,7 +111,7 @@ def setting_value(setting: StoredSetting) -> str:
 
 
 def share(value: float | None, decimals: int = 1) -> str:
-    """A ratio as per cent.
+    """Return a ratio as per cent.
 
     >>> share(0.9987, 2)
     '99.87 %'
@@ -119,7 +120,7 @@ def share(value: float | None, decimals: int = 1) -> str:
 
 
 def share_interval(estimate: Estimate) -> str:
-    """A share with its interval as per cent. The interval ends where shares do: the model knows no such ends.
+    """Return a share with its interval as per cent. The interval is cut at 0 and 1, which the model does not know.
 
     >>> share_interval(Estimate(0.412, 0.401, 0.423, n=5)), share_interval(Estimate(0.0205, None, None, n=1))
     ('41.2 (40.1–42.3) %', '2.05 %')
@@ -130,7 +131,7 @@ def share_interval(estimate: Estimate) -> str:
     """
     percent = 100 * estimate.value
     if estimate.ci_low is None or estimate.ci_high is None:
-        # Three digits of the share, and of what it lacks of the whole: 99.9 % hides whether 1 or 2 in a thousand miss.
+        # Three digits of the share, and of its complement: 99.9 % hides whether 1 or 2 in a thousand miss.
         text = f"{percent:.{max(_decimals(percent), min(4, _decimals(100 - percent)))}f}"
         return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
     low, high = 100 * max(0.0, estimate.ci_low), 100 * max(estimate.value, min(1.0, estimate.ci_high))
@@ -138,7 +139,7 @@ def share_interval(estimate: Estimate) -> str:
 
 
 def verdict(found: Verdict, unit: str) -> str:
-    """What may be said of one step: "falls by 38–43 %", "not resolved", "identical"."""
+    """Return what may be said of one step: "falls by 38–43 %", "not resolved", "identical"."""
     estimate = found.estimate
     if found.direction == "identical":
         return f"identical (n = {estimate.n})"
@@ -158,7 +159,7 @@ def change_is_unknown(found: Verdict) -> bool:
 
 
 def change(found: Verdict, unit: str) -> str:
-    """The size of a claimed change, both bounds: "38–43 %" or, on the linear scale, "0.3–0.5 pages"."""
+    """Return the size of a claimed change, both bounds: "38–43 %" or, on the linear scale, "0.3–0.5 pages"."""
     low, high = found.estimate.ci_low, found.estimate.ci_high
     if low is None or high is None:
         raise ValueError("a change without an interval cannot be claimed")
@@ -170,7 +171,7 @@ def change(found: Verdict, unit: str) -> str:
 
 
 def signed_change(found: Verdict, unit: str) -> str:
-    """The interval of a change that is not resolved: "−3 to +5 %"."""
+    """Return the interval of a change that is not resolved: "−3 to +5 %"."""
     low, high = found.estimate.ci_low, found.estimate.ci_high
     if low is None or high is None:
         return NOTHING
@@ -185,7 +186,7 @@ def signed_change(found: Verdict, unit: str) -> str:
 
 
 def could_find(found: Verdict, unit: str) -> str:
-    """What a sweep like this one would have found four times out of five; "" where that is no size to speak of."""
+    """Return the change that a sweep like this one would find four times in five; "" where that is no useful size."""
     if found.detectable is None or (found.contrast == "ratio" and found.detectable > _WIDEST_FACTOR):
         return ""
     if found.contrast == "difference":
@@ -194,7 +195,7 @@ def could_find(found: Verdict, unit: str) -> str:
 
 
 def percent_range(low: float, high: float) -> str:
-    """Two ratios as per cent, rounded outward.
+    """Return two ratios as per cent, rounded outward.
 
     >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731)
     ('38–43 %', '97.1–97.4 %')
@@ -208,7 +209,7 @@ def percent_range(low: float, high: float) -> str:
 
 
 def count(estimate: Estimate) -> str:
-    """A whole number of things with its interval: "17,243 (17,233–17,252)"."""
+    """Return a whole number of things with its interval: "17,243 (17,233–17,252)"."""
     if is_unknown(estimate):
         return nothing_known(estimate.n)
     if estimate.ci_low is None or estimate.ci_high is None:
@@ -217,7 +218,7 @@ def count(estimate: Estimate) -> str:
 
 
 def outward_range(low: float, high: float) -> str:
-    """Two positive bounds with as many digits as tell them apart, rounded outward.
+    """Return two positive bounds with as many digits as tell them apart, rounded outward.
 
     >>> outward_range(0.0412, 0.0587), outward_range(0.05, 0.05)
     ('0.041–0.059', '0.05000–0.05000')
@@ -232,7 +233,7 @@ def outward_range(low: float, high: float) -> str:
 
 
 def unit_of(metric: str) -> str:
-    """The unit of a metric as the registry declares it."""
+    """Return the unit of a metric as the registry declares it."""
     return metrics.get(metric).unit
 
 
@@ -243,7 +244,7 @@ def unit_of_change(metric: str) -> str:
 
 
 def title_of(metric: str) -> str:
-    """The words for a metric."""
+    """Return the words for a metric."""
     return metrics.get(metric).label
 
 
@@ -269,12 +270,12 @@ def axis_title(metric: str) -> str:
 
 
 def listing(items: list[str]) -> str:
-    """A list in a sentence: "a, b and c"."""
+    """Return a list in a sentence: "a, b and c"."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun.
+    """Return a count with its noun.
 
     >>> plural(1, "run"), plural(15, "run")
     ('1 run', '15 runs')
@@ -283,7 +284,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def _factor(unit: str) -> float:
-    """Differences of shares are shown in percentage points."""
+    """Return the factor for differences in this unit: those of shares are shown in percentage points."""
     return 100.0 if unit == POINTS else 1.0
 
 
@@ -302,7 +303,7 @@ def _decimals(value: float) -> int:
 
 
 def _percent_decimals(width: float) -> int:
-    """Whole per cent for wide intervals, one decimal for narrow ones, two for very narrow ones."""
+    """Return no decimals for wide intervals, one for narrow ones, two for very narrow ones."""
     return 0 if width >= 0.02 else 1 if width >= 0.001 else 2
 
 

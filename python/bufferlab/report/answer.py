@@ -21,10 +21,10 @@ from bufferlab.workloads import registry as workloads
 
 #: Checks that other programs on the host can fail, without touching what the database counted.
 _ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping", "stolen_time"})
-#: What a server's own account of its settings is stored as: to be known, but no miscount.
+#: The check that stores a server's own account of its settings: readers must know it, but it is not a miscount.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
-#: Below this share of the misses, the log is no cache to speak of.
+#: Below this share of the misses, the log does not act as a cache worth naming.
 LOG_SHARE_WORTH_SAYING = 0.005
 _KNOB_WORDS = {
     "pool_size": "the buffer pool",
@@ -39,7 +39,7 @@ _KNOB_WORDS = {
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
-    """What the sweep found, in sentences: about its headline metric, or what its axis asks for instead."""
+    """Return the sweep's finding in sentences: about its headline metric, or what its axis asks for instead."""
     said = _answer(analysis, metric)
     return f"{said} {_SMOKE}" if analysis.is_smoke and analysis.runs else said
 
@@ -57,7 +57,7 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
 
 
 def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
-    """What the answer does not tell, each in a sentence."""
+    """Return the limits of the answer, each in a sentence."""
     metric = metric or analysis.headline
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), *_settings(analysis)]
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
@@ -66,7 +66,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
 
 
 def banners(analysis: Analysis) -> list[Banner]:
-    """What must be seen before the answer: numbers that nobody measured, failed checks, failed runs."""
+    """Return the warnings to read before the answer: predicted numbers, failed checks, failed runs."""
     found = []
     if any(record.run.source == "predicted" for point in analysis.points for record in point.records):
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
@@ -114,7 +114,7 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
-    """Points that were asked for as different ones and ran as one: there is no step between them."""
+    """Yield sentences on points that were asked for as different ones and ran as one: there is no step between them."""
     for a, b in pairwise([point for point in group.points if point.ok]):
         if analysis.ran_alike(a, b):
             asked, ran = analysis.short_label(a), _place(analysis, b)
@@ -172,7 +172,7 @@ def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) ->
 
 
 def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
-    """ "as the buffer pool grows from 5 % (8.5 MiB) to 80 % (136 MiB) of the database"."""
+    """Return "as the buffer pool grows from 5 % (8.5 MiB) to 80 % (136 MiB) of the database"."""
     sizes = [analysis.axis_bytes(point) for point in (first, last)]
     verb = "grows" if None not in sizes and analysis.axis_in_bytes else "goes"
     of = f" of {_whole(analysis)}" if analysis.short_label(last).endswith("%") else ""
@@ -180,7 +180,7 @@ def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
 
 
 def _whole(analysis: Analysis) -> str:
-    """What a share on the axis is a share of."""
+    """Return the whole that a share on the axis refers to."""
     names = {str(run.run.workload.get("name")) for run in analysis.runs} & set(workloads.names())
     knobs = [workloads.declaration(name).parameter(analysis.axis or "") for name in sorted(names)]
     return next((knob.share_of for knob in knobs if knob), "the database")
@@ -198,7 +198,7 @@ def _knob(analysis: Analysis) -> str:
 
 
 def _place(analysis: Analysis, point: PointRuns) -> str:
-    """ "5 % (8.5 MiB)": what was asked and what it was."""
+    """Return "5 % (8.5 MiB)": the value asked for and the one that ran."""
     asked, _, actual = analysis.tick(point).partition("\n")
     return f"{asked} ({actual})" if actual else asked
 
@@ -247,7 +247,7 @@ def _long_window(analysis: Analysis) -> str | None:
 
 
 def _settings(analysis: Analysis) -> list[str]:
-    """What the settings of all runs leave out."""
+    """Return the limits that the settings of all runs cause."""
     found = []
     ran: dict[str, set[Value]] = {}
     for run in analysis.runs:
@@ -269,7 +269,10 @@ def _settings(analysis: Analysis) -> list[str]:
 
 
 def _served_by_log(run: MeasuredRun) -> float:
-    """The share of the demand misses that no read of the database file answered (reads by checkpoints do not count)."""
+    """Return the share of the demand misses that no read of the database file answered.
+
+    Reads by checkpoints do not count.
+    """
     if run.engine.is_server:
         return 0.0
     misses, reads = run.figures["misses_per_transaction"].value, run.figures["reads_per_transaction"].value

@@ -1,8 +1,8 @@
-"""A trace as blkparse(1) prints it: a line for each event, and the counters at the end.
+"""Prints a trace as blkparse(1) does: a line for each event, and the counters at the end.
 
-Where blkparse is misleading this is not: KiB are of 1024 bytes and written out, since its own "MiB" is a thousand KiB;
-halves of a KiB are kept until the sum is made. The kernel's tracepoints do not tell a timer's unplugs from others: all
-stand under "IO unplugs". Sequence numbers count the events of a processor.
+It differs where blkparse is misleading. KiB are of 1024 bytes and written out, since blkparse's own "MiB" is a thousand
+KiB. Halves of a KiB are kept until the sum is made. The kernel's tracepoints do not tell a timer's unplugs from others:
+all stand under "IO unplugs". Sequence numbers count the events of a processor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NS = 1_000_000_000
 
 
 def render(trace: pl.DataFrame, partitions: Mapping[str, str], names: Mapping[str, str]) -> Iterator[str]:
-    """Lines of text, without line ends. `names` has the disks' names by their numbers."""
+    """Yield lines of text, without line ends; `names` has the disks' names by their numbers."""
     sequence: Counter[int] = Counter()
     for row in trace.iter_rows(named=True):
         sequence[row["cpu"]] += 1

@@ -44,7 +44,7 @@ _WORKLOAD_WORDS = {
 
 
 def build(sweep: SweepFolder) -> Report:
-    """The report of a sweep, from its stored samples alone."""
+    """Return the report of a sweep, from its stored samples alone."""
     analysis = analysis_of(sweep)
     summaries = _summaries(analysis)
     first = _first(analysis)
@@ -68,18 +68,18 @@ def build(sweep: SweepFolder) -> Report:
 
 @dataclass(frozen=True)
 class _First:
-    """What stands beside the answer: a figure, and either the steps of the headline metric or a chapter's table."""
+    """The blocks beside the answer: a figure, and either the steps of the headline metric or a chapter's table."""
 
     figure: Figure | None
     chapters: tuple[Section, ...]
     steps: Table | None = None
     lead: str = ""
     headline_figure: Figure | None = None
-    """The headline metric's own figure, where another one stands first."""
+    """The headline metric's figure, where another one stands first."""
 
 
 def _first(analysis: Analysis) -> _First:
-    """The chapter that answers what this sweep asks gives the first figure; else it is the headline metric's."""
+    """Return the first figure: from the chapter that answers what this sweep asks, else the headline metric's."""
     chapters = tuple(filter(None, (chapter(analysis) for chapter in chapters_of(analysis))))
     one_group = len(analysis.groups) == 1
     shown = own_chapters(analysis).figure(analysis) or analysis.headline
@@ -98,7 +98,7 @@ def _first(analysis: Analysis) -> _First:
 
 
 def _answering(analysis: Analysis) -> str:
-    """Id of the chapter whose sentences answer in place of the headline metric's; empty when none does."""
+    """Return the id of the chapter whose sentences replace the headline metric's; empty when none does."""
     if not instead(analysis):
         return ""
     own = own_chapters(analysis)
@@ -111,7 +111,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
     def section(id: str, title: str, intro: str, *blocks: Table | Figure | None) -> Section:
         return Section(id, title, intro, tuple(block for block in blocks if block is not None and _has_rows(block)))
 
-    # Pages, pools and commits are a database's; a bare file has a chapter of its own.
+    # Pages, pools and commits belong to a database; a bare file has its own chapter.
     has_pool = all(run.engine.has_pool for run in analysis.runs)
     per_second_figure = analysis.work_per_s.replace("_", "-")
     writes = analysis.per_work("writes")
@@ -174,7 +174,7 @@ def _question(sweep: SweepFolder) -> str:
 
 
 def _facts(analysis: Analysis) -> tuple[str, ...]:
-    """The line above the answer: what this is about, at a glance."""
+    """Return the line above the answer: the subject of the report at a glance."""
     facts: list[str] = []
     if analysis.runs:
         run = analysis.runs[0].run
@@ -193,7 +193,7 @@ def _status(analysis: Analysis) -> str:
 
 
 def _summaries(analysis: Analysis) -> list[Summary]:
-    """Means of every derived metric, and the comparison of each point with the one before."""
+    """Return the means of every derived metric, and the comparison of each point with the one before."""
     found: list[Summary] = []
     phases = (metrics.qualified(phase, name) for phase in analysis.phases for name in metrics.DERIVED)
     for metric in (*metrics.DERIVED, *phases):

@@ -1,4 +1,4 @@
-"""What all figures are drawn on and with: the sheet, the colours of series, the numbers at an axis."""
+"""The ground of all figures: the sheet, the colours of series, the numbers at an axis."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ FONT_SIZE = 11.5
 
 
 def canvas(width_in: float, height_in: float) -> Canvas:
-    """A sheet to draw on, without pyplot and its global state."""
+    """Return a sheet to draw on, without pyplot and its global state."""
     from matplotlib.figure import Figure as Canvas
 
     return Canvas(figsize=(width_in, height_in), layout="constrained")
 
 
 def colour_of(place: int) -> str:
-    """The colour of a series by its place; the seventh has the first's."""
+    """Return the colour of a series by its place; the seventh has the first's."""
     return SERIES_COLOURS[place % len(SERIES_COLOURS)]
 
 
 def tick(value: float) -> str:
-    """A number at an axis."""
+    """Return a number as an axis shows it."""
     return f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:g}"

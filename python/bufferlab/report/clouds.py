@@ -1,4 +1,4 @@
-"""Draws what has very many dots: requests over time, and histograms of them. Colours are those of every figure."""
+"""Draws figures with very many dots: requests over time, and histograms of them. Colours are those of every figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw_scatter(plot: ScatterPlot) -> Canvas:
-    """Small dots; those of different clouds differ in colour and form."""
+    """Draw small dots; those of different clouds differ in colour and form."""
     figure = canvas(8.4, 4.7)
     axes = figure.subplots()
     for place, cloud in enumerate(plot.clouds):
@@ -29,7 +29,7 @@ def draw_scatter(plot: ScatterPlot) -> Canvas:
 
 
 def draw_histograms(plot: HistogramPlot) -> Canvas:
-    """Panels side by side, each with a logarithmic axis and its own unit."""
+    """Draw panels side by side, each with a logarithmic axis and its own unit."""
     count = len(plot.panels)
     figure = canvas(4.2 * count, 4.2)
     grid = figure.subplots(1, count, squeeze=False)

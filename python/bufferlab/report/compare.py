@@ -1,7 +1,7 @@
 """Compares two sides figure by figure: what is the same, what differs and by how much, what cannot be told apart.
 
-The headline figure is one family of claims, all other figures together another: the intervals of a family hold
-together at 95 %. Makes data; compare_words makes sentences of it, compare_page a report, compare_json an object.
+The headline figure is one family of claims, all other figures together another: the intervals of a family hold together
+at 95 %. This file makes data. compare_words makes sentences of it, compare_page a report, compare_json an object.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bufferlab.stats.compare import Compared, Match, Method, compare, method_for
 from bufferlab.stats.model import Cell
 
 LEVEL = 0.95
-#: Of a phase, per row or per transaction.
+#: Figures of a phase, per row or per transaction.
 _OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
 
 
@@ -31,9 +31,9 @@ class FigureCompared:
     found: Compared | None
     """None when a side has no such figure."""
     level: float
-    """The level of this single interval, such that its family holds together at LEVEL."""
+    """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None
-    """Why nothing may be claimed of this figure, whatever its interval."""
+    """Why nothing may be claimed of this figure, at any interval."""
 
     @property
     def outcome(self) -> str:
@@ -48,7 +48,7 @@ class FigureCompared:
 
     @property
     def reason(self) -> str | None:
-        """Why no claim is made."""
+        """Return why no claim is made; None when one is."""
         if self.outcome != "not_claimed":
             return None
         if self.found is None:
@@ -58,7 +58,7 @@ class FigureCompared:
 
 @dataclass(frozen=True)
 class SidesCompared:
-    """Everything `compare` has to say, as data."""
+    """The result of `compare`, as data."""
 
     sides: Sides
     method: Method
@@ -70,17 +70,20 @@ class SidesCompared:
     """Objections that --force overruled."""
 
     def of(self, metric: str) -> list[FigureCompared]:
-        """One figure at every matched point."""
+        """Return one figure at every matched point."""
         return [figure for figure in self.figures if figure.metric == metric]
 
     @property
     def metrics(self) -> list[str]:
-        """The figures compared, the headline first."""
+        """Return the figures compared, the headline first."""
         return list(dict.fromkeys(figure.metric for figure in self.figures))
 
 
 def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
-    """Judge every figure that the workload compares. SpecError when the sides must not be compared, unless forced."""
+    """Judge every figure that the workload compares.
+
+    Raises SpecError when the sides must not be compared, unless forced.
+    """
     against = objections(sides)
     if against and not force:
         raise SpecError.of(against)
@@ -109,7 +112,7 @@ def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
 
 
 def _metrics(sides: Sides) -> list[str]:
-    """What the workload's declaration compares, and the same few figures of every phase that both sides have."""
+    """Return the metrics that the workload compares, and the same few figures of every phase that both sides have."""
     metrics = [sides.a.headline, *sides.a.compared]
     for phase in (name for name in sides.a.phases if name in sides.b.phases):
         # Statements that return no rows, such as inserts, are told per transaction.
@@ -125,7 +128,7 @@ def _has(match: MatchedPoint, metric: str) -> bool:
 
 
 def _match(match: MatchedPoint, metric: str) -> Match:
-    """The runs of both sides that have the figure, keyed by seed."""
+    """Return the runs of both sides that have the figure, keyed by seed."""
     return Match(match.place, _keyed(match.a, metric), _keyed(match.b, metric))
 
 
@@ -135,13 +138,13 @@ def _keyed(point: PointRuns, metric: str) -> tuple[tuple[int, float], ...]:
 
 
 def _seeds(match: MatchedPoint) -> Match:
-    """The seeds of both sides, whatever figures their runs have."""
+    """Return the seeds of both sides, also of runs without the figure."""
     a, b = (tuple((run.run.seed, 0.0) for run in point.ok) for point in match.both)
     return Match(match.place, a, b)
 
 
 def _context(sides: Sides, metric: str) -> list[Cell]:
-    """The other points of the one sweep: they tell of its noise."""
+    """Return the other points of the one sweep: they tell of its noise."""
     if not sides.one_sweep:
         return []
     taken = {point.index for match in sides.matched for point in match.both}
@@ -154,7 +157,7 @@ def _context(sides: Sides, metric: str) -> list[Cell]:
 
 
 def _blocked(sides: Sides, metric: str) -> str | None:
-    """The rule of a sweep's own report, for the shorter of the two windows."""
+    """Return why nothing may be claimed: the rule of a sweep's own report, for the shorter of the two windows."""
     analyses: list[Analysis] = [sides.a, sides.b]
     shortest = min(analyses, key=lambda analysis: analysis.shortest_window_s or 0.0)
     return shortest.claim_blocked(metric)

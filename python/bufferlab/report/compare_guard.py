@@ -1,7 +1,7 @@
-"""What speaks against a comparison: objections, which refuse it, and warnings, which a reader must know.
+"""Finds what speaks against a comparison: objections, which refuse it, and warnings, which a reader must know.
 
-Refused is what makes the figures mean different things: another engine, another workload, other data that the
-settings compared do not explain. Hosts, versions, days and further settings are warned of.
+An objection is a difference that gives the figures another meaning: another engine, another workload, or other data
+that the settings compared do not explain. Other hosts, versions, days and settings are warnings.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from bufferlab.units import readable
 from bufferlab.workloads import registry as workloads
 
 FORCE_HINT = "--force compares them all the same, and says so beside the answer"
-#: Of host.json: not about the host, or a name for what the other fields say.
+#: Keys of host.json that do not describe the host, or that repeat other fields.
 _NOT_THE_HOST = ("format", "format_version", "host_id", "noise")
 #: Windows whose lengths in transactions differ by more than this grow the database unequally.
 _WINDOW_LIMIT = 0.01
-#: A pool is rounded to whole frames: no difference to speak of.
+#: The rounding of a pool to whole frames: not a difference worth naming.
 _ROUNDED = 0.005
 
 
 def objections(sides: Sides) -> list[Problem]:
-    """Why the sides must not be compared; nothing when they may."""
+    """Return why the sides must not be compared; nothing when they may."""
     found = [
         _objection("engine", "a page or a miss of one is not that of another", _each(sides, lambda run: run.engine)),
         _objection(
@@ -44,7 +44,7 @@ def objections(sides: Sides) -> list[Problem]:
 
 
 def warnings(sides: Sides) -> list[str]:
-    """What a reader must know before believing the comparison, each in a sentence."""
+    """Return what a reader must know before believing the comparison, each in a sentence."""
     found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides)]
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
@@ -54,7 +54,9 @@ def warnings(sides: Sides) -> list[str]:
 
 
 def differing_settings(sides: Sides) -> dict[str, tuple[str, str]]:
-    """What was asked differently at matched points: setting -> A's value, B's value (the first pair that differs)."""
+    """Return what was asked differently at matched points: setting -> A's value, B's value (the first pair that
+    differs).
+    """
     found: dict[str, tuple[str, str]] = {}
     for match in sides.matched:
         for name, pair in _differing(match).items():
@@ -70,7 +72,7 @@ def _differing(match: MatchedPoint) -> dict[str, tuple[str, str]]:
 
 
 def _workload(workload: Mapping[str, Any]) -> str:
-    """A workload by its version, a user's script by its text."""
+    """Return a text that identifies a workload: by its version, a user's script by its text."""
     said = f"{workload.get('name')} version {workload.get('version')}"
     sha256 = workload.get("script_sha256")
     return f"{said}, {workload.get('script')} ({str(sha256)[:12]})" if sha256 else said
@@ -84,7 +86,9 @@ def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Proble
 
 
 def _other_data(sides: Sides) -> Problem | None:
-    """Other loaded data, unless a setting that is compared explains it (a page size) or the engine's version does."""
+    """Return the objection to other loaded data, unless a compared setting (a page size) or the engine's version
+    explains it.
+    """
     for match in sides.matched:
         a, b = ({run.run.data_key for run in point.ok} for point in match.both)
         if a == b:
@@ -110,7 +114,7 @@ def _other_data(sides: Sides) -> Problem | None:
 
 
 def _deciding(match: MatchedPoint) -> dict[str, str]:
-    """Settings that decide which data are loaded: name -> whose they are."""
+    """Return the settings that decide which data are loaded: name -> whose they are."""
     run = match.a.ok[0].run
     found: dict[str, str] = {}
     with suppress(KeyError):  # An engine or workload of a newer bufferlab decides nothing that is known here.
@@ -127,7 +131,7 @@ def _engine_versions_differ(match: MatchedPoint) -> bool:
 
 
 def _versions(runs: Iterable[MeasuredRun]) -> dict[str, str]:
-    """Versions of everything that made the runs; several of one thing are all named."""
+    """Return the versions of everything that made the runs; several of one thing are all named."""
     found: dict[str, set[str]] = {}
     for run in runs:
         for name, version in {**run.run.versions, run.run.engine: run.run.engine_version or "?"}.items():
@@ -136,7 +140,7 @@ def _versions(runs: Iterable[MeasuredRun]) -> dict[str, str]:
 
 
 def _other_settings(sides: Sides) -> list[str]:
-    """Further settings that differ: with more than one, what made the difference is not known."""
+    """Return the warning of further settings that differ: with several, nobody knows which made the difference."""
     differing = differing_settings(sides)
     beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
     if not beside or len(differing) == 1:
@@ -146,7 +150,7 @@ def _other_settings(sides: Sides) -> list[str]:
 
 
 def _other_actual(sides: Sides) -> list[str]:
-    """Settings asked alike that the engine ran differently: a share of another database, say."""
+    """Return settings asked alike that the engine ran differently: a share of another database, for instance."""
     found: dict[str, str] = {}
     for match in sides.matched:
         where = f" at {match.label}" if match.label else ""
@@ -160,7 +164,7 @@ def _other_actual(sides: Sides) -> list[str]:
 
 def _alike(a: Value, b: Value) -> bool:
     if a is None or b is None:
-        return True  # What was not read back cannot be told apart.
+        return True  # A setting that was not read back cannot be told apart.
     if isinstance(a, int | float) and isinstance(b, int | float):
         return abs(a - b) <= _ROUNDED * max(abs(a), abs(b))
     return bool(a == b)
@@ -180,7 +184,7 @@ def _other_windows(sides: Sides) -> list[str]:
 
 
 def _growth_bytes(run: Run) -> int | None:
-    """Bytes by which the database grew in the measured window; None when a run does not tell."""
+    """Return the bytes by which the database grew in the measured window; None when a run does not tell."""
     base = run.database
     return (
         base.bytes_end - base.bytes_start
@@ -208,7 +212,7 @@ def _other_day(sides: Sides) -> list[str]:
 
 
 def _each(sides: Sides, of: Callable[[Run], Any]) -> tuple[set[Any], set[Any]]:
-    """What the run.json of the matched points say, on each side."""
+    """Return the values in run.json of the matched points, on each side."""
     a = {of(run.run) for match in sides.matched for run in match.a.ok}
     b = {of(run.run) for match in sides.matched for run in match.b.ok}
     return a, b

@@ -14,7 +14,7 @@ COMPARISON_VERSION = 1
 
 
 def as_json(compared: SidesCompared) -> dict[str, Any]:
-    """The object; keys are added in later versions, never renamed."""
+    """Return the object; later versions add keys and never rename them."""
     sides = compared.sides
     return {
         "comparison_version": COMPARISON_VERSION,

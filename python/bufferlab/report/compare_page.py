@@ -1,4 +1,4 @@
-"""A comparison as a report: for the terminal, as a page and as Markdown, by the writers that sweeps have."""
+"""Shows a comparison as a report: for the terminal, as a page and as Markdown, by the writers that sweeps have."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from bufferlab.units import readable
 if TYPE_CHECKING:
     from rich.console import Group
 
-#: A logarithmic axis reads better when the largest value is this many times the smallest.
+#: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
 _LOG_FROM = 12.0
-#: The narrowest that these columns are shown.
+#: The smallest width at which these columns are shown.
 _NARROWEST = {"Figure": 12, "Verdict": 15}
 
 
 def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
-    """The comparison in the shape every writer of reports takes; without `figure` it needs no file beside it."""
+    """Return the comparison in the shape that every writer of reports takes; without `figure` it needs no file beside
+    it.
+    """
     figures = table(compared)
     checks = tuple(_checks(compared))
     return Report(
@@ -53,7 +55,7 @@ def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
 
 
 def terminal(compared: SidesCompared) -> Group:
-    """The comparison as something rich can print: the answer first."""
+    """Return the comparison as an object that rich can print: the answer first."""
     from rich import box
     from rich.console import Group
     from rich.table import Table as RichTable
@@ -77,7 +79,7 @@ def terminal(compared: SidesCompared) -> Group:
 
 
 def _checks(compared: SidesCompared) -> Iterator[Check]:
-    """The integrity checks of both sweeps; of one sweep, once."""
+    """Yield the integrity checks of both sweeps; of one sweep, once."""
     sides = compared.sides
     if sides.one_sweep:
         yield from sides.a.checks
@@ -87,7 +89,7 @@ def _checks(compared: SidesCompared) -> Iterator[Check]:
 
 
 def _figure(compared: SidesCompared) -> Figure | None:
-    """The headline at every matched setting, side by side; a single setting needs no picture."""
+    """Return the headline at every matched setting, side by side; None for a single setting, which needs no picture."""
     sides, metric = compared.sides, compared.headline
     if len(sides.matched) < 2:
         return None

@@ -1,7 +1,8 @@
-"""The two sides of a comparison: which points of A and B have the same settings, and which have no partner.
+"""Matches the two sides of a comparison: points of A and B with the same settings, and points without a partner.
 
-Two sweep folders are matched by every setting that either swept; two settings of one sweep by the other swept
-settings. Judges nothing: compare_guard says what speaks against a comparison, compare what the numbers say.
+Two sweep folders are matched by every setting that either swept. Two settings of one sweep are matched by the other
+swept settings. This file judges nothing: compare_guard says what speaks against a comparison, compare what the numbers
+say.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ class MatchedPoint:
 
     @property
     def both(self) -> tuple[PointRuns, PointRuns]:
-        """A's point and B's."""
+        """Return A's point and B's."""
         return self.a, self.b
 
     @property
     def label(self) -> str:
-        """ "pool size 10 %"; "" where nothing was swept beside what is compared."""
+        """Return "pool size 10 %"; "" where nothing was swept except what is compared."""
         return ", ".join(f"{name.replace('_', ' ')} {readable(value)}" for name, value in self.settings.items())
 
 
@@ -61,17 +62,17 @@ class Sides:
 
     @property
     def one_sweep(self) -> bool:
-        """Whether both sides ran in one sweep, in turns."""
+        """Return whether both sides ran in one sweep, in turns."""
         return self.a is self.b
 
 
 def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
-    """Two sweeps, matched by the settings that either swept. SpecError when no point has a partner."""
+    """Match two sweeps by the settings that either swept. Raises SpecError when no point has a partner."""
     a, b = analysis_of(first), analysis_of(second)
     names = _swept_names([*a.points, *b.points])
     matched, only_a, only_b = _match(a.points, b.points, names)
     if not matched and len(only_a) == len(only_b) == 1 and only_a[0].ok and only_b[0].ok:
-        # One point each: nobody can mean another pair.
+        # With one point each, no other pair can be meant.
         matched, only_a, only_b = (MatchedPoint(0, {}, only_a[0], only_b[0]),), (), ()
     if not matched:
         raise SpecError(
@@ -83,7 +84,7 @@ def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
 
 
 def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
-    """Two settings of one sweep, each written as setting=value (more of them joined by commas)."""
+    """Match two settings of one sweep, each written as setting=value (several joined by commas)."""
     analysis = analysis_of(folder)
     wanted = [_settings_of_text(analysis, text) for text in (first, second)]
     if wanted[0] == wanted[1]:
@@ -103,7 +104,9 @@ def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
 
 
 def asked_of(point: PointRuns) -> dict[str, str]:
-    """Every setting of a point as asked: the load's defaults, the workload's parameters, the knobs, what was swept."""
+    """Return every setting of a point as asked: the load's defaults, the workload's parameters, the knobs, what was
+    swept.
+    """
     found = {name: knob.default for name, knob in load_knobs.by_name().items()}
     if point.records:
         record = point.records[0]
@@ -123,7 +126,7 @@ def _swept_names(points: Iterable[PointRuns]) -> list[str]:
 def _match(
     of_a: Iterable[PointRuns], of_b: Iterable[PointRuns], names: list[str]
 ) -> tuple[tuple[MatchedPoint, ...], tuple[PointRuns, ...], tuple[PointRuns, ...]]:
-    """Points with the same text for every name; the rest of each side."""
+    """Return the points with the same text for every name, and the rest of each side."""
     partners = {_place(point, names): point for point in of_b}
     matched: list[MatchedPoint] = []
     only_a = []
@@ -145,7 +148,7 @@ def _place(point: PointRuns, names: list[str]) -> tuple[str | None, ...]:
 
 
 def _settings_of_text(analysis: Analysis, text: str) -> dict[str, str]:
-    """setting=value[,setting=value] as canonical texts, each a setting that the sweep swept."""
+    """Return setting=value[,setting=value] as canonical texts; each must be a setting that the sweep swept."""
     swept = _swept_names(analysis.points)
     found = {}
     for part in text.split(","):
@@ -171,7 +174,7 @@ def _having(analysis: Analysis, want: Mapping[str, str], text: str) -> list[Poin
 
 
 def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
-    """The text that equal values share: "4k" is "4KiB"."""
+    """Return the text that equal values share: "4k" is "4KiB"."""
     knob = _declared(analysis, name)
     if knob is None:
         return value
@@ -182,7 +185,7 @@ def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
 
 
 def _declared(analysis: Analysis, name: str) -> Knob | None:
-    """The declaration of a setting; none when a newer bufferlab made the folder."""
+    """Return the declaration of a setting; None when a newer bufferlab made the folder."""
     if name in load_knobs.by_name():
         return load_knobs.by_name()[name]
     with suppress(KeyError):

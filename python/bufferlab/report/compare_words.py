@@ -1,4 +1,7 @@
-"""A comparison in words: the answer in a sentence, and the cells of its tables. Never more than the intervals say."""
+"""Puts a comparison into words: the answer in a sentence, and the cells of its tables.
+
+It claims no more than the intervals do.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _FOUND = {"rises": "higher", "falls": "lower"}
 
 
 def answer(compared: SidesCompared) -> str:
-    """What may be said of the headline figure; and of the others where the headline shows nothing."""
+    """Return what may be said of the headline figure; and of the others where the headline shows nothing."""
     figures = compared.of(compared.headline)
     outcomes = [figure.outcome for figure in compared.figures]
     if set(outcomes) == {"same"}:
@@ -34,7 +37,7 @@ def answer(compared: SidesCompared) -> str:
 
 
 def limits(compared: SidesCompared) -> list[str]:
-    """What the comparison does not tell, each in a sentence."""
+    """Return the limits of the comparison, each in a sentence."""
     found = []
     if not compared.sides.one_sweep:
         found.append(
@@ -53,7 +56,7 @@ def limits(compared: SidesCompared) -> list[str]:
 
 
 def table(compared: SidesCompared) -> Table:
-    """Every figure that may be claimed at every matched point: both values, the change, and what may be said."""
+    """Return every figure that may be claimed at every matched point: both values, the change, and the verdict."""
     several = _names_settings(compared)
     names = (compared.sides.name_a, compared.sides.name_b)
     columns = (
@@ -76,7 +79,7 @@ def table(compared: SidesCompared) -> Table:
 
 
 def _caption(compared: SidesCompared) -> str:
-    """How it was compared, and of which figures nothing is claimed, and why."""
+    """Return how it was compared, and the figures without a claim, with the reason."""
     how = (
         "Paired by block: both sides did the same transactions in each block, so their effect cancels."
         if compared.method == "paired"
@@ -93,7 +96,7 @@ def _caption(compared: SidesCompared) -> str:
 
 
 def _silent(compared: SidesCompared) -> list[str]:
-    """Figures of which nothing is claimed anywhere; never the headline."""
+    """Return the figures without a claim at every point; never the headline."""
     return [
         metric
         for metric in compared.metrics[1:]
@@ -106,7 +109,7 @@ def _names_settings(compared: SidesCompared) -> bool:
 
 
 def unmatched(compared: SidesCompared) -> list[str]:
-    """The points without a partner, and why."""
+    """Return the points without a partner, and why they have none."""
     sides, found = compared.sides, []
     for name, points in ((sides.name_a, sides.only_a), (sides.name_b, sides.only_b)):
         for point in points:
@@ -159,7 +162,7 @@ _OUTCOME_WORDS = {
 
 
 def _rest(figures: Sequence[FigureCompared]) -> str:
-    """The settings at which nothing differs, in words."""
+    """Return the settings at which nothing differs, in words."""
     parts = []
     for outcome in ("not_distinguishable", "same", "not_claimed"):
         found = [figure for figure in figures if figure.outcome == outcome]
@@ -173,7 +176,7 @@ def _rest(figures: Sequence[FigureCompared]) -> str:
 
 
 def _largest(figures: Sequence[FigureCompared]) -> str:
-    """The change that would have been found at every one of these points."""
+    """Return the change that would have been found at every one of these points."""
     verdicts = [figure.found.verdict for figure in figures if figure.found and figure.found.verdict.detectable]
     if not verdicts:
         return ""
@@ -197,7 +200,7 @@ def _n_text(n_a: int, n_b: int) -> str:
 
 
 def _cells(figure: FigureCompared) -> tuple[str, ...]:
-    """Both values, n, the verdict, the change, and the smallest that would have been found."""
+    """Return both values, n, the verdict, the change, and the smallest change that would have been found."""
     verdict = _OUTCOME_WORDS[figure.outcome]
     if figure.found is None:
         return (words.NOTHING, words.NOTHING, "0", verdict, words.NOTHING, words.NOTHING)
@@ -214,7 +217,7 @@ def _cells(figure: FigureCompared) -> tuple[str, ...]:
 
 
 def _could(verdict: Verdict, metric: str) -> str:
-    """ "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
+    """Return "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
     return (
         words.could_find(verdict, words.unit_of_change(metric))
         .removeprefix("; ")
@@ -223,7 +226,7 @@ def _could(verdict: Verdict, metric: str) -> str:
 
 
 def title_of(metric: str) -> str:
-    """The words for a figure, with the phase it belongs to: "Range scan: reads per row"."""
+    """Return the words for a figure, with the phase it belongs to: "Range scan: reads per row"."""
     phase, _ = phase_of(metric)
     if not phase:
         return words.title_of(metric)

@@ -39,7 +39,7 @@ _STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not 
 
 
 def check_table(checks: Sequence[Check]) -> Table:
-    """Every integrity check with the numbers behind it."""
+    """Return every integrity check with the numbers behind it."""
     marks = {"passed": "passed", "failed": "failed", "not_applicable": "quiet"}
     rows = tuple(
         Row((check.title, _STATUS_WORDS[check.status], check.detail), marks[check.status])  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def check_table(checks: Sequence[Check]) -> Table:
 
 
 def latency_table(analysis: Analysis) -> Table | None:
-    """Service and queue times of every transaction type at every point."""
+    """Return service and queue times of every transaction type at every point."""
     rows = []
     for point in analysis.points:
         frames = [record.latency() for record in point.records if record.ok]
@@ -78,7 +78,7 @@ def _latency_cells(figures: LatencyFigures) -> tuple[str, ...]:
 
 
 def device_table(analysis: Analysis) -> Table:
-    """iostat -x of the measured windows, means over the runs of a point."""
+    """Return iostat -x of the measured windows, means over the runs of a point."""
     heads = {words.title_of(metric): partial(_plain_mean, metric) for metric in _DEVICE}
     reasons = {run.figures["device_reads_per_s"].reason for run in analysis.runs} - {None}
     caption = "The whole disk that holds the data, columns as iostat -x has them (kB are 1024 bytes, awaits in ms)."
@@ -95,7 +95,7 @@ def _mean_cell(metric: str, values: Sequence[float]) -> str:
 
 
 def cpu_table(analysis: Analysis) -> Table:
-    """mpstat of the measured windows, means over the runs of a point."""
+    """Return mpstat of the measured windows, means over the runs of a point."""
     rows = []
     for point in analysis.points:
         totals: dict[str, dict[str, list[float]]] = {}
@@ -116,7 +116,7 @@ def cpu_table(analysis: Analysis) -> Table:
 
 
 def consistency_table(analysis: Analysis) -> Table | None:
-    """The workload's consistency conditions, over all runs."""
+    """Return the workload's consistency conditions, over all runs."""
     held: dict[tuple[int, str], list[tuple[bool, int]]] = {}
     for run in analysis.runs:
         for row in run.run.consistency.conditions if run.run.consistency else ():
@@ -139,7 +139,7 @@ def consistency_table(analysis: Analysis) -> Table | None:
 
 
 def run_table(analysis: Analysis) -> Table:
-    """Every run in the order it ran, with how its warm-up ended; failed ones with their reason."""
+    """Return every run in the order it ran, with how its warm-up ended; failed ones with their reason."""
     records = {record.run_id: record for point in analysis.points for record in point.records}
     figures = {run.run.run_id: run.figures for run in analysis.runs}
     rows = []

@@ -1,4 +1,4 @@
-"""Draws figures as SVG with matplotlib: the same data gives the same bytes, whenever and wherever it is drawn.
+"""Draws figures as SVG with matplotlib: the same data gives the same bytes at any time and on any host.
 
 Text stays text, so it can be read aloud and searched. Colours are Okabe and Ito's (2008), told apart by any eye, and
 series differ by marker too. matplotlib is imported on first use, because it costs half a second.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-#: CSS pixels that a point of a figure's width gets at least.
+#: The fewest CSS pixels for a point of a figure's width.
 _NARROWEST = 0.76
 
 _STYLE: dict[str, Any] = {
@@ -67,7 +67,7 @@ _STYLE: dict[str, Any] = {
 
 @lru_cache(maxsize=32)
 def draw(figure: Figure) -> str:
-    """The figure as a standalone SVG document on a white ground."""
+    """Return the figure as a standalone SVG document on a white ground."""
     import matplotlib as mpl
 
     with mpl.rc_context():
@@ -96,14 +96,14 @@ def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot 
 
 
 def for_page(svg: str, figure: Figure) -> str:
-    """The SVG as part of an HTML page: ids of its own, the page's colours, no ground, and words for a screen reader."""
+    """Return the SVG as part of an HTML page: unique ids, the page's colours, no ground, words for a screen reader."""
     body = svg[svg.index("<svg") :].replace(_GROUND, "")
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\b(id="|url\(#|href="#)', lambda found: f"{found[1]}{figure.id}-", body)
     for colour, variable in _page_colours().items():
         body = body.replace(colour, variable)
     width_pt = float(re.findall(r' width="([\d.]+)pt"', body)[0])
-    # Narrower than this its words could not be read: then the figure scrolls, and the page does not.
+    # Below this width its words could not be read: then the figure scrolls, and the page does not.
     size = f"max-width: {width_pt * 4 / 3:.0f}px; min-width: {width_pt * _NARROWEST:.0f}px"
     opening = f'<svg role="img" aria-label="{escape(figure.alt)}" style="{size}"'
     return _without_size(body).replace("<svg", opening, 1)
@@ -122,7 +122,7 @@ _GROUND = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 
 def _on_white(svg: str) -> str:
-    """Markdown viewers have dark modes too, and dark text needs a light ground there."""
+    """Put a white ground behind the SVG: Markdown viewers have dark modes too, where dark text needs it."""
     place = svg.index(">", svg.index("<svg")) + 1
     return svg[:place] + "\n " + _GROUND + svg[place:]
 
@@ -133,7 +133,7 @@ def _draw_points(plot: PointsPlot) -> Canvas:
     _draw_on(axes, plot)
     style: Any = {"fontsize": FONT_SIZE - 1.5, "labelspacing": 0.3}
     if plot.marks or len(plot.series) > 2:
-        # Above the axes, where no line goes through it.
+        # The legend stands above the axes, where no line goes through it.
         figure.legend(loc="outside upper left", ncols=2 if any(len(s.label) > 16 for s in plot.series) else 4, **style)
     elif len(plot.series) > 1 or plot.curves:
         axes.legend(**style)
@@ -141,7 +141,7 @@ def _draw_points(plot: PointsPlot) -> Canvas:
 
 
 def _draw_panels(plot: PanelsPlot) -> Canvas:
-    """Two panels beside each other; every panel has its own vertical axis."""
+    """Draw panels, two in a row; every panel has its own vertical axis."""
     rows = (len(plot.panels) + 1) // 2
     figure = canvas(8.4, 3.1 * rows + 0.4)
     grid = figure.subplots(rows, 2, squeeze=False)
@@ -187,7 +187,7 @@ def _draw_stacked(plot: StackedPlot) -> Canvas:
 
 
 def _draw_on(axes: Axes, plot: PointsPlot) -> None:
-    """A metric over the points, on axes of its own or on one of several."""
+    """Draw a metric over the points on these axes, the only ones of a figure or one of several."""
     if plot.x_is_log:
         axes.set_xscale("log", base=2)
     if plot.y_is_log:
@@ -226,7 +226,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
 
 
 def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
-    """What a model says, and places on the axis; drawn last and without moving the limits that the dots have set."""
+    """Draw a model's curves, and marks on the axis; they come last and do not move the limits that the dots set."""
     limits = axes.get_xlim(), axes.get_ylim()
     for curve in plot.curves:
         axes.plot(
@@ -253,14 +253,14 @@ def _draw_mean(axes: Axes, dot: Dot, colour: str, marker: str) -> None:
 
 
 def _label_mean(axes: Axes, dot: Dot, *, falling: bool) -> None:
-    """The value stands on the side of its point where the line does not go."""
+    """Write the value on the side of its point where the line does not go."""
     top = max(dot.mean, dot.ci_high or dot.mean, *dot.runs)
     place: Any = {"xytext": (4, 7), "ha": "left"} if falling else {"xytext": (-4, 7), "ha": "right"}
     axes.annotate(words.number(dot.mean), (dot.x, top), textcoords="offset points", fontweight="bold", **place)
 
 
 def _step_width(plot: PointsPlot) -> float:
-    """What one step of the axis is: doublings on a logarithmic one, else a share of its length."""
+    """Return one step of the axis: doublings on a logarithmic one, else a share of its length."""
     xs = sorted({dot.x for series in plot.series for dot in series.dots})
     if len(xs) < 2:
         return 1.0
@@ -269,7 +269,7 @@ def _step_width(plot: PointsPlot) -> float:
 
 
 def _beside(x: float, count: int, width: float, *, is_log: bool) -> list[float]:
-    """Runs stand to the right of their point, so that they do not hide its interval."""
+    """Return places to the right of a point for its runs, so that they do not hide its interval."""
     steps = [width * (0.09 + 0.045 * place) for place in range(count)]
     return [x * 2.0**step if is_log else x + step for step in steps]
 
@@ -291,7 +291,7 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float) -> None:
 
 
 def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
-    """Round numbers, where the dots are too many to be named one by one."""
+    """Set round numbers at the axis, where the dots are too many to be named one by one."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
     decades = LogLocator(base=4) if plot.x_in_bytes else LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12)

@@ -1,7 +1,8 @@
-"""Sentences that answer an experiment beside its headline: knees, saturation, the best set, what a MiB brings.
+"""Sentences that answer an experiment in addition to its headline: knees, saturation, the best set, the benefit of a
+MiB.
 
-Each is said only where its interval allows it, and says so where it does not. Numbers come from the chapters and
-`stats`; words from `words`.
+A sentence claims only what its interval allows, and says so where the interval allows nothing. Numbers come from the
+chapters and `stats`; words from `words`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.knee import Knee, knee_of_curve
 from bufferlab.units import format_bytes
 
-#: A phase is told by the first of these that its runs have: rates of scans and inserts wait for long windows.
+#: A phase is told by the first of these metrics that its runs have: rates of scans and inserts need long windows.
 _TOLD_OF_A_PHASE = (
     "read_bytes_per_row",
     "reads_per_row",
@@ -29,18 +30,18 @@ _TOLD_OF_A_PHASE = (
     "wal_write_bytes_per_transaction",
 )
 
-#: From here on "times as many" is read more easily than per cent more.
+#: From this ratio on "times as many" is read more easily than per cent more.
 _MANY_TIMES = 3.0
 
 
 def instead(analysis: Analysis) -> str:
-    """What answers in place of the headline's change: knees, the rate that is served, trends, effects of factors."""
+    """Return the sentences that replace the headline's change: knees, the rate served, trends, effects of factors."""
     found = [_knee(one) for one in found_knees(analysis)] or [_saturation(one) for one in saturation(analysis)]
     return " ".join(found or own_chapters(analysis).answer(analysis))
 
 
 def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """What follows the sentence on one group's headline: the best set, and the benefit of a further MiB."""
+    """Yield the sentences after the one on a group's headline: the best set, and the benefit of a further MiB."""
     fit = analysis.fit(metric)
     points = analysis.distinct(group, metric)
     if fit is None or len(points) < 2 or analysis.claim_blocked(metric) or not _is_engines(analysis):
@@ -61,7 +62,9 @@ def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def of_pages(analysis: Analysis) -> Iterator[str]:
-    """For sweeps of the page size: bytes beside pages, and what each phase pays, from the smallest to the largest."""
+    """Yield sentences for sweeps of the page size: bytes next to pages, and each phase's cost, from the smallest to the
+    largest.
+    """
     for group in analysis.groups if analysis.axis == "page_size" else ():
         told = [said for name in _told_of_pages(analysis, group) if (said := _span(analysis, group, name))]
         points = [point for point in group.points if point.ok]
@@ -98,7 +101,10 @@ def _moves(group: Group, metric: str) -> bool:
 
 
 def _is_engines(analysis: Analysis) -> bool:
-    """Only what the engine may choose has a best setting: how much work there is, is not for it to choose."""
+    """Return whether the axis is a setting of the engine.
+
+    Only those have a best value: the engine does not choose its work.
+    """
     name = next((run.run.engine for run in analysis.runs), None)
     return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
 
@@ -132,7 +138,10 @@ def _saturation(found: Saturation) -> str:
 
 
 def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric: str, less: str) -> str:
-    """Several points that may be the best; "the rest" only where each pair is resolved."""
+    """Return the sentence on several points that may be the best.
+
+    It says "the rest" only where each pair is resolved.
+    """
     members = [analysis.short_label(point) for point in points if point.index in best.members]
     together = "both" if len(members) == 2 else "all"
     side = {"less": "below", "more": "above"}[less]
@@ -143,7 +152,7 @@ def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric
 
 
 def _marginal(found: Knee, metric: str) -> str | None:
-    """What the last step that brought something saved per MiB, and what the next one may bring at most."""
+    """Return a sentence: the saving of the last useful step per MiB, and the most that the next one may save."""
     unit = words.unit_of(metric)
     noun, _, per = unit.partition("/")
     what = f"{noun} per {per}" if per else noun

@@ -1,6 +1,6 @@
-"""The report as one HTML page that needs nothing else: no network, no script, styles and figures inside.
+"""Writes the report as one HTML page that needs nothing else: no network, no script, styles and figures inside.
 
-Everything that comes from a run is escaped by the template; only our own SVG goes in as markup.
+The template escapes everything that comes from a run; only our own SVG goes in as markup.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report") -> str:
-    """The page as text. `folder_name` tells the reader where the samples are, `made_by` what makes it again."""
+    """Return the page as text. `folder_name` tells the reader where the samples are, `made_by` what makes it again."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -51,7 +51,7 @@ def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab
 
 
 def _kept_together(text: str) -> str:
-    """A number stays on one line with its unit."""
+    """Keep a number on one line with its unit."""
     return re.sub(r"(?<=\d) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) ", "\u00a0", text)
 
 

@@ -13,7 +13,10 @@ FORMAT_VERSION = 1
 
 
 def as_json(report: Report, sweep: SweepFolder) -> dict[str, Any]:
-    """Points with summaries, steps with verdicts, checks: the numbers unrounded, percent only in sentences."""
+    """Return points with summaries, steps with verdicts, and checks.
+
+    Numbers are unrounded; percent is in sentences only.
+    """
     return {
         "format_version": FORMAT_VERSION,
         "sweep": str(sweep.path),

@@ -1,6 +1,6 @@
-"""The report as Markdown with SVG files beside it, for a repository or a ticket.
+"""Writes the report as Markdown with SVG files beside it, for a repository or a ticket.
 
-The same words and tables as the page; long tables fold. Nothing in a cell can break out of its table.
+It has the same words and tables as the page; long tables fold. Nothing in a cell can break out of its table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BANNER_MARKS = {"danger": "CAUTION", "warning": "WARNING"}
 
 
 def render_markdown(report: Report) -> str:
-    """The report as Markdown; figures are expected at figures/<id>.svg."""
+    """Return the report as Markdown; figures are expected at figures/<id>.svg."""
     return "\n".join(_lines(report)).rstrip() + "\n"
 
 
@@ -37,7 +37,7 @@ def write_markdown(report: Report, sweep: SweepFolder) -> Path:
 
 
 def figures_of(report: Report) -> list[Figure]:
-    """Every figure of a report, the headline first."""
+    """Return every figure of a report, the headline first."""
     rest = [block for section in report.sections for block in section.blocks if isinstance(block, Figure)]
     return [*filter(None, [report.headline]), *rest]
 
@@ -93,7 +93,7 @@ def _row(cells: Iterator[str] | tuple[str, ...], *, escape: bool = True) -> str:
 
 
 def text(words: str) -> str:
-    """Words as Markdown shows them: no markup, no line breaks, no new cells.
+    """Return words as Markdown shows them: no markup, no line breaks, no new cells.
 
     >>> print(text("1. a|b\\\\c *d* <e>"))
     1\\. a\\|b\\\\c \\*d\\* &lt;e&gt;

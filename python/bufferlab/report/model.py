@@ -1,4 +1,4 @@
-"""The report as data: what every format shows, already in words and numbers, with no markup and no files."""
+"""The report as data: the content of every format, already in words and numbers, with no markup and no files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a report says."""
+    """The content of a report."""
 
     title: str
     question: str

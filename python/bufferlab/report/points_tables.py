@@ -14,7 +14,7 @@ from bufferlab.results.metrics import per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part
 from bufferlab.units import format_bytes, format_count
 
-#: What of the main table fits a terminal 100 columns wide; the page has the rest.
+#: The columns of the main table that fit a terminal 100 columns wide; the page has the rest.
 _BRIEF = (
     "Point", "n", "Reads (pages)", "Misses (gets)", "Writes (pages)", "Hit ratio",
     "New-Orders per second", "Transactions per second",
@@ -23,7 +23,9 @@ _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
 
 
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
-    """One row per step between neighbouring points, with what may be said of each metric (of the headline alone)."""
+    """Return one row per step between neighbouring points, with the verdict on each metric (on the headline alone by
+    default).
+    """
     metrics = metrics or (analysis.headline,)
     rows = []
     for a, b in analysis.steps():
@@ -38,7 +40,7 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
 
 
 def spans_table(analysis: Analysis) -> Table | None:
-    """One row per group of points, from its first to its last: what fits beside a figure of many lines."""
+    """Return one row per group of points, from its first to its last, short enough for a figure of many lines."""
     rows = []
     for group in analysis.groups:
         ran = analysis.distinct(group, analysis.headline)
@@ -55,7 +57,7 @@ def spans_table(analysis: Analysis) -> Table | None:
 
 
 def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
-    """What may be said of one step of one metric."""
+    """Return what may be said of one step of one metric."""
     found = analysis.verdict(metric, a, b)
     if found is None:
         return words.NOTHING
@@ -66,7 +68,7 @@ def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
 
 
 def main_table(analysis: Analysis) -> Table:
-    """The table of the sweep: counts per unit of work with intervals, hit ratio and throughput."""
+    """Return the table of the sweep: counts per unit of work with intervals, hit ratio and throughput."""
     first, rest = ("reads", "misses", "writes"), ("read_bytes", "write_bytes", "page_gets")
     if analysis.headline == analysis.per_work("device_pages"):
         # PostgreSQL reads a page at each miss: what differs is what the page cache had.
@@ -88,7 +90,7 @@ def main_table(analysis: Analysis) -> Table:
 
 
 def per_transaction(analysis: Analysis) -> Table | None:
-    """The same counts over transactions of any type, where the main table is told per one type."""
+    """Return the same counts over transactions of any type, where the main table is told per one type."""
     metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction")
     if analysis.unit_of_work == "transaction":
         title = "CPU per transaction"
@@ -98,7 +100,7 @@ def per_transaction(analysis: Analysis) -> Table | None:
 
 
 def per_second(analysis: Analysis) -> Table:
-    """The same counts over the measured window."""
+    """Return the same counts over the measured window."""
     new_orders = ("new_orders_committed_per_s", "new_orders_rolled_back_per_s")
     metrics = (
         *(f"{name}_per_s" for name in _IO),
@@ -111,7 +113,7 @@ def per_second(analysis: Analysis) -> Table:
 
 
 def sizes(analysis: Analysis) -> Table | None:
-    """What the pool was asked to be, what it was, and its share of the database as loaded and as it ended."""
+    """Return the pool's size as asked and as it ran, and its share of the database as loaded and as it ended."""
     rows = []
     for point in analysis.points:
         setting, base = point.settings.get("pool_size"), point.ok[0].run.database if point.ok else None
@@ -138,7 +140,7 @@ def sizes(analysis: Analysis) -> Table | None:
 
 
 def _frames(point: PointRuns, pool: int) -> str:
-    """The frames that the engine told in all runs: where a chunk holds a page less, it does so by chance."""
+    """Return the frames that the engine told in all runs. A chunk that holds a page less does so by chance."""
     told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
     if not told[0]:
         page = point.number("page_size")
@@ -147,7 +149,7 @@ def _frames(point: PointRuns, pool: int) -> str:
 
 
 def parts_of_window(analysis: Analysis) -> Table | None:
-    """Start, middle and end of the measured window: whether the figures still moved while they were measured."""
+    """Return start, middle and end of the measured window: they show whether figures moved while they were measured."""
     rows, shares, skipped = [], set(), 0
     names = ("hit_ratio", analysis.headline)
     for point in analysis.points:

@@ -1,4 +1,4 @@
-"""Writes everything derived into a sweep folder: summary.parquet, report.html, report.md, figures/*.svg.
+"""Writes every derived file into a sweep folder: summary.parquet, report.html, report.md, figures/*.svg.
 
 All of it can be deleted and made again from the stored samples.
 """

@@ -1,4 +1,4 @@
-"""Reads a sweep into its analysis: with what its workload asks, and beside the chapters that its engine adds."""
+"""Reads a sweep into its analysis, with its workload's question; and finds the chapters that its engine adds."""
 
 from __future__ import annotations
 

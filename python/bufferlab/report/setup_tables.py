@@ -1,4 +1,4 @@
-"""Tables of what was set up: host, device, engine (asked and actual), workload, versions."""
+"""Tables of the setup: host, device, engine (asked and actual), workload, versions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PAIR = (Column("What", numeric=False), Column("Value", numeric=False))
 
 
 def setup_tables(analysis: Analysis) -> list[Table]:
-    """Host, device, engine, workload: everything that should be equal before numbers are compared."""
-    apart = ("format", "format_version", "noise")  # The noise floor has a chapter of its own.
+    """Return host, device, engine and workload: everything that should be equal before numbers are compared."""
+    apart = ("format", "format_version", "noise")  # The noise floor has its own chapter.
     host = {key: value for key, value in analysis.sweep.host.items() if key not in apart}
     device = host.pop("device", None)
     tables = [Table("host", "Host", _PAIR, _pairs(host))]
@@ -53,7 +53,7 @@ def _value(key: str, value: Any) -> str:
 
 
 def _engine(analysis: Analysis) -> Table:
-    """Every setting asked and actual; one that differs is marked, a swept one has a row per value."""
+    """Return every setting asked and actual; one that differs is marked, a swept one has a row per value."""
     rows: list[Row] = []
     first = next(point for point in analysis.points if point.ok)
     for name, setting in first.settings.items():
@@ -83,7 +83,7 @@ def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
 
 
 def _note(setting: StoredSetting) -> str:
-    """What a reader should know of asked against actual."""
+    """Return the note on a setting whose actual value is not the one asked for."""
     if setting.planned is None:
         return "the server's own"
     if not setting.differs:
@@ -96,7 +96,7 @@ def _note(setting: StoredSetting) -> str:
 
 
 def _share_note(setting: StoredSetting, loaded: int) -> str:
-    """Of what was asked as a share: of a size the share that ran, of a count that it is one."""
+    """Return a note on a setting asked as a share: of a size the share that ran, of a count that it is one."""
     if not (setting.asked or "").endswith("%"):
         return ""
     if setting.unit != "bytes":
@@ -125,7 +125,7 @@ def _workload(analysis: Analysis) -> Table:
     return Table("workload", "Workload and versions", _PAIR, tuple(rows))
 
 
-#: What a workload drew, as shares: count, what it is a share of, how a report names it.
+#: A workload's draws, as shares: count, what it is a share of, how a report names it.
 _DRAWN_SHARES = (
     ("unused_items", "new_orders", "New-Orders that roll back (1 % asked)"),
     ("remote_lines", "order_lines", "order lines from another warehouse (1 % asked)"),
@@ -135,7 +135,7 @@ _DRAWN_SHARES = (
 
 
 def _drawn(analysis: Analysis) -> list[Row]:
-    """The shares that the specification asks for, as drawn over all runs and warm-ups."""
+    """Return the shares that the specification asks for, as drawn over all runs and warm-ups."""
     drawn = [counts for run in analysis.runs if (counts := run.run.workload.get("drawn"))]
     rows = []
     for part, whole, name in _DRAWN_SHARES:

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-#: Longer tables scroll the answer out of sight.
+#: The most rows of a table: longer tables scroll the answer out of sight.
 _MOST_ROWS = 24
 _MAIN_TABLES = ("per-new-order", "per-transaction")
 
 
 def terminal_table(report: Report) -> Group:
-    """The report as something rich can print."""
+    """Return the report as an object that rich can print."""
     from rich.console import Group
     from rich.text import Text
 
@@ -67,7 +67,7 @@ def _rich(table: Table, only: tuple[str, ...] | None = None) -> RichTable | Text
 
 
 def _shown(cell: str) -> str:
-    """Return a cell as it may be broken into lines: a "%" alone on the next one would be read as nothing."""
+    """Return a cell as it may be broken into lines. Alone on the next line a "%" would be read as an empty value."""
     return cell.replace(") %", ")%")
 
 

@@ -46,7 +46,7 @@ _RESPONSE_PERCENT = 90.0
 
 
 class NothingToPrintError(ValueError):
-    """A run that has no line in this format, and why."""
+    """The error that a run has no line in this format, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Total:
 
     @property
     def done(self) -> int:
-        """All that were done."""
+        """Return all transactions that were done."""
         return self.on_time + self.late
 
 
@@ -92,12 +92,15 @@ class TpccOutput:
 
     @property
     def tpmc(self) -> float:
-        """New-Orders per minute, over the whole seconds."""
+        """Return the New-Orders per minute, over the whole seconds."""
         return self.totals[0].done * 60.0 / self.seconds
 
 
 def output_of(record: RunRecord, limit_unit: LimitUnit = "s") -> TpccOutput:
-    """A published run in tpcc-mysql's terms; NothingToPrintError when it is not of TPC-C, or shorter than a second."""
+    """Return a published run in tpcc-mysql's terms.
+
+    Raises NothingToPrintError if it is not of TPC-C, or shorter than a second.
+    """
     run = record.run
     if run.workload["name"] != "tpcc":
         raise NothingToPrintError(f"the workload is {run.workload['name']}, not tpcc")
@@ -123,7 +126,7 @@ def output_of(record: RunRecord, limit_unit: LimitUnit = "s") -> TpccOutput:
 
 
 def render(output: TpccOutput) -> str:
-    """The run as tpcc-mysql prints one, below a line that says which it is."""
+    """Return the run as tpcc-mysql prints one, below a line that names the run."""
     return (
         "\n".join([*_head(output), *map(_interval_line, output.lines), "", "STOPPING THREADS", "", *_end(output)])
         + "\n"
@@ -178,7 +181,7 @@ def _verdict(ok: bool) -> str:
 
 
 def _caption(run: Run) -> str:
-    """ "pool_size = 10% (block 0, run 0123456789abcdef)": what tells the runs of a sweep apart."""
+    """Return "pool_size = 10% (block 0, run 0123456789abcdef)", which tells the runs of a sweep apart."""
     swept = [f"{name} = {value}" for name, value in run.point.swept.items()]
     first, *others = swept or [run.experiment]
     rest = [*others, f"block {run.block}", f"run {run.run_id}"]
@@ -186,7 +189,7 @@ def _caption(run: Run) -> str:
 
 
 def _by_second(points: Sequence[Instant], metrics: Sequence[str], kind: str, seconds: int) -> list[int]:
-    """The sum of these counters since the window's start, at 0, 1, 2... seconds: whole numbers, never falling."""
+    """Return the sum of these counters since the window's start, at 0, 1, 2... seconds: whole, never falling."""
     times = [point.t_s - points[0].t_s for point in points]
     values = [sum(_number(point, metric, kind) for metric in metrics) for point in points]
     found: list[int] = []
@@ -210,7 +213,7 @@ def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> It
     slots = _slots(points, seconds)
     for second in range(1, seconds + 1):
         of = slots.get(second, [])
-        # The longest stretch of the second stands for it; of the slowest, all of them are asked.
+        # The longest stretch stands for the second; the slowest time is the maximum of all its stretches.
         longest = max(of, key=lambda stretch: stretch[0], default=(0.0, None))[1]
         yield Line(
             second,
@@ -224,7 +227,7 @@ def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> It
 
 
 def _slots(points: Sequence[Instant], seconds: int) -> dict[int, list[tuple[float, Instant]]]:
-    """Second -> the sampled stretches that lie in it for the most part: (length, the sample at their end)."""
+    """Return second -> the sampled stretches that lie mostly in it: (length, the sample at their end)."""
     slots: dict[int, list[tuple[float, Instant]]] = {}
     for before, after in pairwise(points):
         start, end = before.t_s - points[0].t_s, after.t_s - points[0].t_s
@@ -252,7 +255,7 @@ def _totals(
 
 
 def _beyond(low: float, high: float, limit: float) -> float:
-    """The share of a bucket that is not below the limit; within a bucket the times are taken to be spread evenly."""
+    """Return the share of a bucket that is not below the limit. Times are taken to be spread evenly within a bucket."""
     if limit <= low:
         return 1.0
     return 0.0 if limit >= high else (high - limit) / (high - low)

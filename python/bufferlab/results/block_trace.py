@@ -1,6 +1,6 @@
-"""What a trace of block requests says: counts as blkparse has them, and times from queue and issue to completion.
+"""Evaluates a trace of block requests: counts as blkparse has them, and times from queue and issue to completion.
 
-Takes rows of block-trace.parquet and returns values. Letters are blktrace's: Q queued, X split, A remapped, G got a
+It takes rows of block-trace.parquet and returns values. Letters are blktrace's: Q queued, X split, A remapped, G got a
 request, M/F merged behind/before another, I inserted, D issued to the driver, R requeued, C completed, P/U
 plugged/unplugged.
 """
@@ -20,7 +20,7 @@ SECTOR_BYTES = 512
 
 
 class Span(NamedTuple):
-    """Sectors [first, end) of one disk, going one way, at one time; `row` is the event's place in the trace."""
+    """The sectors [first, end) of one disk, going one way, at one time; `row` is the event's place in the trace."""
 
     row: int
     t_ns: int
@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """What is still open of a span. Sorted by where it begins, then by age."""
+    """The open rest of a span. Pieces sort by where they begin, then by age."""
 
     first: int
     age: int
@@ -41,7 +41,7 @@ class _Piece(NamedTuple):
 
 @dataclass
 class _Open:
-    """Open spans of one place."""
+    """The open spans of one place."""
 
     pieces: list[_Piece] = field(default_factory=list)
     longest: int = 0
@@ -51,7 +51,9 @@ class _Open:
         self.longest = max(self.longest, piece.end - piece.first)
 
     def at(self, sector: int) -> int | None:
-        """The piece that a completion of this sector is of: the oldest that begins there, else the oldest around it."""
+        """Return the piece that a completion of this sector belongs to: the oldest that begins there, else the oldest
+        around it.
+        """
         place = bisect_left(self.pieces, (sector,))
         if place < len(self.pieces) and self.pieces[place].first == sector:
             return place
@@ -63,19 +65,19 @@ class _Open:
         return best
 
     def next_from(self, sector: int, end: int) -> int:
-        """Where the next piece begins behind a sector, or the end."""
+        """Return where the next piece begins behind a sector, or `end`."""
         place = bisect_right(self.pieces, (sector, float("inf")))
         return min(end, self.pieces[place].first) if place < len(self.pieces) else end
 
 
 @dataclass
 class Matched:
-    """Which spans were completed, and when; what has no counterpart is counted."""
+    """The completed spans with their times; spans without a counterpart are counted."""
 
     latency_ns: dict[int, int] = field(default_factory=dict)
     """Row of the opening event -> time until its last sector was completed."""
     unfinished: int = 0
-    """Opened, and not completed before the trace ended."""
+    """Spans opened, and not completed before the trace ended."""
     cancelled: int = 0
     unopened: int = 0
     """Completions with sectors that nothing had opened: begun before the trace, or seen on another device alone."""
@@ -84,7 +86,7 @@ class Matched:
 def match(spans: Iterable[Span], opens: str, cancels: str = "") -> Matched:
     """Match what `opens` with the completions (C) of the same sectors, piece by piece.
 
-    Of a split there are several completions, of a merge several openings. Every completed sector closes an open one.
+    A split has several completions, a merge several openings. Every completed sector closes an open one.
     """
     matched, ages = Matched(), count()
     places: dict[tuple[str, str], _Open] = {}
@@ -129,7 +131,7 @@ def _close(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched:
 
 
 def _cancel(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched: Matched) -> None:
-    """A request that goes back to the queue is issued again later: its first issue does not count."""
+    """Cancel a request that goes back to the queue: it is issued again later, and its first issue does not count."""
     place = opened.at(span.first)
     if place is None:
         return
@@ -140,7 +142,7 @@ def _cancel(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched
 
 
 def is_write(flags: str | None) -> bool:
-    """Whether RWBS names a write; discards and flushes go the same way.
+    """Return whether RWBS names a write; discards and flushes go the same way.
 
     >>> is_write("WFS"), is_write("RA"), is_write("D"), is_write("FF")
     (True, False, True, True)
@@ -149,7 +151,7 @@ def is_write(flags: str | None) -> bool:
 
 
 def spans(trace: pl.DataFrame, partitions: Mapping[str, str], actions: str) -> list[Span]:
-    """The events of these actions with data, each on its whole disk."""
+    """Return the events of these actions with data, each on its whole disk."""
     rows = trace.with_row_index("row").filter(trace["action"].is_in(list(actions)) & (trace["sectors"] > 0))
     columns = ("row", "t_ns", "action", "device", "flags", "sector", "sectors")
     found = []
@@ -177,7 +179,7 @@ class Way:
 
 @dataclass
 class Counters:
-    """What blkparse sums up at the end, exactly: in events and sectors."""
+    """The counters that blkparse sums up at the end, exactly: in events and sectors."""
 
     device: str
     read: Way = field(default_factory=Way)
@@ -203,7 +205,7 @@ _FIELDS = {
 
 
 def counters(trace: pl.DataFrame, partitions: Mapping[str, str]) -> list[Counters]:
-    """The counters of every whole disk of a trace, in the order of their numbers."""
+    """Return the counters of every whole disk of a trace, in the order of their numbers."""
     import polars as pl
 
     disk = pl.col("device").replace(dict(partitions)).alias("disk")
@@ -236,7 +238,7 @@ def counters(trace: pl.DataFrame, partitions: Mapping[str, str]) -> list[Counter
 
 
 def _depth(known: pl.DataFrame, device: str, direction: str) -> int:
-    """The most requests that the driver had at once: issued, and neither completed nor requeued."""
+    """Return the most requests that the driver had at once: issued, and neither completed nor requeued."""
     import polars as pl
 
     writes = {flags: is_write(flags) for flags in known["flags"].unique().to_list()}
@@ -245,6 +247,6 @@ def _depth(known: pl.DataFrame, device: str, direction: str) -> int:
     steps = known.filter((pl.col("disk") == device) & pl.col("flags").is_in(mine)).select(step.alias("step"))["step"]
     depth = highest = 0
     for change in steps.filter(steps != 0):
-        depth = max(0, depth + change)  # What was issued before the trace began is completed in it.
+        depth = max(0, depth + change)  # Requests issued before the trace began are completed in it.
         highest = max(highest, depth)
     return highest

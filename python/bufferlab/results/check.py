@@ -1,6 +1,6 @@
-"""What every integrity check is made of: a run whose samples have been read, a check's outcome, the worst of many runs.
+"""The building blocks of integrity checks: a run with its samples read, a check's outcome, the worst of many runs.
 
-Pure: runs in, checks out. Which checks there are is said in `integrity`, and by each engine in its `EngineResults`.
+Pure: runs in, checks out. `integrity` and each engine's `EngineResults` say which checks there are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bufferlab.results.schema import Run, StoredSetting
     from bufferlab.results.store import RunRecord
 
-#: A mean over a window that still falls or rises by more says how long the warm-up was.
+#: The limit of drift: a mean over a window that still falls or rises by more tells how long the warm-up was.
 DRIFT_LIMIT = 0.10
 
 Status = Literal["passed", "failed", "not_applicable"]
@@ -32,7 +32,7 @@ Status = Literal["passed", "failed", "not_applicable"]
 
 @dataclass(frozen=True)
 class Check:
-    """One check and how it ended, with the numbers behind it."""
+    """One check and its outcome, with the numbers behind it."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class Check:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run whose samples have been read: what every check and table starts from."""
+    """A run whose samples have been read: the input of every check and table."""
 
     run: Run
     window: Window
@@ -56,7 +56,7 @@ class MeasuredRun:
     drift: float | None = None
     """Misses per transaction in the window's last third over its first (`steady.drift`)."""
     device_drift: float | None = None
-    """The same of a server's pages from the device."""
+    """Pages from the device per transaction of a server, in the window's last third over its first."""
 
     @classmethod
     def read(cls, record: RunRecord) -> MeasuredRun:
@@ -73,112 +73,117 @@ class MeasuredRun:
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
-        """Every setting of the run by its name."""
+        """Return every setting of the run by its name."""
         return self.run.settings
 
     @property
     def label(self) -> str:
-        """How a check names this run."""
+        """Return the name of this run in a check."""
         return f"{self.run.point.label}, block {self.run.block + 1}"
 
     def knob(self, name: str) -> Any:
-        """The value of a setting that ran; None where it was not read back, or there is no such setting."""
+        """Return the value of a setting that ran; None where it was not read back, or there is no such setting."""
         setting = self.settings.get(name)
         return setting.actual if setting else None
 
     @property
     def open_loop(self) -> bool:
-        """Whether transactions arrived at a rate, instead of one after another."""
+        """Return whether transactions arrived at a rate, instead of one after another."""
         return self.run.load.mode == "open"
 
     @property
     def engine(self) -> EngineResults:
-        """What the run's engine owns of its results."""
+        """Return what the run's engine owns of its results."""
         return ENGINES.get(self.run.engine, UNKNOWN)
 
     @property
     def direct(self) -> bool:
-        """Whether the database file was read past the page cache."""
+        """Return whether the database file was read past the page cache."""
         return self.engine.reads_directly(self)
 
     @property
     def divides_memory(self) -> bool:
-        """Whether one budget bounds the pool and the page cache together: then a miss of the pool is not yet a read."""
+        """Return whether one budget bounds the pool and the page cache together: then a miss of the pool is not yet a
+        read.
+        """
         return isinstance(self.knob("memory_limit"), int)
 
     @property
     def connections(self) -> int:
-        """How many connections ran transactions at the same time."""
+        """Return how many connections ran transactions at the same time."""
         return int(self.run.workload.get("connections") or 1)
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The engine's version as numbers: (5, 7, 22); empty when it is not known."""
+        """Return the engine's version as numbers: (5, 7, 22); empty when it is not known."""
         found = re.match(r"\d+(?:\.\d+)*", self.run.engine_version or "")
         return tuple(map(int, found[0].split("."))) if found else ()
 
 
 @dataclass(frozen=True)
 class EngineResults:
-    """What an engine, or a family of engines, owns of its results: data and pure functions over its runs."""
+    """The part of the results that an engine, or a family of engines, owns: data and pure functions over its runs."""
 
     raw: tuple[Metric, ...] = ()
-    """What it counts beside the metrics that every engine may have."""
+    """The metrics that it counts in addition to those that every engine may have."""
     derived: tuple[Metric, ...] = ()
     formulas: Callable[[Basis], Mapping[str, Quantity]] = lambda basis: {}
     """One formula for each of `derived`."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """What this engine counts as a metric that every engine may have, by that metric's name."""
+    """By a metric that every engine may have: what this engine counts as it."""
     source: str = ""
-    """Where its numbers of those metrics come from."""
+    """The source of its numbers of those metrics."""
     checks: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = ()
     reads_directly: Callable[[MeasuredRun], bool] = lambda run: run.knob("io_mode") == "direct"
-    """Whether a run read its database past the page cache."""
+    """Return whether a run read its database past the page cache."""
     is_server: bool = False
-    """It is a process of its own, with a connection for each that runs transactions."""
+    """True if the engine is a separate process, with a connection for each client that runs transactions."""
     same_work: frozenset[str] = frozenset()
-    """Settings that leave it to the transactions which pages are asked for."""
+    """Settings under which the transactions alone decide which pages are asked for."""
     page_gets_limit: float = 0.03
-    """How far page gets of the same work may differ. The database grows while it is warmed up, and a larger pool may
-    need longer to be warm: 2.5 % was seen at one warehouse, far less than any step of a sweep that is worth reading."""
+    """The share by which page gets of the same work may differ.
+
+    The database grows while it is warmed up, and a larger pool may need longer to be warm. At one warehouse 2.5 % was
+    seen, far less than any step of a sweep that is worth reading.
+    """
     page_gets_vary: Callable[[MeasuredRun], str | None] = lambda run: None
-    """Why the same work asks for other numbers of pages in pools of other sizes; None where it does not."""
+    """Return why the same work asks for other numbers of pages in pools of other sizes; None where it does not."""
     asked_for: Callable[[MeasuredRun], Figure] = lambda run: run.figures["page_gets_per_transaction"]
-    """Page gets per transaction that the work itself asks for."""
+    """Return the page gets per transaction that the work itself asks for."""
     has_pool: bool = True
-    """It keeps pages in a pool of its own."""
+    """True if the engine keeps pages in its own pool."""
     needs_long_windows: bool = True
-    """Its writes and rates depend on checkpoints, which only a long window evens out."""
+    """True if its writes and rates depend on checkpoints, which only a long window evens out."""
     log: str = ""
-    """What it counts per unit of work in place of bytes of the embedded engine's log."""
+    """The metric it counts per unit of work in place of bytes of the embedded engine's log."""
     late_work: tuple[str, ...] = ()
     """Counters of transactions that lag as misses do, where the engine publishes both late."""
 
 
-#: What an engine that no registry knows has.
+#: The results of an engine that no registry knows.
 UNKNOWN = EngineResults()
-#: By the engine's name; filled by `families`.
+#: The results by engine's name; `families` fills it.
 ENGINES: dict[str, EngineResults] = {}
 
 
 def _of_window(latency: pl.DataFrame) -> pl.DataFrame:
-    """The histograms of the measured window: a phase's types have its name and a dot before their own."""
+    """Return the histograms of the measured window: a phase's types have its name and a dot before their own."""
     return latency.filter(~latency["transaction_type"].str.contains(".", literal=True))
 
 
 def outcome(name: str, title: str, passed: bool, detail: str) -> Check:
-    """A check that was made."""
+    """Return a check that was made."""
     return Check(name, title, "passed" if passed else "failed", detail)
 
 
 def not_applicable(name: str, title: str, why: str) -> Check:
-    """A check that could not be made, and why."""
+    """Return a check that could not be made, and why."""
     return Check(name, title, "not_applicable", why)
 
 
 @dataclass(frozen=True)
 class Off:
-    """How far one run is off, as a share, and which way; or why that cannot be said."""
+    """The relative deviation of one run, with its direction, or the reason why there is none."""
 
     run: MeasuredRun
     share: float | None
@@ -186,7 +191,9 @@ class Off:
 
 
 def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
-    """The check passes when no run is off by more than the limit; runs it does not apply to are counted apart."""
+    """Return a check that passes when no run is off by more than the limit; runs it does not apply to are counted
+    apart.
+    """
     rows = list(offs)
     told = [off for off in rows if off.share is not None]
     if not told:
@@ -200,7 +207,7 @@ def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
 
 
 def ratio_off(run: MeasuredRun, value: Figure, reference: Figure) -> Off:
-    """How far a figure is from another that should be the same."""
+    """Return how far a figure is from another that should be the same."""
     if value.value is None or reference.value is None:
         return Off(run, None, value.reason or reference.reason)
     if reference.value == 0:
@@ -210,7 +217,7 @@ def ratio_off(run: MeasuredRun, value: Figure, reference: Figure) -> Off:
 
 
 def stood_still(name: str, title: str, what: str, found: Iterable[tuple[MeasuredRun, float | None]]) -> Check:
-    """Of each point the mean over its runs, so that one run's scatter is no drift."""
+    """Return a check of each point's mean over its runs, so that one run's scatter is not taken for drift."""
     points: dict[int, list[tuple[MeasuredRun, float]]] = {}
     silent = 0
     for run, ratio in found:

@@ -1,7 +1,7 @@
 """The formula registry: every derived figure of a run, computed from its edge samples and from nothing else.
 
 Pure: it takes samples and returns numbers. Every formula's unit is checked against the registry's when it is added.
-Here stand the figures that any engine may have; `families` adds those of the engines. Device columns are computed as
+This file has the figures that any engine may have; `families` adds those of the engines. Device columns are computed as
 iostat -x does, CPU columns as mpstat does.
 """
 
@@ -29,7 +29,7 @@ _ROLLED_BACK = counted("transactions_rolled_back")
 _TRANSACTIONS = (_COMMITTED + _ROLLED_BACK).counted_as("transaction")
 _NEW_ORDERS_COMMITTED = counted("transactions_committed", "new_order").counted_as("New-Order")
 _NEW_ORDERS_ROLLED_BACK = counted("transactions_rolled_back", "new_order").counted_as("New-Order")
-#: The 1 % rolled back read pages too, so they count as completed.
+#: The 1 % that roll back read pages too, so they count as completed.
 _NEW_ORDERS = _NEW_ORDERS_COMMITTED + _NEW_ORDERS_ROLLED_BACK
 _WORKER_CPU = counted("process_user_us") + counted("process_system_us")
 
@@ -132,7 +132,7 @@ def _cpu_formulas(subject: str) -> dict[str, Quantity]:
 
 @dataclass(frozen=True)
 class Basis:
-    """What formulas of every engine are told per."""
+    """The units that formulas of every engine are told per."""
 
     seconds: Quantity
     work: Mapping[metrics.Work, Quantity]
@@ -168,23 +168,23 @@ add(
 
 
 def figures_of(samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Figure]:
-    """Every derived figure of a run's window (the measured one, or a phase's), or the reason why there is none."""
+    """Return every derived figure of a run's window (the measured one, or a phase's), or the reason for its absence."""
     window = Window.of(samples, phase)
     return {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
 
 
 def run_figures(record: RunRecord) -> dict[str, Figure]:
-    """Every derived figure of a published run."""
+    """Return every derived figure of a published run."""
     return figures_of(record.samples())
 
 
 def run_metrics(record: RunRecord) -> dict[str, float | None]:
-    """The derived figures of a published run as plain numbers, null where there is none."""
+    """Return the derived figures of a published run as plain numbers; None where there is none."""
     return {name: figure.value for name, figure in run_figures(record).items()}
 
 
 def cpu_shares(samples: pl.DataFrame) -> dict[str, dict[str, Figure]]:
-    """mpstat's table: core -> column -> share of that core's time."""
+    """Return mpstat's table: core -> column -> share of that core's time."""
     window = Window.of(samples)
     table = {}
     for core in window.subjects("cpu_idle_us"):

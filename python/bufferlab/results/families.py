@@ -1,6 +1,7 @@
-"""Takes in what the engines own of their results: their metrics, formulas and checks. Knows no engine by name.
+"""Takes in the engines' own metrics, formulas and checks. Knows no engine by name.
 
-The engines' registry hands it in once, when it is imported; until then only what every engine may have is known.
+The engines' registry hands them in once, when it is imported. Until then only the metrics that every engine may have
+are known.
 """
 
 from __future__ import annotations

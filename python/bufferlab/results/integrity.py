@@ -19,27 +19,27 @@ PROCESS_BYTES_LIMIT = 0.005
 DEVICE_BYTES_LIMIT = 0.02
 DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
-#: A connection is idle between its last transaction and the window's end, when the others have not ended theirs.
+#: A connection is idle from its last transaction to the window's end, while other connections finish theirs.
 CONNECTIONS_LIMIT = 0.05
 ARRIVALS_LIMIT = 0.005
-#: Random arrivals scatter around their rate by one over the root of their number; this many times that is no fault.
+#: Random arrivals scatter around their rate by one over the root of their number; this many times that is not a fault.
 ARRIVALS_SIGMAS = 4.5
 STOLEN_LIMIT = 0.20
 
 
 def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:
-    """Every check over the runs that ended well, in the order a report shows them."""
+    """Return every check over the runs that ended well, in the order a report shows them."""
     if not runs:
         return []
     return [check(runs) for check in (*_BEFORE, *runs[0].engine.checks, *_AFTER)]
 
 
-#: Settings that leave it to the transactions which pages are asked for, on any engine.
+#: Settings under which the transactions alone decide which pages are asked for, on any engine.
 _SAME_WORK = frozenset({"pool_size", "pool_size_bytes", "io_mode", "arm"})
 
 
 def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
-    """The same work asks for the same pages, whatever the pool: if not, the points did different work."""
+    """Check that the same work asks for the same pages in any pool: if not, the points did different work."""
     name, title = "page_gets_constant", "Page gets per transaction do not depend on the pool"
     swept = {knob for run in runs for knob in run.run.point.swept}
     if len({run.run.point.index for run in runs}) < 2:
@@ -71,7 +71,7 @@ def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _process_of(run: MeasuredRun) -> str:
-    """Who reads the database: a server is a process of its own."""
+    """Return the process that reads the database: a server is a separate process."""
     return "server_read_bytes" if run.engine.is_server else "process_read_bytes"
 
 
@@ -100,9 +100,9 @@ def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
 
 
 def _little(runs: Sequence[MeasuredRun]) -> Check:
-    """Little's law: terminals = throughput x (queue + service) in a closed loop without think time.
+    """Check Little's law: terminals = throughput x (queue + service) in a closed loop without think time.
 
-    A server's connections are as many as run transactions at once: connections = throughput x service.
+    A server has as many connections as run transactions at once: connections = throughput x service.
     """
     name = "littles_law"
     if all(run.engine.is_server for run in runs):
@@ -121,13 +121,14 @@ def _little_off(run: MeasuredRun) -> Off:
     if not terminals or not run.window.seconds or "queue" not in run.latency_us:
         return Off(run, None, "the run has no queue times")
     inside = sum(run.latency_us.values()) / 1e6 / run.window.seconds
-    # Transactions that wait at either edge are counted once whole and once not at all: at most one per terminal.
+    # Of the transactions that wait at the window's edges, one is counted whole and one not at all: at most one per
+    # terminal.
     allowance = terminals / max(1, run.latency_n)
     return Off(run, max(0.0, abs(inside / terminals - 1) - allowance))
 
 
 def _connections_off(run: MeasuredRun) -> Off:
-    """Connections = throughput x mean service time, in a closed loop without think time."""
+    """Return how far connections are from throughput x mean service time, in a closed loop without think time."""
     if run.open_loop:
         return Off(run, None, "open loop: a connection waits for its next arrival")
     if not run.window.seconds or not run.latency_n:
@@ -138,7 +139,7 @@ def _connections_off(run: MeasuredRun) -> Off:
 
 
 def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
-    """Arrivals = committed + rolled back + dropped; those that nobody has begun have not been counted yet."""
+    """Check arrivals = committed + rolled back + dropped; arrivals that nobody has begun are not counted yet."""
     name, title = "arrivals_accounted", "Every arrival was served or dropped; without a rate there are none"
     stray = [run.label for run in runs if not run.open_loop and any(_arrival_counts(run).values())]
     if stray:
@@ -160,7 +161,7 @@ def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _achieved_rate(runs: Sequence[MeasuredRun]) -> Check:
-    """The schedule was kept: a slow engine makes arrivals late or dropped, never fewer."""
+    """Check that the schedule was kept: a slow engine makes arrivals late or dropped, never fewer."""
     name, title = "arrival_rate", "Transactions arrived at the rate asked for"
     return worst_of(name, title, ARRIVALS_LIMIT, map(_rate_off, runs))
 
@@ -223,7 +224,7 @@ def _consistency(runs: Sequence[MeasuredRun]) -> Check:
     return outcome(name, title, True, f"{len(rows)} conditions held in {len(runs)} runs")
 
 
-#: Beside the page size, what is swept of these asks for other data.
+#: The swept settings that, with the page size, decide which data are loaded.
 _DATA_SETTINGS = ("warehouses", "rows", "load_seed", "server")
 
 
@@ -264,7 +265,9 @@ def _swapping(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _stolen(runs: Sequence[MeasuredRun]) -> Check:
-    """A hypervisor that runs other guests slows what is measured down, and no counter of the database shows it."""
+    """Check stolen time: a hypervisor that runs other guests slows the measurement, and no counter of the database
+    shows it.
+    """
     name, title = "stolen_time", "The hypervisor took no more than a fifth of the processors' time"
     shares = [(run, run.figures["cpu_steal_share"]) for run in runs]
     return worst_of(name, title, STOLEN_LIMIT, (Off(run, told.value, told.reason or "stolen") for run, told in shares))

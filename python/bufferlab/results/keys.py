@@ -1,4 +1,4 @@
-"""Identities of points and data: SHA-256 over canonical JSON, so equal settings have equal keys on any host.
+"""Makes identities of points and data: SHA-256 over canonical JSON, so equal settings have equal keys on any host.
 
 A key says what was asked, run or loaded; it never contains the host, the time or the source of the numbers.
 """
@@ -15,18 +15,18 @@ KEY_SCHEMA = 1
 
 
 def canonical_json(value: Any) -> str:
-    """One spelling per value: keys sorted, no spaces, no NaN, text as it is."""
+    """Return the one spelling of a value: keys sorted, no spaces, no NaN, text as it is."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(kind: str, parts: Mapping[str, Any]) -> str:
-    """The key of a kind of thing; the kind is part of it, so a point and its data never share a key."""
+    """Return the key of a kind of thing; the kind is part of it, so a point and its data never share a key."""
     text = canonical_json({"kind": kind, "schema": KEY_SCHEMA, **parts})
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]) -> str:
-    """What was asked: the same on every host and for measured and predicted alike."""
+    """Return the key of what was asked: the same on every host, and for measured and predicted alike."""
     return digest(
         "point",
         {
@@ -41,7 +41,7 @@ def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knob
 def actual_key(
     *, engine: str, engine_version: str, workload: Mapping[str, Any], knobs_actual: Mapping[str, Any]
 ) -> str:
-    """What was really run: the settings read back from the engine."""
+    """Return the key of what ran: the settings read back from the engine."""
     return digest(
         "actual",
         {
@@ -54,5 +54,5 @@ def actual_key(
 
 
 def data_key(recipe: Mapping[str, Any]) -> str:
-    """The whole load recipe: engine build, page size, schema, loader version and order, scale, seed."""
+    """Return the key of a load recipe: engine build, page size, schema, loader version and order, scale, seed."""
     return digest("data", {"recipe": dict(recipe)})

@@ -1,8 +1,7 @@
-"""Latency figures from stored histogram buckets: n, mean, percentiles, maximum, per transaction type and
-time.
+"""Computes latency figures from stored histogram buckets: n, mean, percentiles, maximum, per transaction type and time.
 
-Runs of a point are added bucket by bucket, so a percentile is of all their transactions, never a mean of
-percentiles. Within a bucket the times are taken to be spread evenly.
+Runs of a point are added bucket by bucket, so a percentile is of all their transactions, never a mean of percentiles.
+Within a bucket the times are taken to be spread evenly.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class LatencyFigures:
 
 
 def latency_figures(frames: Sequence[pl.DataFrame]) -> list[LatencyFigures]:
-    """The figures of all runs together, ordered by type and time as first stored."""
+    """Return the figures of all runs together, ordered by type and time as first stored."""
     buckets: dict[tuple[str, str], dict[float, tuple[float, int]]] = {}
     for frame in frames:
         for kind, time, low, high, count in frame.iter_rows():
@@ -45,7 +44,7 @@ def latency_figures(frames: Sequence[pl.DataFrame]) -> list[LatencyFigures]:
 
 
 def total_us(frame: pl.DataFrame) -> dict[str, float]:
-    """All the time transactions spent, per kind of time (service, queue)."""
+    """Return all the time transactions spent, in microseconds, per kind of time (service, queue)."""
     totals: dict[str, float] = {}
     for _, time, low, high, count in frame.iter_rows():
         totals[time] = totals.get(time, 0.0) + (low + high) / 2 * count

@@ -1,8 +1,8 @@
 """The metric registry: every raw metric and every derived figure, declared once.
 
-It says what a number means, its unit and who counts it. It computes nothing: `derive` holds the formulas. Here stand
-the metrics that any engine may have; a family of engines declares its own, and `families` adds them.
-Device columns follow the kernel's Documentation/admin-guide/iostats.rst, CPU columns follow mpstat(1).
+It says what a number means, its unit and who counts it. It computes nothing: `derive` holds the formulas. This file has
+the metrics that any engine may have; a family of engines declares its own, and `families` adds them. Device columns
+follow the kernel's Documentation/admin-guide/iostats.rst, CPU columns follow mpstat(1).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Work = Literal["new_order", "transaction"]
 
 #: The units of work that counts are told per, and their names in titles and units.
 WORK: dict[Work, str] = {"new_order": "New-Order", "transaction": "transaction"}
-#: What the last cell of a row of a derived figure may say of it.
+#: The properties that the last cell of a derived figure's row may give it.
 _LONG_WINDOW, _LOG_SCALE, _NOT_FROM_ZERO = "long window", "log scale", "not from zero"
 
 
@@ -38,9 +38,9 @@ class Metric:
     scale: Scale = "log"
     """How values are compared: by ratio where all are above zero, or always by difference."""
     needs_long_window: bool = False
-    """Whether checkpoints and the host's weather move it, so that a short window can claim nothing about it."""
+    """True if checkpoints and the host's weather move it, so that a short window can claim nothing about it."""
     from_zero: bool = True
-    """Whether an axis starts at zero: shares near one would be a flat line."""
+    """True if an axis starts at zero: shares near one would be a flat line."""
     count: str = ""
     """The count that is told per unit of work ("reads" of reads_per_new_order); "" for any other metric."""
     work: Work | None = None
@@ -48,32 +48,32 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """The words a reader sees: the title, or the name with its underscores opened up."""
+        """Return the words a reader sees: the title, or the name with spaces for its underscores."""
         return self.title or self.name.replace("_", " ")
 
     @property
     def is_share(self) -> bool:
-        """Whether a reader is shown per cent, and differences in percentage points."""
+        """Return whether a reader is shown per cent, and differences in percentage points."""
         return self.kind == "share"
 
     @property
     def top_unit(self) -> str:
-        """The unit of the metric's numerator: "pages" of pages/New-Order."""
+        """Return the unit of the metric's numerator: "pages" of pages/New-Order."""
         return self.unit.partition("/")[0]
 
     @property
     def per(self) -> str:
-        """The unit of the metric's denominator: "New-Order" of pages/New-Order; "" where there is none."""
+        """Return the unit of the metric's denominator: "New-Order" of pages/New-Order; "" where there is none."""
         return self.unit.partition("/")[2]
 
 
 def _cells(table: str) -> list[list[str]]:
-    """The rows of a table written as text, `|` between its cells."""
+    """Return the rows of a table written as text, `|` between its cells."""
     return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
 
 
 def raw(probe: str, source: str, kind: Kind, table: str) -> list[Metric]:
-    """Rows of: name | unit | which way is better | meaning."""
+    """Return metrics of rows: name | unit | which way is better | meaning."""
     return [
         Metric(name, unit, kind, cast(Better, better), meaning, source, probe)
         for name, unit, better, meaning in _cells(table)
@@ -81,12 +81,12 @@ def raw(probe: str, source: str, kind: Kind, table: str) -> list[Metric]:
 
 
 def derived(table: str) -> list[Metric]:
-    """Rows of: name | unit | kind | which way is better | title | meaning [| "long window", "log scale", ...]."""
+    """Return metrics of rows: name | unit | kind | which way is better | title | meaning [| "long window", ...]."""
     return [_figure(*row) for row in _cells(table)]
 
 
 def counts_per_work(table: str) -> list[Metric]:
-    """Counts over each unit of work, those rolled back included.
+    """Return the metrics of counts over each unit of work, those rolled back included.
 
     Rows of: count | unit | which way is better | title | meaning [| "long window"].
     """
@@ -268,7 +268,7 @@ _CPU_COUNTERS = "\n".join(f"cpu_{name}_us | us | neither | CPU time in mpstat's 
 
 _PROC_SELF = "getrusage, /proc/self/io and statm, and the driver thread's CPU clock"
 _RAW_LIST = [
-    # Of these the engines say themselves where they come from (`families`).
+    # The engines themselves name the source of these (`families`).
     *raw("engine", "", "counter", _ENGINE_COUNTERS),
     *raw("engine", "", "gauge", _ENGINE_GAUGES),
     *raw("workload", "the driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
@@ -320,7 +320,7 @@ dropped_share  | 1          | share | lower   | Dropped arrivals    | share give
 
 
 def _device_direction(word: str, said: str = "") -> list[Metric]:
-    """The iostat -x columns of one direction (read, write or discard)."""
+    """Return the rows of iostat -x for one direction (read, write or discard)."""
     letter = word[0]
     return derived(
         f"""
@@ -381,9 +381,9 @@ _DERIVED_LIST = [
     *derived(_CPU_SHARES),
 ]
 
-#: What probes and engines emit, by name.
+#: The metrics that probes and engines emit, by name.
 RAW: dict[str, Metric] = {}
-#: What `derive` computes from a run's edge samples, by name.
+#: The metrics that `derive` computes from a run's edge samples, by name.
 DERIVED: dict[str, Metric] = {}
 
 
@@ -400,12 +400,12 @@ declare(_RAW_LIST, _DERIVED_LIST)
 
 
 def qualified(phase: str, name: str) -> str:
-    """The name of a derived figure in a phase of its own, after the measured window: "range_scan.rows_per_s"."""
+    """Return the name of a derived figure in a phase after the measured window: "range_scan.rows_per_s"."""
     return f"{phase}.{name}"
 
 
 def phase_of(name: str) -> tuple[str, str]:
-    """The phase and the bare name of a figure; no phase for those of the measured window.
+    """Return the phase and the bare name of a figure; "" as the phase for the measured window.
 
     >>> phase_of("range_scan.rows_per_s"), phase_of("rows_per_s")
     (('range_scan', 'rows_per_s'), ('', 'rows_per_s'))
@@ -415,7 +415,7 @@ def phase_of(name: str) -> tuple[str, str]:
 
 
 def get(name: str) -> Metric:
-    """The declaration of one metric, raw or derived; a phase's figure is declared as any other."""
+    """Return the declaration of one metric, raw or derived; a phase's figure is declared as any other."""
     _, bare = phase_of(name)
     metric = RAW.get(bare) or DERIVED.get(bare)
     if metric is None:
@@ -424,5 +424,5 @@ def get(name: str) -> Metric:
 
 
 def everything() -> list[Metric]:
-    """All metrics, raw first, in the order declared."""
+    """Return all metrics, raw first, in the order declared."""
     return [*RAW.values(), *DERIVED.values()]

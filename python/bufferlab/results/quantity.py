@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bufferlab.results.window import Figure, Window
 
-#: Units that are another unit times a factor. All others are units of their own ("page", "New-Order").
+#: Units that are another unit times a factor. All others are base units ("page", "New-Order").
 _SCALED = {
     "ns": ("s", 1e-9),
     "us": ("s", 1e-6),
@@ -30,7 +30,7 @@ _SINGULAR = {"batches": "batch", "searches": "search"}
 
 
 class UnitMismatchError(AssertionError):
-    """A formula adds or declares units that do not fit: a bug, found when the module is imported."""
+    """The error that a formula adds or declares units that do not fit: a bug, found when the module is imported."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Unit:
 
     @classmethod
     def parse(cls, text: str) -> Unit:
-        """The unit in a text like "pages/New-Order", "KiB/s" or "1".
+        """Return the unit in a text like "pages/New-Order", "KiB/s" or "1".
 
         >>> Unit.parse("ms/request") == Unit.parse("ms") / Unit.parse("requests")
         True
@@ -58,7 +58,7 @@ class Unit:
         return Unit(kept, self.scale / other.scale)
 
     def factor_to(self, other: Unit) -> float:
-        """What a number in this unit is multiplied by to be a number in the other one."""
+        """Return the factor that turns a number in this unit into a number in the other one."""
         if self.powers != other.powers:
             raise UnitMismatchError(f"{self} is not {other}")
         return self.scale / other.scale
@@ -77,7 +77,7 @@ def _single(name: str) -> Unit:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A formula over a measured window, and the unit of what it gives."""
+    """A formula over a measured window, and the unit of its result."""
 
     unit: Unit
     evaluate: Callable[[Window], Figure]
@@ -117,7 +117,7 @@ class Quantity:
         return Quantity(self.unit, subtract, f"({self.name} - {other.name})")
 
     def complement(self) -> Quantity:
-        """One minus a share."""
+        """Return one minus a share."""
         factor = self.unit.factor_to(Unit(()))
 
         def subtract(window: Window) -> Figure:
@@ -127,11 +127,11 @@ class Quantity:
         return Quantity(Unit(()), subtract, f"1 - {self.name}")
 
     def counted_as(self, unit: str) -> Quantity:
-        """The same number under another name, where one of these is one of those (a page read is a read)."""
+        """Return the same number under another name, where each of these is one of those (a page read is a read)."""
         return Quantity(Unit.parse(unit), self.evaluate, self.name)
 
     def in_unit(self, unit: str) -> Quantity:
-        """The same quantity, expressed in the declared unit; refuses a unit of another kind."""
+        """Return the same quantity in the declared unit; refuse a unit of another kind."""
         target = Unit.parse(unit)
         factor = self.unit.factor_to(target)
 
@@ -143,7 +143,7 @@ class Quantity:
 
 
 def check_units(formulas: Mapping[str, Quantity], declared: Mapping[str, str]) -> dict[str, Quantity]:
-    """Formulas converted to their declared units; every declaration has a formula and the other way round."""
+    """Return formulas converted to their declared units; every declaration has a formula and the other way round."""
     if formulas.keys() != declared.keys():
         raise UnitMismatchError(f"declared without formula, or the reverse: {formulas.keys() ^ declared.keys()}")
     checked = {}

@@ -1,7 +1,7 @@
 """Reads the files of a sweep folder with suspicion: they may be damaged, foreign or made to harm.
 
-Every file is bounded before it is taken into memory; whatever is wrong with it is a DataFileError that names it.
-What the documents must say is schema.py's.
+The size of every file is bounded before it is taken into memory. Any fault is a DataFileError that names the file.
+schema.py says what the documents must contain.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ COPY_HINT = "it must be as `bufferlab run` wrote it; use another copy of the fol
 
 _MOST_TEXT_BYTES = 32 << 20
 _DEEPEST = 32
-"""Levels of a JSON document; ours have eight."""
+"""The most levels of a JSON document; ours have eight."""
 _LARGEST = 1 << 64
-"""Larger integers are nobody's counters, and many of them fill the memory."""
+"""Larger integers cannot be counters, and many of them fill the memory."""
 _ROWS_OF_ANY_FILE = 2_000_000
 _ROWS_PER_BYTE = 4
-"""Of a longer table. Samples at each second of an idle server have two; a table made to fill the memory has fifty."""
+"""The rows per byte of its file that a table may have beyond _ROWS_OF_ANY_FILE.
+
+Samples at each second of an idle server have two; a table made to fill the memory has fifty.
+"""
 _LONGEST_WORD_BYTES = 4096
 _GREATEST = 2.0**63
 
@@ -41,7 +44,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Told(dict[str, Any]):
-    """A table whose keys a workload or an engine decides: asking for one that it lacks is a DataFileError."""
+    """A table whose keys a workload or an engine decides: a lookup of a missing key is a DataFileError."""
 
     def __init__(self, told: Mapping[str, Any], path: Path) -> None:
         super().__init__(told)
@@ -52,7 +55,7 @@ class Told(dict[str, Any]):
 
 
 def read_text(path: Path, hint: str = RESUME_HINT) -> str:
-    """A text file of at most 32 MiB."""
+    """Return the text of a file of at most 32 MiB."""
     with _reading(path, hint):
         if not path.is_file():
             raise DataFileError(f"{path.name} is missing", str(path), hint)
@@ -64,14 +67,14 @@ def read_text(path: Path, hint: str = RESUME_HINT) -> str:
 
 
 def read_toml(path: Path, hint: str = RESUME_HINT) -> tuple[str, dict[str, Any]]:
-    """A TOML file: its text and its tables."""
+    """Return a TOML file's text and its tables."""
     text = read_text(path, hint)
     with _reading(path, hint):
         return text, parse_toml(text)
 
 
 def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
-    """A JSON object: not deep, its numbers those of a machine, its texts such as can be written again."""
+    """Return a JSON object: not deep, its numbers those of a machine, its texts such as can be written again."""
     text = read_text(path, hint)
     with _reading(path, hint):
         document = json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
@@ -82,7 +85,7 @@ def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
 
 
 def validated(model: type[_Model], document: Mapping[str, Any], path: Path, hint: str = RESUME_HINT) -> _Model:
-    """The document as its model has it."""
+    """Return the document as its model has it. Raises DataFileError if it does not fit."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -92,7 +95,7 @@ def validated(model: type[_Model], document: Mapping[str, Any], path: Path, hint
 
 
 def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str = RESUME_HINT) -> pl.DataFrame:
-    """A table with these columns; no longer than the file's size can account for."""
+    """Return a table with these columns. Raises DataFileError if it is longer than the file's size can account for."""
     import polars as pl
 
     with _reading(path, hint), _without_panics(path, hint):
@@ -115,7 +118,7 @@ def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str
 
 
 def wrong_samples(samples: pl.DataFrame) -> str | None:
-    """Why rows cannot be samples: counters are exact integers, gauges floats, a missing number has a reason."""
+    """Return why rows cannot be samples: counters are exact integers, gauges floats, a missing number has a reason."""
     import polars as pl
 
     kinds = {name: metric.kind for name, metric in metrics.RAW.items()}
@@ -146,7 +149,7 @@ def wrong_samples(samples: pl.DataFrame) -> str | None:
 
 
 def wrong_latencies(latencies: pl.DataFrame) -> str | None:
-    """Why rows cannot be the buckets of histograms."""
+    """Return why rows cannot be the buckets of histograms."""
     import polars as pl
 
     low, high = pl.col("low_us"), pl.col("high_us")
@@ -157,7 +160,7 @@ def wrong_latencies(latencies: pl.DataFrame) -> str | None:
 
 
 def wrong_trace(trace: pl.DataFrame) -> str | None:
-    """Why rows cannot be the events of a block trace."""
+    """Return why rows cannot be the events of a block trace."""
     import polars as pl
 
     needed = pl.col("t_ns", "cpu", "action", "device", "pid")
@@ -199,7 +202,10 @@ def _reading(path: Path, hint: str) -> Iterator[None]:
 
 @contextmanager
 def _without_panics(path: Path, hint: str) -> Iterator[None]:
-    """polars panics at some damaged files: what Rust prints then is nobody's, and the exception is no Exception."""
+    """Context manager that turns polars' panics at damaged files into DataFileError.
+
+    Rust's output is discarded, and the panic is not an Exception.
+    """
     import polars as pl
 
     kept = os.dup(2)
@@ -230,7 +236,10 @@ def _finite(text: str) -> float:
 
 
 def _require_plain(document: Any) -> None:
-    """Without recursion: what is too deep for it is what is looked for."""
+    """Refuse a document that is too deep, or has text that cannot be written again.
+
+    It does not recurse, because too much depth for recursion is the fault it looks for.
+    """
     level, depth = [document], 0
     while level:
         if depth > _DEEPEST:

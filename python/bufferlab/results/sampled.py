@@ -1,4 +1,4 @@
-"""Quantities that samples give by themselves: what a counter did in a window, where a gauge stood, and its seconds."""
+"""Quantities that samples give by themselves: the change of a counter in a window, a gauge's level, and the seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bufferlab.results.window import Figure, Window
 
 
 def elapsed() -> Quantity:
-    """The seconds between the two edge samples."""
+    """Return the seconds between the two edge samples."""
 
     def seconds(window: Window) -> Figure:
         if window.seconds is None:

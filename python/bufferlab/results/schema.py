@@ -37,7 +37,7 @@ LATENCY_COLUMNS: dict[str, str] = {
     "high_us": "f64",
     "count": "i64",
 }
-#: block-trace.parquet: one row per event, in the order of time. What an action does not have is null.
+#: block-trace.parquet: one row per event, in the order of time. Columns that an action lacks are null.
 BLOCK_TRACE_COLUMNS: dict[str, str] = {
     "t_ns": "i64",
     "cpu": "i32",
@@ -77,14 +77,14 @@ def _moment(text: str) -> str:
 
 
 def _small(number: int) -> int:
-    """Summaries keep places in 32 bits."""
+    """Refuse a number that a summary cannot store: it keeps places in 32 bits."""
     if number >= 1 << 31:
         raise ValueError("a place beyond any sweep")
     return number
 
 
 def _named(workload: dict[str, Any]) -> dict[str, Any]:
-    """A workload says its name; what it drew is a table of numbers and words, and so is the rest."""
+    """Refuse a workload without its name; its draws, and all else, are tables of numbers and words."""
     drawn = workload.get("drawn")
     if not isinstance(workload.get("name"), str):
         raise ValueError("the workload has no name")
@@ -102,13 +102,13 @@ def _flat(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-#: What must hold of a value beyond its type. None of it is part of the format: `schema_hash` does not see it.
+#: Constraints on a value beyond its type. They are not part of the format: `schema_hash` does not see them.
 Moment = Annotated[str, AfterValidator(_moment)]
 Place = Annotated[int, Field(ge=0), AfterValidator(_small)]
 
 
 class _Strict(BaseModel):
-    """Unknown fields are refused: a misspelt field must not be lost silently."""
+    """The base of stored models. It refuses unknown fields: a misspelt field must not be lost silently."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -122,33 +122,34 @@ class Point(_Strict):
 
 
 class StoredSetting(_Strict):
-    """One setting of a point, under the one name it has: as asked for, as planned and as read back."""
+    """One setting of a point under its only name: as asked for, as planned and as read back."""
 
     asked: str | None = None
-    """The canonical text ("10%"); None of what an engine tells although nobody asked."""
+    """The canonical text ("10%"); None for a setting that an engine tells although nobody asked."""
     planned: Value = None
     """The value that was to run; None where it was left to the engine."""
     actual: Value = None
-    """The value that ran, read back; None where nothing was."""
+    """The value that ran, read back; None where none was read back."""
     unit: str = ""
-    """The unit of both values: "bytes", "s"; "" of a word or a bare number."""
+    """The unit of both values: "bytes", "s"; "" for a word or a bare number."""
     note: str = ""
     """Why the value is not the one asked for, in the words of the plan or engine that changed it."""
 
     @property
     def value(self) -> Value:
-        """The value that ran; the planned one where nothing was read back."""
+        """Return the value that ran; the planned one where nothing was read back."""
         return self.planned if self.actual is None else self.actual
 
     @property
     def differs(self) -> bool:
-        """Whether another value ran than was planned."""
+        """Return whether another value ran than was planned."""
         return self.planned is not None and self.actual is not None and self.actual != self.planned
 
 
 class WarmUp(_Strict):
-    """How the warm-up gate ended: by a full turnover, by flat misses, at its cap; a fixed stretch without a pool; cold,
-    where no warm-up was asked for."""
+    """The end of the warm-up: by a full turnover, by flat misses, or at its cap; a fixed stretch without a pool; cold,
+    where no warm-up was asked for.
+    """
 
     gate: Literal["pool_turnover", "flat_misses", "cap", "fixed", "cold"]
     seconds: float = Field(ge=0)
@@ -164,7 +165,9 @@ class Measured(_Strict):
 
 
 class Load(_Strict):
-    """How transactions were asked for: one after another (closed), or at a rate whatever the database does (open)."""
+    """The way transactions were asked for: one after another (closed), or at a rate that does not depend on the
+    database (open).
+    """
 
     mode: Literal["closed", "open"] = "closed"
     rate_per_s: float | None = Field(default=None, gt=0)
@@ -173,7 +176,7 @@ class Load(_Strict):
 
 
 class PhaseDone(_Strict):
-    """A script run after the measured window on the same warm database, between two edges of its own."""
+    """A script run after the measured window on the same warm database, between two edge samples of its own."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     transactions: int = Field(ge=0)
@@ -232,7 +235,7 @@ class Consistency(_Strict):
 
 
 class IntegrityRow(_Strict):
-    """A check the executor made and only it could make (the report adds those made from the samples)."""
+    """A check that only the executor could make. The report adds the checks made from the samples."""
 
     name: str
     status: Literal["passed", "failed", "not_applicable"]
@@ -251,7 +254,7 @@ class BlockTraceLost(_Strict):
 class BlockTrace(_Strict):
     """The trace of block requests over the measured window: whether it may be believed, and what it cost.
 
-    One that failed has no block-trace.parquet: a table with gaps would be taken for a whole one.
+    A failed trace has no block-trace.parquet: a table with gaps would be taken for a whole one.
     """
 
     status: Literal["ok", "failed"]
@@ -260,13 +263,15 @@ class BlockTrace(_Strict):
     device: str = ""
     """major:minor of the disk that was asked for."""
     devices: list[str] = []
-    """That, the disks below it where it hands bios down (md, device mapper), and their partitions."""
+    """That disk, the disks below it where it hands bios down (md, device mapper), and their partitions."""
     partitions: dict[str, str] = {}
-    """Of those each partition's disk: bios are queued on the one, requests are made on the other."""
+    """Partition -> its disk, for those devices: bios are queued on the partition, requests are made on the disk."""
     names: dict[str, str] = {}
     """The disks' names."""
     pids_are_the_hosts: bool = False
-    """The run was in a PID namespace (a container): the kernel's events carry numbers that its `ps` does not show."""
+    """True if the run was in a PID namespace (a container): the kernel's events carry numbers that its `ps` does not
+    show.
+    """
     window_start_ns: int | None = None
     """CLOCK_MONOTONIC when recording began: the zero of t_ns."""
     window_ns: int | None = Field(default=None, ge=0)
@@ -285,14 +290,14 @@ class BlockTrace(_Strict):
 
 
 class StoredFile(_Strict):
-    """Size and hash of a file beside run.json, so that a damaged file is noticed and named."""
+    """The size and hash of a file beside run.json, so that a damaged file is noticed and named."""
 
     bytes: int = Field(ge=0)
     sha256: str
 
 
 class StoredFailure(_Strict):
-    """Why a run did not end well: what happened, of which kind, where, and what to try."""
+    """The reason why a run did not end well: what happened, of which kind, where, and what to try."""
 
     kind: FailureKind
     what: str
@@ -301,7 +306,7 @@ class StoredFailure(_Strict):
 
 
 class Run(_Strict):
-    """run.json: everything about one execution of one point but its samples."""
+    """The content of run.json: everything about one execution of one point except its samples."""
 
     format_version: Literal[2] = 2
     run_id: str = Field(pattern=r"^[0-9a-f]{8,64}$")
@@ -326,7 +331,7 @@ class Run(_Strict):
     versions: dict[str, str] = {}
     warm_up: WarmUp | None = None
     load: Load = Load()
-    """Runs of before there was an open loop do not say it, and were closed."""
+    """Older runs, from before open loops existed, lack this field and were closed."""
     measured: Measured | None = None
     phases: list[PhaseDone] = []
     database: Database | None = None
@@ -349,7 +354,7 @@ class Run(_Strict):
 
 
 class _Open(BaseModel):
-    """What reports need of a document; it may say more."""
+    """The base of documents of which reports need a part; they may say more."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -365,7 +370,7 @@ class StoredPoint(_Open):
 
 
 class StoredPlan(_Open):
-    """plan.json."""
+    """The content of plan.json."""
 
     experiment: str
     engine: str = ""
@@ -404,14 +409,14 @@ class StoredFloor(_Open):
 
 
 class StoredHost(_Open):
-    """host.json."""
+    """The content of host.json."""
 
     host_id: str = ""
     noise: dict[str, StoredFloor] = {}
 
 
 def schema_hash() -> str:
-    """One hash over everything stored; a test pins it."""
+    """Return one hash over everything stored; a test pins it."""
     described = {
         "format_version": FORMAT_VERSION,
         "run": Run.model_json_schema(),

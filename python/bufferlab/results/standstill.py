@@ -29,7 +29,7 @@ class Stretch:
 
     @property
     def seconds(self) -> float:
-        """How long it lasted."""
+        """Return the length of the stretch in seconds."""
         return self.end_s - self.start_s
 
 

@@ -1,7 +1,7 @@
-"""Whether figures stood still while they were measured: counts per transaction in the window's first and last third.
+"""Tests whether figures stood still while measured: counts per transaction in the window's first and last third.
 
-A gate decides before the window that a pool is warm; this looks afterwards whether it was right. What moves here is
-no property of the point, but of how long it was warmed up. Pure: samples in, numbers out.
+A gate decides before the window that a pool is warm; this looks afterwards whether it was right. A figure that moves
+here is a property of the warm-up's length, not of the point. Pure: samples in, numbers out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def drift(samples: pl.DataFrame, late_work: Sequence[str] = ()) -> float | None:
 
 
 def device_drift(samples: pl.DataFrame) -> float | None:
-    """The same of pages that a server had read from storage, which the kernel counts at once."""
+    """Return the same ratio for pages that a server had read from storage, which the kernel counts at once."""
     return _drift(samples, "server_read_bytes", _DEVICE_PAGE_BYTES, _WORK)
 
 

@@ -1,7 +1,7 @@
 """The sweep folder on disk: created, published run by run without half-written files, opened with suspicion.
 
-It stores and returns; it computes no figure. Publication is the usual recipe (rename(2), fsync(2)): write
-beside, fsync the files, rename, fsync the parent. A crash leaves a whole run or a `.tmp-*` folder.
+It stores and returns; it computes no figure. Publication is the usual recipe (rename(2), fsync(2)): write beside, fsync
+the files, rename, fsync the parent. A crash leaves a whole run or a `.tmp-*` folder.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
 
 FORMAT = "bufferlab-sweep"
 _VERSION = {"format_version": str(FORMAT_VERSION)}
-"""What every Parquet file says of itself."""
+"""The format version that every Parquet file carries."""
 BLOCK_TRACE_FILE = "block-trace.parquet"
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
 
 def new_run_id() -> str:
-    """A random name for a run; it carries no meaning, so it can never lie."""
+    """Return a random name for a run; it carries no meaning, so it can never lie."""
     return secrets.token_hex(8)
 
 
 def sample_rows(event: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of samples.parquet in one `sample` event of the worker."""
+    """Return the rows of samples.parquet in one `sample` event of the worker."""
     return [
         {
             "t_s": float(event["t_s"]),
@@ -81,7 +81,7 @@ def sample_rows(event: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of latency.parquet in the worker's `latency`; the top bucket ends at the maximum seen."""
+    """Return the rows of latency.parquet in the worker's `latency`; the top bucket ends at the maximum seen."""
     rows = []
     for histogram in histograms:
         buckets = [bucket for bucket in histogram["buckets"] if bucket[2] > 0]
@@ -108,42 +108,42 @@ class RunRecord:
 
     @property
     def run_id(self) -> str:
-        """The random name of the run."""
+        """Return the random name of the run."""
         return self.run.run_id
 
     @property
     def ok(self) -> bool:
-        """Whether the run ended as planned and may be used for figures."""
+        """Return whether the run ended as planned and may be used for figures."""
         return self.run.status == "ok"
 
     @property
     def failure(self) -> Failure | None:
-        """Why the run did not end well; None when it did."""
+        """Return why the run did not end well; None when it did."""
         told = self.run.failure
         return Failure.told(told.model_dump()) if told else None
 
     @property
     def reason(self) -> str | None:
-        """The failure as a sentence."""
+        """Return the failure as a sentence."""
         failure = self.failure
         return failure.sentence() if failure else None
 
     def samples(self) -> pl.DataFrame:
-        """samples.parquet: one row per sample and metric."""
+        """Read samples.parquet: one row per sample and metric."""
         return _table(self.folder / "samples.parquet", SAMPLE_COLUMNS, wrong_samples)
 
     def latency(self) -> pl.DataFrame:
-        """latency.parquet: the histogram buckets of every transaction type."""
+        """Read latency.parquet: the histogram buckets of every transaction type."""
         return _table(self.folder / "latency.parquet", LATENCY_COLUMNS, wrong_latencies)
 
     def block_trace(self) -> pl.DataFrame | None:
-        """block-trace.parquet: one row per event of the block layer; None when there is no good trace."""
+        """Read block-trace.parquet: one row per event of the block layer; None when there is no good trace."""
         if self.run.block_trace is None or self.run.block_trace.status != "ok":
             return None
         return _table(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS, wrong_trace)
 
     def log(self) -> str:
-        """The worker's log, as text."""
+        """Return the worker's log, as text."""
         return (self.folder / "worker.log").read_text(encoding="utf-8", errors="replace")
 
 
@@ -162,7 +162,7 @@ class SweepFolder:
 
     @property
     def experiment(self) -> str:
-        """The experiment's name."""
+        """Return the experiment's name."""
         return str(self.plan["experiment"])
 
     @classmethod
@@ -196,7 +196,7 @@ class SweepFolder:
 
     @classmethod
     def open(cls, path: Path | str) -> SweepFolder:
-        """Open a sweep folder; a foreign, truncated or damaged one is a DataFileError that names the file.
+        """Open a sweep folder. Raises DataFileError, which names the file, for a foreign, truncated or damaged one.
 
         Leftovers of an interrupted publication (`.tmp-*`) are not runs and are ignored here.
         """
@@ -226,18 +226,18 @@ class SweepFolder:
         beside: Mapping[str, str] = MappingProxyType({}),
         tables: Mapping[str, Path] = MappingProxyType({}),
     ) -> RunRecord:
-        """Write one run whole: it is there afterwards, also after a power cut, or it is not there at all.
+        """Write one run whole: afterwards it is there, also after a power cut, or it is not there at all.
 
         `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`), `beside` further text
         files by name (a server's configuration), `tables` Parquet files made elsewhere (a block trace). A run that
-        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug;
+        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug. Raises
         EnvironmentLackingError when the disk does not take it, and then no part of it stays.
         """
         with self.changing("the results of a run"):
             return self._publish(run, samples, latency, {"worker.log": log, **beside}, tables)
 
     def changing(self, what: str) -> AbstractContextManager[None]:
-        """The context in which runs come into the folder: a disk that refuses them ends the sweep, resumable."""
+        """Context manager for writing runs into the folder: a disk that refuses them ends the sweep, resumable."""
         return into(self.path, what, "earlier runs are kept", f"bufferlab run --resume {self.path}")
 
     def _publish(
@@ -275,13 +275,16 @@ class SweepFolder:
         return RunRecord(final, document)
 
     def runs(self) -> list[RunRecord]:
-        """Every published run in the order they were run; a damaged one is a DataFileError that names it."""
+        """Return every published run in the order they were run.
+
+        Raises DataFileError, which names it, for a damaged one.
+        """
         folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
         records = [_open_run(folder) for folder in folders]
         return sorted(records, key=lambda record: (record.run.started_at, record.run.order, record.run_id))
 
     def clean_temporaries(self) -> list[str]:
-        """Remove what interrupted publications left behind; the names removed."""
+        """Remove what interrupted publications left behind; return the names removed."""
         return marked.remove_leftovers(self.path / "runs", f"{TEMPORARY}*")
 
     def write_summary(self, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -294,7 +297,7 @@ class SweepFolder:
         return self._replace(name, lambda path: write_bytes(path, content.encode(errors="backslashreplace")))
 
     def summary(self) -> pl.DataFrame:
-        """summary.parquet as last written by a report."""
+        """Read summary.parquet as last written by a report."""
         return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
 
     def _replace(self, name: str, write: Callable[[Path], None]) -> Path:
@@ -303,7 +306,7 @@ class SweepFolder:
         with into(self.path, "the report", "the runs are kept", command), ExitStack() as stack:
             folder = self.path
             if target.parent != self.path:
-                with suppress(FileExistsError):  # Of a link that leads nowhere too.
+                with suppress(FileExistsError):  # This covers a link that leads nowhere too.
                     target.parent.mkdir()
                 folder = stack.enter_context(own_folder(target.parent))
             temporary = folder / f"{TEMPORARY}{secrets.token_hex(4)}-{target.name}"
@@ -318,7 +321,10 @@ class SweepFolder:
 
 @contextmanager
 def own_folder(path: Path) -> Iterator[Path]:
-    """An open folder inside a sweep folder, by a path that stays right; DataFileError for a link to elsewhere."""
+    """Context manager for a folder inside a sweep folder, by a path that stays right.
+
+    Raises DataFileError for a link to elsewhere.
+    """
     with ExitStack() as stack:
         try:
             descriptor = stack.enter_context(marked.opened(path))
@@ -360,7 +366,7 @@ def _check_stored(path: Path, size: int, sha256: str) -> None:
 
 
 def _read_stamped(path: Path, model: type[BaseModel]) -> dict[str, Any]:
-    """A JSON file of the sweep folder that must say whose it is and in which version."""
+    """Read a JSON file of the sweep folder, which must say whose it is and in which version."""
     if not path.is_file():
         raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)
     document = read_json(path, COPY_HINT)
@@ -385,7 +391,7 @@ def _seal(document: Mapping[str, Any]) -> str:
 
 
 def _sealed(document: dict[str, Any]) -> bytes:
-    """run.json with a hash of itself, so that a flipped bit in a number is noticed too."""
+    """Return run.json with a hash of itself, so that a flipped bit in a number is noticed too."""
     return _pretty({**document, "seal": _seal(document)})
 
 
@@ -425,7 +431,7 @@ def _frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pl.
 
 
 def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
-    """block-trace.parquet from frames that follow one another; memory holds one of them."""
+    """Write block-trace.parquet from frames that follow one another; memory holds one of them."""
     import polars as pl
 
     columns = _polars_schema(BLOCK_TRACE_COLUMNS)

@@ -1,7 +1,7 @@
-"""A run over time: figures second by second, and of any part of the measured window.
+"""Computes figures of a run over time: second by second, and of any part of the measured window.
 
-Every stretch between two samples is a small window, so the same formulas serve; counters between samples
-are interpolated. Pure: samples in, figures out.
+Every stretch between two samples is a small window, so the same formulas serve; counters between samples are
+interpolated. Pure: samples in, figures out.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-#: The phase of what happens between two windows: a phase's own setup.
+#: The phase between two windows: a phase's own setup.
 BETWEEN = "between"
-#: Of samples taken at one time: the end of a window, what lies between two windows, the start of the next.
+#: The order of samples taken at one time: the end of a window, samples between two windows, the start of the next.
 _ORDER = {"end": -1, None: 0, "start": 1}
 
 
 @dataclass(frozen=True)
 class Instant:
-    """Everything sampled at one time."""
+    """All samples taken at one time."""
 
     t_s: float
     phase: str
@@ -44,7 +44,7 @@ class Second:
 
 
 def instants(samples: pl.DataFrame) -> list[Instant]:
-    """The samples of a run, one object per time, in time's order."""
+    """Return the samples of a run, one object per time, in time's order."""
     at: dict[tuple[float, int], Instant] = {}
     # Column by column: rows as dictionaries took most of the time a report took.
     columns = ("t_s", "edge", "phase", "metric", "subject", "count", "value", "reason")
@@ -58,9 +58,9 @@ def instants(samples: pl.DataFrame) -> list[Instant]:
 
 
 def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
-    """The named derived figures of every stretch between samples. Stretches too short to divide by are joined.
+    """Return the named derived figures of every stretch between samples. Stretches too short to divide by are joined.
 
-    A stretch that ends at a start edge is not of that window: of the warm-up, or of what lies between two windows.
+    A stretch that ends at a start edge does not belong to that window: it is warm-up, or lies between two windows.
     """
     points = instants(samples)
     gaps = sorted(b.t_s - a.t_s for a, b in pairwise(points))
@@ -79,7 +79,7 @@ def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
 
 
 def measured_instants(samples: pl.DataFrame) -> list[Instant]:
-    """The samples from the start edge to the end edge; empty when a run has not both."""
+    """Return the samples from the start edge to the end edge; empty when a run has not both."""
     of_window = samples.filter((samples["phase"] == MEASURE) & samples["edge"].is_not_null())
     times = dict(of_window.select("edge", "t_s").iter_rows())
     if "start" not in times or "end" not in times:
@@ -90,7 +90,7 @@ def measured_instants(samples: pl.DataFrame) -> list[Instant]:
 
 
 def finest_share(points: Sequence[Instant]) -> float | None:
-    """The smallest part of the window worth looking at: a tenth, a third, or none if samples are too sparse."""
+    """Return the smallest part of the window worth looking at: a tenth, a third, or None if samples are too sparse."""
     if len(points) < 2:
         return None
     whole = points[-1].t_s - points[0].t_s
@@ -99,7 +99,7 @@ def finest_share(points: Sequence[Instant]) -> float | None:
 
 
 def part(points: Sequence[Instant], start_share: float, end_share: float) -> Window:
-    """The window between two shares of the measured window, its counters interpolated between samples."""
+    """Return the window between two shares of the measured window, its counters interpolated between samples."""
     first, whole = points[0].t_s, points[-1].t_s - points[0].t_s
     start_s, end_s = first + start_share * whole, first + end_share * whole
     return Window(_at(points, start_s), _at(points, end_s), end_s - start_s)

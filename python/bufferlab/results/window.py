@@ -1,7 +1,7 @@
-"""A window of one run, the measured one or a phase's: what every counter did between its two edge samples.
+"""A window of one run, the measured one or a phase's: the change of every counter between its two edge samples.
 
-Counters go by difference, end minus start; one that went backwards gives a reason, not a number. Gauges are
-read at an edge, or over all samples of the window. Nothing here knows what a figure means.
+Counters go by difference, end minus start; one that went backwards gives a reason, not a number. Gauges are read at an
+edge, or over all samples of the window. Nothing here knows what a figure means.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Reading:
 Edge = dict[str, dict[str, Reading]]
 #: Gauge -> (time in s, number) of every sample of a window, in time's order.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
-#: Counters whose course is kept too: rates that a figure judges from one sample to the next.
+#: Counters whose course is kept too: figures judge their rates from one sample to the next.
 COUNTED_COURSE = ("logical_reads", "device_reads")
 #: The phase of the samples that bound the main window.
 MEASURE = "measure"
@@ -52,22 +52,24 @@ class Window:
     course: Course = field(default_factory=dict)
     """Gauges without a subject, sample by sample; a window cut out between two samples has its edges only."""
     counts: Course = field(default_factory=dict)
-    """The same of the counters of COUNTED_COURSE, summed over their subjects."""
+    """The same for the counters of COUNTED_COURSE, summed over their subjects."""
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
-        """The window of a phase in the samples of a run; without its edges every figure is null with that reason."""
+        """Return the window of a phase in the samples of a run; without its edges every figure is null with that
+        reason.
+        """
         start, start_s = _edge(samples, phase, "start")
         end, end_s = _edge(samples, phase, "end")
         seconds = end_s - start_s if start_s is not None and end_s is not None else None
         return cls(start, end, seconds, _course(samples, phase), _counts(samples, phase))
 
     def subjects(self, metric: str) -> list[str]:
-        """The devices, cores or transaction types that a metric was sampled for."""
+        """Return the devices, cores or transaction types that a metric was sampled for."""
         return sorted(self.end.get(metric, {}))
 
     def change(self, metric: str, subject: str | None = None) -> Figure:
-        """What a counter did over the window, summed over its subjects when none is named."""
+        """Return the change of a counter over the window, summed over its subjects when none is named."""
         names = self.subjects(metric) if subject is None else [subject]
         if self.seconds is None:
             return Figure(None, "the run has no edge samples: it ended before its measured window did")
@@ -82,15 +84,17 @@ class Window:
         return Figure(total)
 
     def level(self, metric: str, subject: str = "") -> Figure:
-        """What a gauge showed at the end edge."""
+        """Return the level of a gauge at the end edge."""
         return _shown(self.end, metric, subject)
 
     def first_level(self, metric: str, subject: str = "") -> Figure:
-        """What a gauge showed at the start edge."""
+        """Return the level of a gauge at the start edge."""
         return _shown(self.start, metric, subject)
 
     def time_mean(self, metric: str) -> Figure:
-        """The mean of a gauge over the window, straight lines between its samples (of its edges, if it has no more)."""
+        """Return the mean of a gauge over the window, straight lines between its samples (of its edges, if it has no
+        more).
+        """
         points = self.course.get(metric, ())
         whole = points[-1][0] - points[0][0] if points else 0.0
         if whole > 0:
@@ -102,7 +106,7 @@ class Window:
         return Figure((first.value + last.value) / 2)
 
     def lowest(self, metric: str) -> Figure:
-        """The smallest sample of a gauge in the window."""
+        """Return the smallest sample of a gauge in the window."""
         points = self.course.get(metric, ())
         if points:
             return Figure(min(number for _, number in points))
@@ -167,7 +171,9 @@ def _edge(samples: pl.DataFrame, phase: str, edge: str) -> tuple[Edge, float | N
 
 
 def _subject_in(phase: str, metric: str, subject: str) -> str | None:
-    """A transaction type as its own phase calls it; None for the types of other phases, whose work is not this one's.
+    """Return a transaction type as its own phase calls it;
+
+    None for types of other phases, whose work is not this one's.
 
     >>> _subject_in("scan", "rows_returned", "scan.read"), _subject_in("measure", "rows_returned", "scan.read")
     ('read', None)

@@ -1,6 +1,6 @@
-"""Writes the files of a sweep folder: our own write and fsync, so that a full disk is an errno.
+"""Writes the files of a sweep folder with our own write and fsync, so that a full disk is an errno.
 
-A library's error only has a sentence of its own for it. Knows no format but Parquet's writer.
+A library would raise its own error, with a sentence only. This file knows no format but Parquet's writer.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapping[str, str]) -> None:
-    """Write a frame as Parquet and wait until it is on the disk. OSError when the disk refuses it."""
+    """Write a frame as Parquet and wait until it is on the disk. Raises OSError when the disk refuses it."""
     import polars as pl
 
     with path.open("wb") as file:
@@ -84,7 +84,7 @@ def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapp
 
 
 class _Sink(io.RawIOBase):
-    """Hands on what polars writes, and keeps the system's error, which polars makes a sentence of.
+    """A file that passes on what polars writes and keeps the system's error, of which polars would make a sentence.
 
     It has no descriptor, or polars would write past it.
     """

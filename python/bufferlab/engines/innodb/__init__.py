@@ -1,1 +1,1 @@
-"""What MySQL and MariaDB share: InnoDB's knobs, private servers, and how both are found, started and read back."""
+"""The code that MySQL and MariaDB share: InnoDB's knobs, and how private servers are found, started and read back."""

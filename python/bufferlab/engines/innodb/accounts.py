@@ -1,6 +1,6 @@
-"""The accounts of a private server: ours, one for external programs, and no others.
+"""The accounts of a private server: bufferlab's own, one for external programs, and no others.
 
-Made once, when the data is loaded, over a socket that only the server's user and root can reach.
+The load makes them once, over a socket that only the server's user and root can reach.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE, Identity
 
 PROGRAM_USER = "bufferlab_ext"
-"""For a program that can be given a password on its command line only: it has none, and sees one database."""
-#: Accounts of the server itself: they are locked, and parts of the server want them.
+"""The account of programs that take a password on their command line only: it has no password and sees one database."""
+#: The server's own accounts. They are locked, and parts of the server need them.
 _INTERNAL = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")
 
 
 def make(connection: Any, identity: Identity, build: Build) -> None:
-    """Our accounts, and nobody else's: root, the anonymous ones and the test database go."""
+    """Make bufferlab's accounts; remove root, the anonymous accounts and the test database."""
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
-        # 8.0's own default asks for a key exchange when a program is not on the socket; this one is in every client.
+        # 8.0's own default asks for a key exchange when a program is not on the socket; every client has this plugin.
         native = build.flavour == "mysql" and (5, 7, 6) <= build.numbers < (8, 4)
         how = "IDENTIFIED WITH mysql_native_password" if native else "IDENTIFIED"
         for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):

@@ -1,4 +1,4 @@
-"""One MySQL or MariaDB process: its option file. Knows no data, no accounts, no workload.
+"""One MySQL or MariaDB process and its option file. This file knows no data, no accounts and no workload.
 
 A private server listens on a Unix socket in a folder that only its user may enter, and on nothing else.
 """
@@ -19,13 +19,13 @@ _OURS = frozenset(
      "plugin_load", "plugin_load_add", "tmpdir", "basedir", "skip_grant_tables", "mysqlx", "admin_address",
      "secure_file_priv", "plugin_dir", "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory")
 )  # fmt: skip
-"""What a private server's safety rests on: not to be passed through."""
+"""The variables that a private server's safety rests on; a user cannot pass them through."""
 
 
 def option_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str]
 ) -> str:
-    """The text of the option file: what a private server needs, then what was asked. Holds no credentials."""
+    """Return the text of the option file: what a private server needs, then what was asked. It holds no credentials."""
     settings = {name.lower().replace("-", "_"): value for name, value in settings.items()}
     for name, value in settings.items():
         if name.removeprefix("loose_") in _OURS:
@@ -55,15 +55,13 @@ def option_file(
 
 
 class InnodbProcess(ServerProcess):
-    """A running server."""
+    """The process of a running server."""
 
     socket_name = "mysqld.sock"
     failure = staticmethod(failure)
 
     def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
-        """The text of its option file."""
         return option_file(self.build, self.data, self.home, self.socket, connections, settings)
 
     def command(self, conf: Path) -> list[str]:
-        """The server, which reads `conf` and no other option file."""
         return [str(self.build.binary), f"--defaults-file={conf}"]

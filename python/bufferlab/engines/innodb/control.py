@@ -1,6 +1,6 @@
-"""A control connection to a private server: settings, accounts, conditions. PyMySQL, over the Unix socket.
+"""A control connection to a private server, for settings, accounts and conditions. PyMySQL, over the Unix socket.
 
-Nothing hot comes through here; the core drives transactions over connections of its own.
+No hot path uses it; the core drives transactions over other connections.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pymysql
 
 _CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 120.0
-"""How long a statement of ours that reads no tables may take; it may wait for locks, for 50 s by default."""
+"""The seconds that one of our statements that reads no tables may take; it may wait for locks, for 50 s by default."""
 _ACCESS_DENIED = (1044, 1045, 1698)
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
 
 
 class AccessDenied(Exception):
-    """The server is there, and knows neither our user nor our password."""
+    """The error that the server is there but refuses our user or our password."""
 
 
 def connect(
@@ -32,11 +32,12 @@ def connect(
     *,
     answer_seconds: float | None = STATEMENT_SECONDS,
 ) -> Any:
-    """An open connection, in autocommit. MySQLError or OSError: no server yet; AccessDenied: not for this user.
+    """Open a connection in autocommit.
 
-    An answer that takes longer than `answer_seconds` is a MySQLError; None: a statement may take as long as it likes.
+    Raises MySQLError or OSError while no server answers, and AccessDenied when the server refuses the user. A statement
+    that takes longer than `answer_seconds` raises MySQLError; with None it may take any time.
     """
-    # Tried by ourselves first: PyMySQL does not close the socket of an attempt that fails, and there may be many.
+    # We connect the socket ourselves: PyMySQL does not close the socket of a failed attempt, and there may be many.
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
         probe.settimeout(_CONNECT_SECONDS)
         probe.connect(str(socket))
@@ -60,7 +61,7 @@ def connect(
 
 @contextmanager
 def connected(socket: Path, user: str, password: str, database: str | None = None) -> Iterator[Any]:
-    """A connection for a while."""
+    """Context manager for one connection: leaving closes it."""
     connection = connect(socket, user, password, database)
     try:
         yield connection
@@ -69,22 +70,22 @@ def connected(socket: Path, user: str, password: str, database: str | None = Non
 
 
 def rows(connection: Any, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
-    """All rows of a query."""
+    """Return all rows of a query."""
     with connection.cursor() as cursor:
         cursor.execute(query, parameters)
         return list(cursor.fetchall())
 
 
 def pairs(connection: Any, query: str) -> dict[str, str]:
-    """SHOW GLOBAL VARIABLES or STATUS as a dictionary, names in lower case."""
+    """Return the rows of SHOW GLOBAL VARIABLES or STATUS as a dictionary, names in lower case."""
     return {str(name).lower(): str(value) for name, value in rows(connection, query)}
 
 
 def variables(connection: Any) -> dict[str, str]:
-    """Every global variable, as the server says it."""
+    """Return every global variable, as the server tells it."""
     return pairs(connection, "SHOW GLOBAL VARIABLES")
 
 
 def status(connection: Any, like: str) -> dict[str, str]:
-    """Global status counters whose name is LIKE this."""
+    """Return the global status counters whose name is LIKE this."""
     return {str(name).lower(): str(value) for name, value in rows(connection, "SHOW GLOBAL STATUS LIKE %s", (like,))}

@@ -1,4 +1,4 @@
-"""The declaration MySQL and MariaDB share. Pure data.
+"""The declaration that MySQL and MariaDB share. Pure data.
 
 Rates were seen on two shared cores and a fast virtual disk; runs on a host replace them.
 """
@@ -14,7 +14,7 @@ from bufferlab.units import MIB
 
 
 def declare(name: str, title: str) -> EngineDeclaration:
-    """The engine of that name, called that by people."""
+    """Return the declaration of the engine `name`, shown to people as `title`."""
     return EngineDeclaration(
         name=name,
         meaning=f"{title} with InnoDB: a private server for each run, on a copy of a loaded data directory",

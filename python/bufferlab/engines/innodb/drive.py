@@ -1,4 +1,4 @@
-"""Private MySQL and MariaDB servers: how they are found, made and asked. What is done with them, their base says."""
+"""Drives private MySQL and MariaDB servers: finds them, makes their data and asks them. The base class runs them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from bufferlab.units import GIB, MIB
 
 
 class InnodbBehaviour(ServerBehaviour):
-    """One engine of the two."""
+    """The behaviour of one of the two engines."""
 
     stop_after_load_seconds = 1800.0
-    """Purge and merge of everything a load has left; some gigabytes on a slow disk."""
+    """The seconds for the purge and merge that a load leaves to be done: some gigabytes on a slow disk."""
     page_size_hint = "load it for this page size"
 
     def __init__(self, flavour: Flavour) -> None:
@@ -42,7 +42,7 @@ class InnodbBehaviour(ServerBehaviour):
         return servers.find(self.flavour, name)
 
     def make_server(self, build: Build, database: Path, *, group: Path | None, **given: Any) -> InnodbServer:
-        """A server on a database's data, not yet started; its memory is never bounded."""
+        """Return a server on a database's data, not yet started. Its memory is never bounded."""
         assert group is None
         return InnodbServer(build, database / "data", database.parent / "server", **given)
 
@@ -50,7 +50,7 @@ class InnodbBehaviour(ServerBehaviour):
         self, build: Build, database: Path, identity: Identity, knobs: NativeKnobs, settings: Mapping[str, str],
         owner: tuple[int, int] | None, on_event: OnEvent,
     ) -> tuple[str, str]:  # fmt: skip
-        """A new data directory, whose server knows root without a password until it is set up."""
+        """Make a new data directory; its server knows root without a password until `set_up`."""
         home, wait = database.parent / "server", self.patience(on_event)
         initialise.initialise(build, database / "data", home, owner, settings, wait)
         return ("root", "")
@@ -65,7 +65,7 @@ class InnodbBehaviour(ServerBehaviour):
         server.log_in_as(identity.user, identity.password)
 
     def end_load(self, server: Server, build: Build) -> dict[str, Any]:
-        """What the tables hold; then ask for a slow shutdown: purge done, change buffer merged, logs empty."""
+        """Return what the tables hold, and ask for a slow shutdown: purge done, change buffer merged, logs empty."""
         with closing(server.connect(patient=True)) as connection:
             asked = sizes.ask(connection, build)
             with connection.cursor() as cursor:
@@ -95,7 +95,7 @@ class InnodbBehaviour(ServerBehaviour):
         }
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Is direct I/O honoured, if it is asked for?"""
+        """Check that direct I/O is honoured, if it is asked for."""
         method = str(knobs.get("innodb_flush_method", "O_DIRECT"))
         if "direct" not in method.lower():
             return [direct_io.not_asked_for(f"flush_method = {method}")]
@@ -106,7 +106,7 @@ class InnodbBehaviour(ServerBehaviour):
         return recipe
 
     def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
-        """All that are given to a load."""
+        """Return all settings that a load is given."""
         return {name: value for name, value in sorted(knobs.items()) if name != "server"}
 
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
@@ -141,5 +141,5 @@ class InnodbBehaviour(ServerBehaviour):
 
 
 def _spare_pool_bytes(at_most: int) -> int:
-    """A pool for loading and checking, in whole chunks."""
+    """Return the size of a pool for loading and checking, in whole chunks."""
     return free_quarter(at_most, 128 * MIB, 64 * MIB)

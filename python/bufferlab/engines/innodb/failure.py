@@ -1,4 +1,4 @@
-"""Why a MySQL or MariaDB process failed, in words, from how it ended and the end of its log."""
+"""Explains why a MySQL or MariaDB process failed, from how it ended and the end of its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BAD_VALUE = re.compile(
 
 
 def failure(what: str, code: int | None, log: Path) -> EngineFailure:
-    """Why a server's process failed, from how it ended and the end of its log."""
+    """Return why a server's process failed, from how it ended and the end of its log."""
     text = tail(log, _LINES)
     if library := missing_library(text):
         return EngineFailure("environment", lacks(library), str(log), "install the package")
@@ -32,7 +32,7 @@ def failure(what: str, code: int | None, log: Path) -> EngineFailure:
 
 
 def refused_setting(log_text: str) -> EngineFailure | None:
-    """The variable that a server would not start with, in its own words; None when that was not it.
+    """Return the failure of a server that refused a variable, in the server's words; None when it failed otherwise.
 
     A variable without a knob is asked for as var.NAME. Warnings say the same of what is optional (loose_).
     """

@@ -1,6 +1,6 @@
-"""Servers that can be used here: on PATH, by path, or fetched by name; each asked for its version before it is used.
+"""Finds servers that can be used here: on PATH, by path, or fetched by name. It asks each for its version.
 
-Finds and asks; fetches nothing (packages.py) and starts no database.
+It fetches nothing (packages.py does) and starts no database.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* for ")
 
 
 def find(flavour: Flavour, name: str = ON_PATH) -> Build:
-    """The server of that name, which can be run; EnvironmentLackingError with the way to get one."""
+    """Return the server of that name, which can be run. Raises EnvironmentLackingError, which says how to get one."""
     nothing = EnvironmentLackingError(
         f"there is no {flavour} server on PATH, and none was fetched",
         os.environ.get("PATH"),
@@ -44,7 +44,7 @@ def find(flavour: Flavour, name: str = ON_PATH) -> Build:
 
 
 def by_path(path: Path, name: str | None = None) -> Build:
-    """The server that is this binary, or in this folder (itself, its bin or sbin)."""
+    """Return the server that is this binary, or lies in this folder (itself, its bin or sbin)."""
     path = path.absolute()
     inside = [path / folder / file for folder in (".", "bin", "sbin") for file in ("mariadbd", "mysqld")]
     binary = next((file for file in inside if file.is_file()), None) if path.is_dir() else path
@@ -56,12 +56,15 @@ def by_path(path: Path, name: str | None = None) -> Build:
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
-    """Every server on PATH, then the known ones by name: each usable, or why not."""
+    """Return every server on PATH, then the known ones by name: each usable, or with the reason why not."""
     return finding.listed(dict.fromkeys(_on_path(("mysqld", "mariadbd"))), known, by_path, ask_version)
 
 
 def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Flavour]:
-    """(version, flavour) as the binary says it; EnvironmentLackingError when it cannot be run or is no such server."""
+    """Return (version, flavour) as the binary tells it.
+
+    Raises EnvironmentLackingError if it cannot be run or is no such server.
+    """
     text = finding.what_it_says(binary, libraries, "--no-defaults", "--version")
     found = _VERSION.search(text)
     if found is None:
@@ -71,7 +74,7 @@ def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Flavour]:
 
 
 def _on_path(names: tuple[str, ...]) -> Iterator[Path]:
-    """Binaries of these names, each file once: mysqld is often a link to mariadbd."""
+    """Yield the binaries of these names, each file once: mysqld is often a link to mariadbd."""
     seen = set()
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS))
     for name in names:

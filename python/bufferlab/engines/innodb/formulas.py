@@ -1,4 +1,4 @@
-"""Formulas of InnoDB's figures: the victim path, the cache it really has, what it writes and why.
+"""The formulas of InnoDB's figures: the victim path, the cache it really has, what it writes and why.
 
 Where a frame comes from (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and MariaDB 10.2 to 10.4). Every search
 adds one to S = get_free_search. Each of its passes first looks at the free list; one that finds it empty adds one to
@@ -35,13 +35,16 @@ NO_SINGLE_PAGE = (
     "user threads of this version flush no single pages but wait for the page cleaner "
     "(it has no buffer_LRU_single_flush_failure_count)"
 )
-#: Why the server lacks a counter; a run that ended early, or one of another engine, keeps its own reason.
+#: The reason where the server lacks a counter. A run that ended early, or of another engine, keeps its own reason.
 _MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}
 _PAGES = "innodb_buffer_pool_pages_"
 
 
 def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Quantity:
-    """One way to a frame, from S, L, W and F: all four or nothing, as W means another thing where there is no F."""
+    """Return the formula of one way to a frame, from S, L, W and F. It needs all four:
+
+    W has another meaning where there is no F.
+    """
 
     def evaluate(window: Window) -> Figure:
         counts = []
@@ -66,12 +69,12 @@ _HELD = (counted("pages_read") + counted("pages_created")).counted_as("frames")
 
 
 def _counted(name: str) -> Quantity:
-    """A counter of INNODB_METRICS by the engine's own name."""
+    """Return the change of a counter of INNODB_METRICS, by the engine's name for it."""
     return counted(f"{METRIC_PREFIX}{name.lower()}")
 
 
 def _lru_writes() -> Quantity:
-    """Dirty pages written by LRU batches.
+    """Return the dirty pages written by LRU batches.
 
     MariaDB 10.2 leaves buffer_LRU_batch_flush_total_pages at zero; there they are what neither flush-list batches nor
     single-page flushes wrote. The latter are taken to have written a page each, which is the most they can have.

@@ -1,4 +1,4 @@
-"""Frames that a server's settings leave for data, before it is started and as it was read back. Pure."""
+"""Computes the frames that a server's settings leave for data, before it is started and as it was read back. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from bufferlab.knob import Value
 from bufferlab.models.free_list import frames_of_data
 
-#: Where nothing is asked: MariaDB's own from 10.11 on. What a server tells replaces it.
+#: MariaDB's own LRU scan depth from 10.11 on, where none was asked for. The value that a server tells replaces it.
 _DEPTH = 1536
 
 
 def mariadb_data_frames(values: Mapping[str, Value], frames: int) -> int:
-    """Of a pool's frames those that hold pages; a build whose version is not known yet is taken for a new one."""
+    """Return how many of a pool's frames hold pages. A build whose version is not known yet is taken for a new one."""
     found = re.search(r"(\d+)\.(\d+)", str(values.get("version") or values.get("server") or ""))
     if found and (int(found[1]), int(found[2])) < (10, 5):
         return frames

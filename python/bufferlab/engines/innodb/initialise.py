@@ -1,8 +1,8 @@
-"""Makes a new data directory for a page size: by the server's own initialisation, by its bootstrap, or from a copy.
+"""Makes a new data directory for a page size: by the server's initialisation, by its bootstrap, or from a copy.
 
-MySQL 5.7 and later have --initialize-insecure; MariaDB is given the SQL of its system tables as its mariadb-install-db
-does (without the help texts); MySQL 5.6 gets the system tables of its package, which are MyISAM. Accounts are
-accounts.py's.
+MySQL 5.7 and later have --initialize-insecure. MariaDB gets the SQL of its system tables, as its mariadb-install-db
+gives it (without the help texts). MySQL 5.6 gets the system tables of its package, which are MyISAM. accounts.py makes
+the accounts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bufferlab.errors import EnvironmentLackingError
 _SECONDS = 300.0
 _POLL_SECONDS = 0.05
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
-#: These five of MySQL 5.6 are in InnoDB, whose own dictionary is not copied; two of them it wants (5.6's
+#: These five tables of MySQL 5.6 are in InnoDB, whose own dictionary is not copied. The server needs two of them (5.6's
 #: scripts/mysql_system_tables.sql).
 _INNODB_TABLES = (
     "innodb_table_stats", "innodb_index_stats", "slave_relay_log_info", "slave_master_info", "slave_worker_info"
@@ -50,7 +50,7 @@ STATISTICS_TABLES_OF_5_6 = (
     ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COLLATE utf8_bin STATS_PERSISTENT = 0
     """,
 )
-"""Run once, after the first start of a 5.6 server."""
+"""The statements to run once, after the first start of a 5.6 server."""
 
 
 def initialise(
@@ -63,7 +63,7 @@ def initialise(
 ) -> None:
     """Make `data`, which must not exist, for servers of this build; `settings` has innodb_page_size.
 
-    EngineFailure with the end of the server's log when it could not be made.
+    Raises EngineFailure with the end of the server's log when it could not be made.
     """
     make_home(home, user)
     data.mkdir(mode=0o700)
@@ -120,13 +120,13 @@ def _run(
             running.wait()
     if running.returncode != 0:
         raise failure("the data directory could not be made", running.returncode, log)
-    # A bootstrap that was given a wrong statement says so and ends well all the same.
+    # A bootstrap that gets a wrong statement reports it and still ends with success.
     if not (data / "mysql").is_dir():
         raise failure("the data directory has no system tables", running.returncode, log)
 
 
 def _mariadb_sql(build: Build) -> bytes:
-    """The system tables' SQL, in files whose names changed with the server's."""
+    """Return the SQL of the system tables; the names of its files changed with the server's."""
     folder = build.share
     files = []
     for name in _SYSTEM_SQL:

@@ -1,4 +1,4 @@
-"""What InnoDB's settings leave out of an answer, and what its counts are made of, in a report's words."""
+"""The limits of an answer: what InnoDB's settings leave out, and what its counts are made of, in a report's words."""
 
 from __future__ import annotations
 

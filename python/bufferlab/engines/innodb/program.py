@@ -1,4 +1,4 @@
-"""The command line of an external load generator, with the private server's places filled in. Runs nothing."""
+"""Fills the private server's places into the command line of an external load generator. Runs nothing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _PLACES = "{socket}, {user}, {database}, {connections}, {defaults_file}, {folder
 
 
 def expand(command: str, target: Mapping[str, Any], folder: Path, connections: int = 1) -> dict[str, Any]:
-    """{"argv", "env"} of the command, for a server at `target`; `folder` is private, and the program may write there.
+    """Return {"argv", "env"} of the command, for a server at `target`.
 
-    {user} is an account that has no password: only its socket's folder, which is private, leads to it. A password on a
-    command line would be everybody's to read in /proc, so {password} is refused. {defaults_file} is an option file with
-    a [client] group for programs that read one.
+    The program may write in `folder`, which is private.
+
+    {user} is an account without a password: only its socket's folder, which is private, leads to it. Everybody could
+    read a password on a command line in /proc, so {password} is refused. {defaults_file} is an option file with a
+    [client] group for programs that read one.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     places = {

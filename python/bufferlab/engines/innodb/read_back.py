@@ -1,4 +1,4 @@
-"""What a started server says its settings are, and in which points it did something else than was asked.
+"""Reads back the settings of a started server, and names those that differ from what was asked.
 
 Asked is not actual: a pool is rounded up to whole chunks, instances need a large pool, cleaners need instances
 (buf0buf.cc srv_buf_pool_size, ha_innodb.cc innodb_init_params).
@@ -22,16 +22,16 @@ _ALWAYS = (
     "innodb_adaptive_hash_index", "innodb_change_buffering", "innodb_flush_method", "innodb_doublewrite",
     "innodb_use_native_aio", "version", "version_comment",
 )  # fmt: skip
-"""Told with every run, asked or not, where the version has them."""
+"""The variables that every run tells, asked or not, where the version has them."""
 
 _GIB = 1 << 30
 
 
 def read_back(connection: Any, build: Build, knobs: Mapping[str, int | str]) -> ReadBack:
-    """Ask the server; EngineFailure when its pool cannot be told."""
+    """Ask the server for its settings. Raises EngineFailure when it does not tell its pool's size."""
     told = control.variables(connection)
     if "innodb_buffer_pool_instances" in told:
-        # The variable says what was asked for in 5.6; the pool itself knows what it was divided into.
+        # In 5.6 the variable tells what was asked for; the pool tells its real number of instances.
         ((instances,),) = control.rows(connection, "SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
         told["innodb_buffer_pool_instances"] = str(instances or told["innodb_buffer_pool_instances"])
     actual: dict[str, int | str] = {}
@@ -53,7 +53,7 @@ def read_back(connection: Any, build: Build, knobs: Mapping[str, int | str]) -> 
 
 
 def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
-    """Sentences, from the variables asked for and those the server tells.
+    """Return the confounds in sentences, from the variables asked for and those the server tells.
 
     >>> confounds({"innodb_buffer_pool_instances": "8"}, {"innodb_buffer_pool_instances": "1"})
     ['innodb_buffer_pool_instances is 1 where 8 were asked for: pools below 1 GiB have one instance']
@@ -76,7 +76,7 @@ class _Other:
 
 
 def _others(asked: Mapping[str, str], told: Mapping[str, str]) -> Iterator[_Other]:
-    """The settings of the pool that the server changed, each with its rule where that is known."""
+    """Yield the settings of the pool that the server changed, each with its rule where that is known."""
     pool, instances = _number(told, "innodb_buffer_pool_size"), _number(told, "innodb_buffer_pool_instances")
     chunk, cleaners = _number(told, "innodb_buffer_pool_chunk_size"), _number(told, "innodb_page_cleaners")
     asked_pool = _number(asked, "innodb_buffer_pool_size")

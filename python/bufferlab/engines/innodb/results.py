@@ -1,4 +1,4 @@
-"""What InnoDB owns of the results of MySQL and MariaDB."""
+"""InnoDB's part of the results of MySQL and MariaDB: metrics, formulas and checks."""
 
 from __future__ import annotations
 

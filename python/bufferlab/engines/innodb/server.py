@@ -1,4 +1,4 @@
-"""A private MySQL or MariaDB server as a context."""
+"""The context manager of a private MySQL or MariaDB server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.engines.servers.server import Server
 
 
 class InnodbServer(Server):
-    """As its base says."""
+    """A private MySQL or MariaDB server, asked over PyMySQL."""
 
     unanswered = (pymysql.Error, OSError, control.AccessDenied)
 
@@ -29,7 +29,7 @@ class InnodbServer(Server):
         return control.connect(self.socket, *self._login, database, answer_seconds=answer_seconds)
 
     def greet(self) -> None:
-        """A ping over a connection of its own."""
+        """Ping the server over a separate connection."""
         if self._pulse is None:
             self._pulse = control.connect(self.socket, *self._login, answer_seconds=self.answer_seconds)
         self._pulse.ping(reconnect=False)
@@ -44,7 +44,6 @@ class InnodbServer(Server):
         return True
 
     def end_pulse(self) -> None:
-        """Close the connection of `greet`."""
         pulse, self._pulse = self._pulse, None
         if pulse is not None:
             with suppress(pymysql.Error, OSError):

@@ -1,6 +1,6 @@
-"""From a run's native knobs to the variables of a server's option file, and back from what the server answers.
+"""Translates a run's native knobs to the variables of a server's option file, and the server's answers back.
 
-Pure text: starts no server and asks none.
+Pure text: it starts no server and asks none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bufferlab.units import MIB
 from bufferlab.versions import has
 
 PREFIX = "var."
-"""Before the name of a variable that is passed through."""
+"""The prefix of variables that are passed through."""
 
 _RENAMED = {"page_size_bytes": "innodb_page_size", "pool_size_bytes": "innodb_buffer_pool_size"}
 _NOT_THE_SERVERS = ("server", "statements", READ_AHEAD)
@@ -23,9 +23,10 @@ _BY_NATIVE_NAME = {knob.native_name: knob for knob in INNODB_KNOBS}
 
 
 def server_settings(flavour: str, version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
-    """The option file's variables with their values.
+    """Return the option file's variables with their values.
 
-    What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the start.
+    Knobs that this version lacks are left out. Their value can only be "auto": the start of the sweep refused explicit
+    values.
     """
     settings: dict[str, str] = {}
     for name, value in knobs.items():
@@ -37,11 +38,11 @@ def server_settings(flavour: str, version: str, knobs: Mapping[str, int | str]) 
 
 
 def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """The same settings, with a chunk for each instance of the pool where no other was asked for.
+    """Return the same settings, with a chunk for each instance of the pool where no other chunk was asked for.
 
-    A chunk larger than an instance becomes as large as that (ha_innodb.cc, innodb_init_params): nothing is rounded. The
-    server's own of 128 MiB makes 256 MiB of 210. In chunks of 1 MiB, each whose memory does not begin at a whole page
-    has one page of 16 KiB in 64 less (buf0buf.cc, buf_chunk_init): all of them or none, by chance.
+    A chunk larger than an instance becomes as large as that (ha_innodb.cc, innodb_init_params), so nothing is rounded.
+    The server's own chunk of 128 MiB makes 256 MiB of 210. In chunks of 1 MiB, each chunk whose memory does not begin
+    at a whole page has one page of 16 KiB in 64 less (buf0buf.cc, buf_chunk_init): all of them or none, by chance.
     """
     pool = int(settings.get("innodb_buffer_pool_size", 0))
     if not pool or not has(_BY_NATIVE_NAME[_CHUNK].versions, flavour, version):
@@ -50,14 +51,14 @@ def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> d
 
 
 def variable(native_name: str) -> str | None:
-    """The server's variable behind a native name; None for what is bufferlab's own."""
+    """Return the server's variable behind a native name; None for a knob of bufferlab itself."""
     if native_name in _NOT_THE_SERVERS:
         return None
     return _RENAMED.get(native_name, native_name.removeprefix(PREFIX))
 
 
 def as_asked(native_name: str, told: str) -> int | str:
-    """What the server answers (SHOW GLOBAL VARIABLES), in the form in which it was asked.
+    """Return the server's answer (SHOW GLOBAL VARIABLES) in the form in which it was asked.
 
     >>> as_asked("innodb_adaptive_hash_index", "OFF"), as_asked("innodb_lru_scan_depth", "1024")
     ('off', 1024)
@@ -70,6 +71,6 @@ def as_asked(native_name: str, told: str) -> int | str:
         text = switches.get(told, told)
         return next((choice for choice in knob.choices if choice.lower() == text.lower()), told)
     try:
-        return int(float(told))  # A per cent is told as 75.000000.
+        return int(float(told))  # The server tells a per cent as 75.000000.
     except ValueError:
         return told

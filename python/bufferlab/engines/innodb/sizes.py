@@ -1,8 +1,8 @@
-"""How large loaded tables are, and the trees they are made of: asked of the server, then counted in its closed files.
+"""Measures loaded tables and their trees: it asks the server, then counts in the server's closed files.
 
-The server names the indexes and says what is allocated; the pages of each level are counted in the .ibd files of the
+The server names the indexes and tells what is allocated. The pages of each level are counted in the .ibd files of the
 closed database (fil0fil.h, page0page.h, fsp0fsp.h: page type at byte 24, level at 64, index id at 66; extents' bitmaps
-say which pages are free). Kept in sizes.json beside the data.
+say which pages are free). sizes.json beside the data keeps the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bufferlab.engines.servers.identity import DATABASE
 _INDEX_PAGE, _BLOB_PAGES = 17855, (10, 11, 12)
 _HEADER = struct.Struct(">H")
 _PAGE = struct.Struct(">HHH2xH6xH8xHQ")
-"""From byte 38: directory slots, heap top, records in the heap, garbage, records, level, index id."""
+"""The header from byte 38: directory slots, heap top, records in the heap, garbage, records, level, index id."""
 _FIRST_RECORD_BYTE = 120
 _TRAILER_BYTES, _SLOT_BYTES = 8, 2
 _EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
@@ -37,7 +37,7 @@ class _Tree:
 
 
 def ask(connection: Any, build: Build) -> dict[str, Any]:
-    """Bytes of every table and the names of its indexes; statistics are made anew first."""
+    """Return the bytes of every table and the names of its indexes, after renewing the statistics."""
     tables = [name for (name,) in control.rows(connection, f"SHOW TABLES FROM {DATABASE}")]
     for table in tables:
         control.rows(connection, f"ANALYZE TABLE `{DATABASE}`.`{table}`")
@@ -66,7 +66,9 @@ def ask(connection: Any, build: Build) -> dict[str, Any]:
 
 
 def allocated(connection: Any, build: Build, schema: str) -> int:
-    """Bytes of data and indexes of a schema, whose files need not be reachable; statistics are made anew first."""
+    """Return the bytes of data and indexes of a schema, whose files need not be reachable, after renewing the
+    statistics.
+    """
     for (table,) in control.rows(connection, "SHOW TABLES FROM `" + schema + "`"):
         control.rows(connection, f"ANALYZE TABLE `{schema}`.`{table}`")
     if build.flavour == "mysql" and build.numbers >= (8,):
@@ -88,7 +90,7 @@ def store(database: Path, asked: Mapping[str, Any], page_bytes: int) -> None:
 
 
 def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[str, Any]:
-    """The trees of all tables in a folder of .ibd files, as run.json's `database.shape` has them."""
+    """Return the trees of all tables in a folder of .ibd files, as run.json's `database.shape` has them."""
     pages = free_pages = 0
     shapes = []
     for table in sorted({index["table"] for index in indexes}):
@@ -121,7 +123,7 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
 
 
 def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, _Tree], int, int, int]:
-    """(trees by index id, overflow pages, pages, free pages) of one tablespace."""
+    """Return (trees by index id, overflow pages, pages, free pages) of one tablespace."""
     trees: dict[int, _Tree] = defaultdict(_Tree)
     blobs = free = number = 0
     descriptors = b""
@@ -153,7 +155,10 @@ def _add(trees: dict[int, _Tree], page: bytes, page_bytes: int) -> None:
 
 
 def _is_free(descriptors: bytes, place: int, page_bytes: int) -> bool:
-    """Is a page free, by the bitmap of its extent (XDES_FREE_BIT)? `place` counts from the descriptors' page."""
+    """Return whether a page is free, by the bitmap of its extent (XDES_FREE_BIT);
+
+    `place` counts from the descriptors' page.
+    """
     # Extents have 1 MiB, and at least 64 pages.
     extent_pages = max(64, (1 << 20) // page_bytes)
     entry = _EXTENTS_AT + place // extent_pages * (_EXTENT_HEADER_BYTES + extent_pages // 4)

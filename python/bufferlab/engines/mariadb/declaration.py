@@ -1,4 +1,4 @@
-"""MariaDB as bufferlab sees it; everything it shares with the other is in engines/innodb. Pure data."""
+"""The declaration of MariaDB. engines/innodb holds what it shares with MySQL. Pure data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drives private MySQL servers; all of it is InnoDB's, in engines/innodb."""
+"""Drives private MySQL servers with the code of engines/innodb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MySQL as bufferlab sees it; everything it shares with the other is in engines/innodb. Pure data."""
+"""The declaration of MySQL. engines/innodb holds what it shares with MariaDB. Pure data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drives private PostgreSQL servers: drive.py does."""
+"""Drives private PostgreSQL servers with the code of drive.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One PostgreSQL process: its configuration file, start and end. Knows no data and no workload.
+"""One PostgreSQL process: its configuration file, start and end. This file knows no data and no workload.
 
-A private server listens on a Unix socket in a folder that only its user may enter, and on nothing else. Its shared
-memory of System V is in a namespace of its own where the host allows that, so that nothing of it is left even when
-everything is killed; where not, what postmaster.pid names is removed (ipc: pg_shmem.h, sysv_shmem.c).
+A private server listens on a Unix socket in a folder that only its user may enter, and on nothing else. Its System V
+shared memory is in a private namespace where the host allows that, so nothing of it is left even when everything is
+killed. Elsewhere bufferlab removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from bufferlab.engines.servers.builds import Build
 
 _IPC_RMID = 0
 _CHILDREN_SECONDS = 5.0
-"""How long they may take to see that their postmaster has gone."""
+"""The seconds that server processes may take to see that their postmaster has gone."""
 _KILLED_SECONDS = 30.0
-"""How long a killed one may take: it can wait in the kernel for a slow disk."""
+"""The seconds that a killed process may take: it can wait in the kernel for a slow disk."""
 _OURS = frozenset(
     ("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "listen_addresses", "port",
      "unix_socket_directories", "unix_socket_permissions", "unix_socket_group", "logging_collector", "log_destination",
@@ -36,13 +36,13 @@ _OURS = frozenset(
      "archive_mode", "restore_command", "ssl", "password_encryption", "dynamic_shared_memory_type",
      "shared_memory_type", "max_connections", "include", "include_dir", "include_if_exists")
 )  # fmt: skip
-"""What a private server's safety, or a run's meaning, rests on: not to be passed through."""
+"""The variables that a private server's safety, or a run's meaning, rests on; a user cannot pass them through."""
 
 
 def configuration_file(
     data: Path, home: Path, socket_folder: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
 ) -> str:
-    """The text of postgresql.conf: what a private server needs, then what was asked. Holds no credentials."""
+    """Return the text of postgresql.conf: what a private server needs, then what was asked. It holds no credentials."""
     for name, value in settings.items():
         if name.lower() in _OURS:
             raise EngineFailure("usage", f"{name} is bufferlab's to set", f"var.{name}", "leave it out")
@@ -57,7 +57,7 @@ def configuration_file(
     lines += ["logging_collector = off", "log_destination = 'stderr'", "log_timezone = 'GMT'", "timezone = 'GMT'"]
     lines += ["", "# It ends when one of its processes crashes, and its queries when we are gone."]
     lines += ["restart_after_crash = off", "client_connection_check_interval = '1s'"]
-    # POSIX segments would stay in /dev/shm when all is killed; System V ones end with the namespace.
+    # POSIX segments would stay in /dev/shm when all is killed; System V segments end with the namespace.
     lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]
     lines += ["", "# Nothing beside the workload: no replication."]
     lines += ["max_wal_senders = 0", "max_logical_replication_workers = 0", f"max_connections = {connections + 20}"]
@@ -67,11 +67,11 @@ def configuration_file(
 
 
 class PostgresProcess(ServerProcess):
-    """A running server; `group` is the cgroup.procs of the group it joins before it starts."""
+    """The process of a running server. It joins the group of `group`, a cgroup.procs file, before it starts."""
 
     socket_name = f".s.PGSQL.{PORT}"
     stop_signal = signal.SIGINT
-    """Fast shutdown: transactions are rolled back, a checkpoint is made."""
+    """Fast shutdown: the server rolls transactions back and makes a checkpoint."""
     failure = staticmethod(failure)
 
     def __init__(
@@ -81,31 +81,34 @@ class PostgresProcess(ServerProcess):
         self.group = group
 
     def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
-        """The text of its configuration file; who may connect is written beside it."""
+        """Return the text of the configuration file; write the file on who may connect next to it."""
         self.own_ipc = process.can_own_ipc(self.user)
         self.write("hba.conf", "local all all scram-sha-256\n")
         self.write("ident.conf", "")
         return configuration_file(self.data, self.home, self.socket.parent, connections, settings, own_ipc=self.own_ipc)
 
     def command(self, conf: Path) -> list[str]:
-        """The postmaster, which reads `conf` in place of the file in its data directory."""
+        """Return the command of the postmaster, which reads `conf` in place of the file in its data directory."""
         return [str(self.build.binary), "-D", str(self.data), "-c", f"config_file={conf}"]
 
     def terminate_now(self) -> None:
-        """End it and its processes at once: a stopped one would not see that all is over, and keep its client."""
+        """End the server and its processes at once.
+
+        A stopped process would not see the end, and would keep its client.
+        """
         super().terminate_now()
         if self._process is not None:
             _end(_processes(self.data, self.build.binary))
 
     def kill(self) -> None:
-        """Whatever happened, it and its processes are gone afterwards."""
+        """Kill the server, and wait until its processes are gone, also after an earlier failure."""
         started = self._process is not None
         super().kill()
         if started:
             _wait_until_gone(self.data, self.build.binary)
 
     def clean_up(self) -> None:
-        """The segment of System V shared memory that a killed server leaves in the host's own namespace."""
+        """Remove the System V segment that a killed server leaves in the host's own namespace."""
         if self.own_ipc:
             return
         with suppress(OSError, ValueError, IndexError):
@@ -119,7 +122,7 @@ def _quoted(text: str) -> str:
 
 
 def _wait_until_gone(data: Path, binary: Path) -> None:
-    """A server's processes end when they see that their postmaster has; one that does not is ended."""
+    """Wait until a server's processes end, as they do when they see that their postmaster has; then end the rest."""
     for seconds in (_CHILDREN_SECONDS, _KILLED_SECONDS):
         deadline = time.monotonic() + seconds
         while left := _processes(data, binary):
@@ -136,10 +139,10 @@ def _end(processes: list[int]) -> None:
 
 
 def _processes(data: Path, binary: Path) -> list[int]:
-    """Processes of the server's own program that work in this data directory, as all of a server's do."""
+    """Return the processes of the server's own program that work in this data directory, as all of a server's do."""
     folder, program, found = str(data.resolve()), str(binary.resolve()), []
     for entry in Path("/proc").iterdir():
-        # Gone meanwhile, or another user's.
+        # The process is gone meanwhile, or another user's.
         with suppress(OSError):
             if entry.name.isdigit() and os.readlink(entry / "cwd") == folder and _program(entry) in (program, None):
                 found.append(int(entry.name))
@@ -147,7 +150,7 @@ def _processes(data: Path, binary: Path) -> list[int]:
 
 
 def _program(entry: Path) -> str | None:
-    """The program of a process; None of one that is ending: the kernel takes its memory before its folder."""
+    """Return the program of a process; None if it is ending: the kernel takes its memory before its folder."""
     try:
         return os.readlink(entry / "exe")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Inside a PostgreSQL server: where its pages came from, who wrote pages, and what went into its log."""
+"""The chapter on a PostgreSQL server's own work: where its pages came from, who wrote pages, and its log."""
 
 from __future__ import annotations
 

@@ -9,17 +9,17 @@ from bufferlab.engines.postgres.metrics import IO_CONTEXTS
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
 from bufferlab.results.window import Figure
 
-#: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So
-#: work gets a few pages less the longer it was warmed up, and a larger pool is warmed up for longer: 373 a New-Order
-#: after 30 s against 385 after 3 s (PostgreSQL 15.18).
+#: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So the
+#: same work gets a few pages less after a longer warm-up, and a larger pool is warmed up for longer. It was 373 a
+#: New-Order after 30 s against 385 after 3 s (PostgreSQL 15.18).
 PAGE_GETS_LIMIT = 0.05
 COMMITS_LIMIT = 0.0
-#: Queries a second of the connection that watches, each a transaction of its own; far more than it makes.
+#: The queries a second of the connection that watches, each a separate transaction; far more than it makes.
 WATCHING_PER_S = 40.0
 IO_LIMIT = 0.01
 TABLES_LIMIT = 0.05
 
-#: Settings that change where pages are and when they are written, not which are asked for.
+#: Settings that change where pages are and when they are written, but not which pages are asked for.
 SAME_WORK = frozenset(
     """memory_limit effective_io_concurrency maintenance_io_concurrency bgwriter_delay bgwriter_lru_maxpages
     bgwriter_lru_multiplier bgwriter_flush_after backend_flush_after checkpoint_timeout checkpoint_completion_target
@@ -29,9 +29,9 @@ SAME_WORK = frozenset(
 
 
 def _commits(runs: Sequence[MeasuredRun]) -> Check:
-    """Every transaction that the drivers saw committed is one that the server committed, and there were no others.
+    """Check that the server committed every transaction that the drivers saw committed, and no others.
 
-    The server's count has the watching connection's queries too: a few for each sample.
+    The server's count includes the watching connection's queries: a few for each sample.
     """
     title = "Transactions committed by the server = those the drivers saw, and few of the watching connection"
 
@@ -44,7 +44,7 @@ def _commits(runs: Sequence[MeasuredRun]) -> Check:
         if run.run.workload["name"] == "script":
             return Off(run, None, "a script's transaction may be several of the server's")
         more = server.value - ours.value
-        # Each connection is made to tell its counters, in a transaction of its own that is taken off again.
+        # Each connection is made to tell its counters in a separate transaction, which is subtracted again.
         more = min(0.0, more + run.connections) if more < 0 else more
         beyond = max(0.0, more - WATCHING_PER_S * ((run.window.seconds or 0.0) + 2))
         return Off(run, max(-more, beyond) / ours.value if more < 0 or beyond else 0.0, "less" if more < 0 else "more")
@@ -53,7 +53,7 @@ def _commits(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
-    """pg_stat_io and pg_stat_database count a page read in different places (bufmgr.c)."""
+    """Compare the pages read that pg_stat_io and pg_stat_database count in different places (bufmgr.c)."""
     title = "Pages read by pg_stat_io = by pg_stat_database"
 
     def off(run: MeasuredRun) -> Off:
@@ -69,7 +69,7 @@ def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _of_tables(runs: Sequence[MeasuredRun]) -> Check:
-    """The workload's tables and indexes are what is read: catalogues are in caches of their own once they were used."""
+    """Check that reads are of the workload's tables and indexes: separate caches hold catalogues after first use."""
     title = "Page gets of the workload's tables and indexes = page gets of the database"
 
     def off(run: MeasuredRun) -> Off:
@@ -79,7 +79,10 @@ def _of_tables(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _device_split(runs: Sequence[MeasuredRun]) -> Check:
-    """A split that cannot be told shows read-ahead of the kernel, or other programs on the device."""
+    """Check that reads split into page cache and device.
+
+    If not, the kernel reads ahead or other programs use the device.
+    """
     name, title = "postgres_split", "The device read no more than the server asked for"
     if any(run.direct for run in runs):
         return not_applicable(name, title, "direct I/O: the page cache serves nothing")
@@ -89,14 +92,14 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
         read, device = run.window.change("pages_read"), run.figures["device_pages_per_transaction"]
         if read.value is None or device.value is None:
             return Off(run, None, read.reason or device.reason)
-        # Scans in the order of the table are read ahead: that is no fault, and the figures say why there are none.
+        # The kernel reads scans in table order ahead: that is no fault, and the figures say why there are none.
         return Off(run, 0.0 if found.value is not None else None, found.reason)
 
     return worst_of(name, title, 0.0, map(off, runs))
 
 
 def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
-    """The gate that ends a warm-up sees shared buffers alone: whether the page cache had settled shows here."""
+    """Check that the page cache had settled. The gate that ends a warm-up sees shared buffers alone."""
     name = "steady_page_cache"
     title = "Pages from the device per transaction stood still in the measured window (last third over first)"
     bounded = [run for run in runs if run.divides_memory and not run.direct]

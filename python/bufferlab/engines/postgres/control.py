@@ -1,6 +1,6 @@
-"""A control connection: settings, conditions, vacuum. psycopg, without TLS, as the core's own connections.
+"""A control connection for settings, conditions and vacuum. psycopg, without TLS, like the core's own connections.
 
-Nothing hot comes through here; the core drives transactions over connections of its own.
+No hot path uses it; the core drives transactions over other connections.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 PORT = 5432
-"""A part of the socket's name (.s.PGSQL.5432): the folder is the server's own, so that any number will do."""
+"""A part of the socket's name (.s.PGSQL.5432). Each server has its own folder, so any number will do."""
 SYSTEM_DATABASE = "postgres"
 _CONNECT_SECONDS = 10
 _DENIED = ("password authentication failed", "does not exist", "no pg_hba.conf entry")
@@ -26,16 +26,16 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class AccessDenied(Exception):
-    """The server is there, and does not know our user, our password or the database."""
+    """The error that the server is there but refuses our user, our password or the database."""
 
 
 def connect(
     host: Path | str, user: str, password: str, database: str, *, port: int = PORT, statement_seconds: float = 0
 ) -> Connection:
-    """An open connection, in autocommit; `host`: a name, or the folder of a socket.
+    """Open a connection in autocommit; `host` is a name, or the folder of a socket.
 
-    psycopg.OperationalError: no server yet; AccessDenied: not for this user. A statement that takes longer than
-    `statement_seconds` (0: any time is right) is a psycopg.Error.
+    Raises psycopg.OperationalError while no server answers, and AccessDenied when the server refuses the user. A
+    statement that takes longer than `statement_seconds` raises psycopg.Error; with 0 it may take any time.
     """
     try:
         return psycopg.connect(
@@ -60,10 +60,10 @@ def connect(
 
 
 def greet(place: Path | tuple[str, int], seconds: float) -> None:
-    """Ask the server for its first word, without logging in; OSError when it says none within that time.
+    """Ask the server for its first word, without logging in.
 
-    `place`: its socket, or host and port. SSLRequest: a postmaster starts a process for it, which answers with one
-    letter (protocol.h, postmaster.c).
+    `place` is its socket, or host and port. Raises OSError when the server says none within `seconds`. On SSLRequest a
+    postmaster starts a process, which answers with one letter (protocol.h, postmaster.c).
     """
     with _line(place, seconds) as line:
         line.sendall(_SSL_REQUEST)
@@ -86,13 +86,13 @@ def _line(place: Path | tuple[str, int], seconds: float) -> sockets.socket:
 def rows(
     connection: Connection, query: str | sql.Composed, parameters: Sequence[Any] | None = None
 ) -> list[tuple[Any, ...]]:
-    """All rows of a query; none of a statement that returns none."""
+    """Return all rows of a query; none for a statement that returns none."""
     cursor = connection.execute(query, parameters)
     return cursor.fetchall() if cursor.description else []
 
 
 def settings(connection: Connection) -> dict[str, tuple[str, str | None]]:
-    """Every row of pg_settings: name -> (setting, unit)."""
+    """Return every row of pg_settings: name -> (setting, unit)."""
     return {
         str(name): (str(setting), unit)
         for name, setting, unit in rows(connection, "SELECT name, setting, unit FROM pg_settings")

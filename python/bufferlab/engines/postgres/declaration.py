@@ -1,4 +1,4 @@
-"""PostgreSQL as bufferlab sees it. Pure data.
+"""The declaration of PostgreSQL. Pure data.
 
 Rates were seen on two shared cores and a fast virtual disk; runs on a host replace them.
 """
@@ -31,9 +31,9 @@ DECLARATION = EngineDeclaration(
     page_knob="page_size",
     min_frames=128,
     file_format="own",
-    # A row has a header of 24 bytes and an item pointer, and its key is kept again in an index.
+    # A row has a header of 24 bytes and an item pointer, and an index holds its key again.
     size_factor=1.5,
-    # Three system databases, and the log that a run begins with.
+    # The three system databases, and the log that a run begins with.
     base_bytes=64 * MIB,
     start_seconds=1.5,
     data_kind="directory",

@@ -1,4 +1,4 @@
-"""Private PostgreSQL servers: how they are found, made and asked. What is done with them, their base says."""
+"""Drives private PostgreSQL servers: finds them, makes their data and asks them. The base class runs them."""
 
 from __future__ import annotations
 
@@ -30,21 +30,23 @@ from bufferlab.errors import BufferlabError
 from bufferlab.units import GIB, MIB, format_bytes
 
 _BESIDE_POOL_BYTES = 8 * MIB
-"""What a server needs beside its pool and its connections: its other shared memory and its own processes."""
+"""The memory that a server needs in addition to its pool and its connections: other shared memory and its own
+processes.
+"""
 _CONNECTION_BYTES = 2 * MIB
-"""A connection's own process, private pages and kernel memory together."""
+"""The memory of a connection's own process: private pages and kernel memory together."""
 _LOADING = {
-    # A load that is cut short is thrown away, so that nothing needs to survive a crash.
+    # A load that is cut short is thrown away, so nothing needs to survive a crash.
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
     "autovacuum": "off",
     "jit": "off",
-    # Rows of a table made in the same transaction are then not logged.
+    # The server then does not log rows of a table made in the same transaction.
     "wal_level": "minimal",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "1h",
-    # Log files are removed when they are no longer needed: every run would copy those kept to be used again.
+    # The server removes log files that it no longer needs: every run would copy those kept to be used again.
     "wal_recycle": "off",
     "wal_init_zero": "off",
     "min_wal_size": "32MB",
@@ -52,7 +54,7 @@ _LOADING = {
 
 
 class PostgresBehaviour(ServerBehaviour):
-    """The engine."""
+    """The behaviour of PostgreSQL."""
 
     flavour: Flavour = "postgres"
     page_size_hint = "leave page_size out"
@@ -70,21 +72,21 @@ class PostgresBehaviour(ServerBehaviour):
         self, build: Build, database: Path, identity: Identity, knobs: NativeKnobs, settings: Mapping[str, str],
         owner: tuple[int, int] | None, on_event: OnEvent,
     ) -> tuple[str, str]:  # fmt: skip
-        """A new cluster, with our account and no other."""
+        """Make a new cluster with bufferlab's account and no other."""
         home, wait = database.parent / "server", self.patience(on_event)
         checksums = knobs.get("data_checksums") == "on"
         initialise.initialise(build, database / "data", home, owner, identity, wait, checksums=checksums)
         return (identity.user, identity.password)
 
     def set_up(self, server: Server, identity: Identity, build: Build) -> None:
-        """The workload's database, with the extensions that the server has of those checks and counters can use."""
+        """Make the workload's database, with those extensions for checks and counters that the server has."""
         with closing(server.connect(control.SYSTEM_DATABASE)) as connection:
             control.rows(connection, f"CREATE DATABASE {DATABASE}")
         with closing(server.connect()) as connection:
             extensions.make(connection)
 
     def end_load(self, server: Server, build: Build) -> dict[str, Any]:
-        """Vacuum, so that no run is the first to read a row and to mark it; then what the tables hold."""
+        """Vacuum, so that no run is the first to read a row and to mark it; then return what the tables hold."""
         try:
             for database in (DATABASE, control.SYSTEM_DATABASE, "template1"):
                 with closing(server.connect(database)) as connection:
@@ -110,7 +112,7 @@ class PostgresBehaviour(ServerBehaviour):
         return {"shared_buffers": pool, "autovacuum": "off", "jit": "off", "work_mem": "64MB", "fsync": "off"}
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Is direct I/O honoured and memory limited, if they are asked for?"""
+        """Check that direct I/O is honoured and memory limited, if they are asked for."""
         return [_direct_check(directory, knobs), _memory_check(knobs)]
 
     def load_recipe(self, workload_json: str) -> str:
@@ -118,7 +120,7 @@ class PostgresBehaviour(ServerBehaviour):
         return recipe
 
     def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
-        """Page size and checksums."""
+        """Return the page size and whether pages have checksums."""
         return {name: knobs[name] for name in ("page_size_bytes", "data_checksums") if name in knobs}
 
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
@@ -141,14 +143,14 @@ class PostgresBehaviour(ServerBehaviour):
         return answer(native().run_postgres, core_job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """As its base says; external programs are refused."""
+        """Run as the base class does, but refuse external programs."""
         if job.get("program"):
             what = "external programs are driven against MySQL and MariaDB alone"
             raise EngineFailure("usage", what, "workload program", "choose --engine mysql, or another workload")
         return super().run(job, on_event)
 
     def program_of(self, job: Mapping[str, Any], server: Server, target: Mapping[str, Any]) -> dict[str, Any] | None:
-        """None, always."""
+        """Return None: external programs are refused."""
         return None
 
     def conditions(self, connection: Any, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
@@ -156,13 +158,16 @@ class PostgresBehaviour(ServerBehaviour):
 
     @contextmanager
     def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
-        """The bound that was asked for, around a database of which nothing is cached; None without one."""
+        """Context manager for the memory limit that was asked for; evict the database from the page cache first.
+
+        Yields None when no limit was asked for.
+        """
         asked = knobs.get("memory_limit_bytes", OFF)
         if not isinstance(asked, int):
             yield None
             return
         with MemoryLimit(asked) as limit:
-            # A page that is cached already belongs to whoever read it, and would not count.
+            # A page that is cached already belongs to the process that read it, and would not count.
             drop_cached(database)
             try:
                 yield limit
@@ -199,5 +204,5 @@ def _memory_check(knobs: NativeKnobs) -> HostCheck:
 
 
 def _spare_pool_bytes(at_most: int) -> int:
-    """A pool for loading and checking."""
+    """Return the size of a pool for loading and checking."""
     return free_quarter(at_most, MIB, 16 * MIB)

@@ -1,4 +1,4 @@
-"""Extensions that checks and counters use, where the server has them (packages: postgresql-contrib)."""
+"""Makes the extensions that checks and counters use, where the server has them (packages: postgresql-contrib)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _COUNTERS = "pg_buffercache"
 
 
 def make(connection: control.Connection) -> None:
-    """Make them in the connection's database. psycopg's InsufficientPrivilege when the account may not."""
+    """Make them in the connection's database. Raises psycopg's InsufficientPrivilege when the account may not."""
     there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
     for name in (CHECKS, _COUNTERS):
         if name in there:
@@ -17,5 +17,5 @@ def make(connection: control.Connection) -> None:
 
 
 def has(connection: control.Connection, name: str) -> bool:
-    """Is it in the connection's database?"""
+    """Return whether the connection's database has the extension."""
     return bool(control.rows(connection, "SELECT 1 FROM pg_extension WHERE extname = %s", (name,)))

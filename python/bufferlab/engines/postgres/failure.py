@@ -1,4 +1,4 @@
-"""Why a PostgreSQL process failed, in words, from how it ended and the end of its log."""
+"""Explains why a PostgreSQL process failed, from how it ended and the end of its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BESIDE = re.compile(r"\b(?:HINT|DETAIL|STATEMENT|CONTEXT):")
 
 
 def failure(what: str, code: int | None, log: Path) -> EngineFailure:
-    """What went wrong: a library, the disk, memory, a setting the server refuses; or what its log says last."""
+    """Return the cause: a library, the disk, memory, a setting the server refuses; or the last words of its log."""
     text = tail(log, _LINES)
     place = str(log)
     if library := missing_library(text):

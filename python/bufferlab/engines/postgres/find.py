@@ -1,6 +1,6 @@
-"""PostgreSQL servers that can be used here: on PATH or where Debian keeps them, by path, or fetched by name.
+"""Finds PostgreSQL servers that can be used here: on PATH, where Debian keeps them, by path, or fetched by name.
 
-Finds and asks each for its version; fetches nothing (packages.py) and starts no database.
+It asks each for its version. It fetches nothing (packages.py does) and starts no database.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
 from bufferlab.errors import EnvironmentLackingError
 
 _DEBIAN = Path("/usr/lib/postgresql")
-"""Debian keeps each major version's programs in a folder of its own, and none of them on PATH."""
+"""Debian keeps each major version's programs in a separate folder, and none of them on PATH."""
 _FOLDERS = ("/usr/local/pgsql/bin", "/usr/pgsql/bin")
 _VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
 _OLDEST = 15
-"""Before it statistics are collected by a process of their own, and cannot be forced out at a window's edge."""
+"""The oldest version supported: before it a separate process collects statistics, and they cannot be forced out at a
+window's edge.
+"""
 
 
 def find(name: str = ON_PATH) -> Build:
-    """The server of that name, which can be run; EnvironmentLackingError with the way to get one."""
+    """Return the server of that name, which can be run. Raises EnvironmentLackingError, which says how to get one."""
     nothing = EnvironmentLackingError(
         "there is no PostgreSQL server on PATH or in /usr/lib/postgresql, and none was fetched",
         os.environ.get("PATH"),
@@ -42,7 +44,7 @@ def find(name: str = ON_PATH) -> Build:
 
 
 def by_path(path: Path, name: str | None = None) -> Build:
-    """The server that is this binary, or in this folder (itself, or its bin)."""
+    """Return the server that is this binary, or lies in this folder (itself, or its bin)."""
     path = path.absolute()
     inside = [path / folder / "postgres" for folder in (".", "bin")]
     binary = next((file for file in inside if file.is_file()), None) if path.is_dir() else path
@@ -54,8 +56,11 @@ def by_path(path: Path, name: str | None = None) -> Build:
 
 
 def initdb(build: Build) -> Path:
-    """The program that makes clusters for this server; EnvironmentLackingError when it is not beside it."""
-    # Debian links programs from elsewhere; what belongs to a server lies beside the real one.
+    """Return the program that makes clusters for this server.
+
+    Raises EnvironmentLackingError when it is not in its folder.
+    """
+    # Debian links programs from elsewhere; the programs of a server lie in the folder of the real one.
     for folder in (build.binary.parent, build.binary.resolve().parent):
         if (folder / "initdb").is_file():
             return folder / "initdb"
@@ -65,12 +70,17 @@ def initdb(build: Build) -> Path:
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
-    """Every server on PATH and where Debian keeps them, then the known ones by name: each usable, or why not."""
+    """Return every server on PATH and where Debian keeps them, then the known ones: each usable, or with the reason why
+    not.
+    """
     return finding.listed(_installed(), known, by_path, ask_version)
 
 
 def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["postgres"]]:
-    """(version, "postgres") as the binary says it; EnvironmentLackingError when it is no such server, or cannot run."""
+    """Return (version, "postgres") as the binary tells it.
+
+    Raises EnvironmentLackingError if it is no such server, or cannot run.
+    """
     text = finding.what_it_says(binary, libraries, "--version")
     found = _VERSION.search(text)
     if found is None:
@@ -83,7 +93,7 @@ def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["pos
 
 
 def _installed() -> Iterator[Path]:
-    """Servers on PATH, then Debian's, the newest first; each file once."""
+    """Yield the servers on PATH, then Debian's, the newest first; each file once."""
     seen = set()
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_FOLDERS))
     on_path = shutil.which("postgres", path=path)

@@ -1,11 +1,11 @@
-"""Formulas of PostgreSQL's figures: where a page came from, who wrote pages, what went into the log.
+"""The formulas of PostgreSQL's figures: where a page came from, who wrote pages, what went into the log.
 
 A page get is served by shared buffers, by the kernel's page cache, or by the device. The server tells the first from
-the other two (pg_stat_database: blks_hit, blks_read), and it cannot tell those from each other, because it reads files
-through the page cache. The kernel tells what it had read from storage for each of the server's processes (read_bytes in
-/proc/PID/io); where it does not, the device tells what it read for all programs. So a page from the page cache is one
-that the server read and no device did. Where the kernel reads ahead, the device may read more than the server asks for,
-and the split cannot be told.
+the other two (pg_stat_database: blks_hit, blks_read). It cannot tell those two apart, because it reads files through
+the page cache. The kernel tells what it read from storage for each of the server's processes (read_bytes in
+/proc/PID/io). Where the kernel does not, the device tells what it read for all programs. So a page from the page cache
+is one that the server read and no device did. Where the kernel reads ahead, the device may read more than the server
+asks for, and the split cannot be told.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from bufferlab.results.window import Figure, Window
 counted = Sampled(RAW.values(), OWN).counted
 
 PAGE_BYTES = 8192
-#: What every run of PostgreSQL has and no other.
+#: Metrics that every run of PostgreSQL has and no other.
 MARK = "postgres_database_xact_commit"
 NOT_POSTGRES = "the engine is not PostgreSQL"
 NO_SPLIT = (
     "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
     "what the page cache served cannot be told"
 )
-#: Pages more than the server asked for, and the share of its reads, before the split is given up.
+#: The surplus that makes the split be given up: pages more than the server asked for, and their share of its reads.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
 
 
 def _of_postgres(unit: str, name: str, *metrics: str) -> Quantity:
-    """The changes of some counters, the first less the others, in runs of PostgreSQL."""
+    """Return the change of the first counter less those of the others, in runs of PostgreSQL."""
 
     def evaluate(window: Window) -> Figure:
         if MARK not in window.end:
@@ -74,7 +74,10 @@ def _page_cache_share(window: Window) -> Figure:
 
 
 def _backend_writes(window: Window) -> Figure:
-    """Until 16 the background writer's view counts them, from 17 on pg_stat_io does."""
+    """Return the pages that backends wrote.
+
+    Until 16 the background writer's view counts them; from 17 on pg_stat_io does.
+    """
     if MARK not in window.end:
         return Figure(None, NOT_POSTGRES)
     old = window.change("postgres_bgwriter_buffers_backend")

@@ -31,7 +31,7 @@ def initialise(
 ) -> None:
     """Make `data`, which must not exist, with the identity's user as its superuser and no other account.
 
-    EngineFailure with the end of initdb's words when it could not be made.
+    Raises EngineFailure with the end of initdb's words when it could not be made.
     """
     make_home(home, user)
     data.mkdir(mode=0o700)

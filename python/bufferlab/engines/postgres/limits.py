@@ -1,4 +1,4 @@
-"""What PostgreSQL's settings leave out of an answer, in a report's words."""
+"""The limits of an answer: what PostgreSQL's settings leave out, in a report's words."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from bufferlab.results.metrics import counts_per_work, derived, raw
 
 _SOURCE = "PostgreSQL's statistics views, forced out at the window's edges (docs/postgres-metrics.md)"
 
-#: The two contexts of pg_stat_io that a workload's own connections read and write in.
+#: The two contexts of pg_stat_io in which a workload's own connections read and write.
 IO_CONTEXTS = ("normal", "bulkread")
 _IO_COLUMNS = """
 reads     | operations | lower   | reads by connections' own processes; before 18 each is of one page
@@ -22,7 +22,7 @@ evictions | evictions  | lower   | pages they put out of shared buffers, by the 
 reuses    | reuses     | neither | buffers of a scan's own ring that they used again
 """
 
-#: Rows as `raw` takes them: name | unit | which way is better | meaning.
+#: Rows in the format of `raw`: name | unit | which way is better | meaning.
 _COUNTERS = """
 postgres_bgwriter_buffers_checkpoint | pages | lower | pages that checkpoints wrote (17: pg_stat_checkpointer.buffers_written)
 postgres_bgwriter_buffers_clean | pages | lower | pages that the background writer wrote ahead of the clock hand
@@ -57,7 +57,7 @@ postgres_statio_idx_blks_hit | gets | higher | pages of its indexes that were
 
 
 def _counters() -> str:
-    """Every counter, those of pg_stat_io by context."""
+    """Return the rows of every counter, those of pg_stat_io by context."""
     rows = [line.split("|", 1) for line in _IO_COLUMNS.strip().splitlines()]
     of_io = [
         f"postgres_io_{context}_{name.strip()} |{rest}, context {context}; from 16 on"
@@ -67,7 +67,7 @@ def _counters() -> str:
     return "\n".join((*_COUNTERS.strip().splitlines(), *of_io))
 
 
-#: Rows as `counts_per_work` takes them: count | unit | which way is better | title | meaning.
+#: Rows in the format of `counts_per_work`: count | unit | which way is better | title | meaning.
 _PER_WORK = """
 shared_buffer_hits | gets   | higher  | Shared-buffer hits | page gets that found their page in shared buffers
 page_cache_pages   | pages  | neither | Pages from the page cache | pages the server read less those the device did
@@ -80,7 +80,7 @@ full_page_images   | pages  | lower   | Whole pages logged | first changes of a 
 backend_writes     | pages  | lower   | Pages written by connections | dirty pages a connection wrote to take their place
 """  # noqa: E501
 
-#: Rows as `derived` takes them: name | unit | kind | which way is better | title | meaning.
+#: Rows in the format of `derived`: name | unit | kind | which way is better | title | meaning.
 _DERIVED = """
 page_cache_share  | 1 | share | neither | Page-cache share of reads | of the pages that were not in shared buffers, those that the page cache had
 checkpoint_writes_per_s | pages/s | ratio | lower | Checkpoint writes per second | pages written by checkpoints

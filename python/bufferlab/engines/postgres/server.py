@@ -1,4 +1,4 @@
-"""A private PostgreSQL server as a context: started and ready inside it, stopped and gone after it."""
+"""The context manager of a private PostgreSQL server: entering starts it and waits for it; leaving stops it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.engines.servers.server import Server
 
 
 class PostgresServer(Server):
-    """As its base says. `group`: the cgroup.procs of the group it joins before it starts."""
+    """A private PostgreSQL server. It joins the group of `group`, a cgroup.procs file, before it starts."""
 
     def __init__(self, *given: Any, group: Path | None = None, **named: Any) -> None:
         self._group = group
@@ -25,11 +25,11 @@ class PostgresServer(Server):
         return PostgresProcess(build, data, home, user, self._group)
 
     def connect(self, database: str | None = None, *, patient: bool = False) -> control.Connection:
-        """A control connection to one of its databases, the workload's if none is named. It waits for any statement."""
+        """Open a control connection to a database, the workload's if none is named. It waits for any statement."""
         return control.connect(self.socket.parent, *self._login, database or DATABASE)
 
     def greet(self) -> None:
-        """A word of the postmaster's."""
+        """Ask the postmaster for its first word."""
         control.greet(self.socket, self.answer_seconds)
 
     def answers(self) -> bool:

@@ -1,6 +1,6 @@
-"""From a run's native knobs to the variables of postgresql.conf, and back from what pg_settings answers.
+"""Translates a run's native knobs to the variables of postgresql.conf, and the answers of pg_settings back.
 
-Pure text: starts no server and asks none.
+Pure text: it starts no server and asks none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bufferlab.units import canonical_duration, canonical_number
 from bufferlab.versions import has
 
 PREFIX = "var."
-"""Before the name of a variable that is passed through."""
+"""The prefix of variables that are passed through."""
 
 Told = tuple[str, str | None]
 """A row of pg_settings: setting, unit."""
@@ -28,7 +28,7 @@ _SECONDS = {"us": Decimal("0.000001"), "ms": Decimal("0.001"), "s": Decimal(1), 
 
 
 def server_settings(version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
-    """The configuration file's variables with their values.
+    """Return the configuration file's variables with their values.
 
     What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the start.
 
@@ -45,7 +45,7 @@ def server_settings(version: str, knobs: Mapping[str, int | str]) -> dict[str, s
 
 
 def variable(native_name: str) -> str | None:
-    """The server's variable behind a native name; None for what is bufferlab's own."""
+    """Return the server's variable behind a native name; None for a knob of bufferlab itself."""
     if native_name in _NOT_THE_SERVERS:
         return None
     knob = _BY_NATIVE_NAME.get(native_name)
@@ -53,7 +53,7 @@ def variable(native_name: str) -> str | None:
 
 
 def as_asked(native_name: str, asked: int | str | None, told: Told) -> int | str:
-    """What pg_settings answers, in the form in which it was asked.
+    """Return the answer of pg_settings in the form in which it was asked.
 
     >>> as_asked("pool_size_bytes", 8388608, ("1024", "8kB")), as_asked("bgwriter_delay_s", "0.2s", ("200", "ms"))
     (8388608, '0.2s')
@@ -75,12 +75,12 @@ def as_asked(native_name: str, asked: int | str | None, told: Told) -> int | str
 
 
 def bytes_of(told: Told) -> int:
-    """The bytes of a size."""
+    """Return the bytes of a size."""
     return int(Decimal(told[0]) * _BYTES.get(told[1] or "B", 1))
 
 
 def in_words(told: Told) -> str:
-    """A setting with its unit, where it has one that can be written behind it.
+    """Return a setting with its unit, where it has one that can be written after it.
 
     >>> in_words(("4096", "kB")), in_words(("1024", "8kB")), in_words(("-1", "8kB"))
     ('4096kB', '8192kB', '-1')
@@ -102,7 +102,7 @@ def _written(native_name: str, value: int | str) -> str:
 
 
 def _same(asked: str, told: Told) -> bool:
-    """Is a passed-through value what is told? Compared as text, as switches, as numbers, as sizes and times."""
+    """Return whether a passed-through value equals the told one: as text, switches, numbers, sizes and times."""
     switches = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
     setting, unit = told
     if asked.lower() == setting.lower() or (setting in ("on", "off") and switches.get(asked.lower()) == setting):

@@ -1,10 +1,11 @@
-"""How large loaded tables are, and the trees of their indexes: asked of the server, then counted in its closed files.
+"""Measures loaded tables and the trees of their indexes: it asks the server, then counts in the server's closed files.
 
-The server names relations and their files; the pages of each level are counted in the closed cluster (bufpage.h: page
-header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). Kept in sizes.json beside the data.
+The server names relations and their files. The pages of each level are counted in the closed cluster (bufpage.h: page
+header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). sizes.json beside the data keeps the
+result.
 
-A table of PostgreSQL is a heap, and a row is found by its key through an index: the `level_pages` of a table are those
-of its key's index, from the root, and the heap's pages last, which is the way of a select by key.
+A table of PostgreSQL is a heap, and a row is found by its key through an index. The `level_pages` of a table are those
+of its key's index, from the root, and the heap's pages last: the way of a select by key.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from bufferlab.engines.postgres.knobs import PAGE_BYTES
 from bufferlab.engines.servers import sizes
 
 _SEGMENT_PAGES = 131_072
-"""RELSEG_SIZE: a relation's file goes on in another after 1 GiB."""
+"""RELSEG_SIZE: after 1 GiB a relation goes on in another file."""
 _HEADER_BYTES, _POINTER_BYTES, _SPECIAL_BYTES = 24, 4, 16
 _HEADER = struct.Struct("<HHH")
-"""From byte 12: where item pointers end, where items begin, where the special space begins."""
+"""The header from byte 12: where item pointers end, where items begin, where the special space begins."""
 _OPAQUE = struct.Struct("<IIIHH")
 _DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
 
@@ -48,13 +49,16 @@ _COLUMNS = ("oid", "name", "kind", "table_oid", "primary", "method", "bytes", "f
 class _Tree:
     levels: Counter[int] = field(default_factory=Counter)
     entries: int = 0
-    """Of the leaves: one for each row, or for several with the same key."""
+    """The entries of the leaves: one for each row, or for several with the same key."""
     payload_bytes: int = 0
     unused_bytes: int = 0
 
 
 def ask(connection: control.Connection) -> dict[str, Any]:
-    """Every table and index of the workload with its bytes and its file; the statistics must be fresh (ANALYZE)."""
+    """Return every table and index of the workload with its bytes and its file.
+
+    The statistics must be fresh (ANALYZE).
+    """
     return {
         "relations": [
             dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True))
@@ -64,7 +68,7 @@ def ask(connection: control.Connection) -> dict[str, Any]:
 
 
 def allocated_bytes(asked: Mapping[str, Any]) -> int:
-    """Bytes of all tables and indexes."""
+    """Return the bytes of all tables and indexes."""
     return sum(relation["bytes"] for relation in asked["relations"])
 
 
@@ -75,7 +79,7 @@ def store(database: Path, asked: Mapping[str, Any]) -> None:
 
 
 def count(data: Path, relations: list[dict[str, Any]]) -> dict[str, Any]:
-    """The trees of all tables of a closed cluster, as run.json's `database.shape` has them."""
+    """Return the trees of all tables of a closed cluster, as run.json's `database.shape` has them."""
     trees = {
         relation["oid"]: _count_index(data / relation["file"], relation["bytes"])
         for relation in relations
@@ -118,7 +122,7 @@ def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: _Tree) -> d
         "name": index["name"],
         "table": table["name"],
         "kind": "index",
-        # With equal keys gathered in one entry (deduplication), entries are fewer than rows.
+        # Deduplication gathers equal keys in one entry, so entries are fewer than rows.
         "rows": index["rows"] or tree.entries,
         "leaf_pages": tree.levels[0],
         "interior_pages": sum(levels) - tree.levels[0],
@@ -131,7 +135,7 @@ def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: _Tree) -> d
 
 
 def _levels(tree: _Tree) -> list[int]:
-    """Pages per level, the root first."""
+    """Return the pages per level, the root first."""
     return [tree.levels[level] for level in sorted(tree.levels, reverse=True)]
 
 
@@ -140,7 +144,7 @@ def _count_index(file: Path, size_bytes: int) -> _Tree:
     for number, page in enumerate(_pages(file, size_bytes)):
         lower, upper, special = _HEADER.unpack_from(page, 12)
         if number == 0 or special != PAGE_BYTES - _SPECIAL_BYTES:
-            continue  # The meta page, or one that was never used.
+            continue  # The meta page, or a page that was never used.
         _, following, level, flags, _ = _OPAQUE.unpack_from(page, special)
         if flags & (_DELETED | _META | _HALF_DEAD):
             continue
@@ -148,13 +152,13 @@ def _count_index(file: Path, size_bytes: int) -> _Tree:
         tree.payload_bytes += special - upper
         tree.unused_bytes += upper - lower
         if level == 0:
-            # Every leaf but the right-most begins with its high key, which is no entry.
+            # Every leaf but the right-most begins with its high key, which is not an entry.
             tree.entries += (lower - _HEADER_BYTES) // _POINTER_BYTES - bool(following)
     return tree
 
 
 def _count_heap(file: Path, size_bytes: int) -> tuple[int, int]:
-    """(bytes of rows, bytes free) of a heap."""
+    """Return (bytes of rows, bytes free) of a heap."""
     payload = unused = 0
     for page in _pages(file, size_bytes):
         lower, upper, special = _HEADER.unpack_from(page, 12)
@@ -164,7 +168,7 @@ def _count_heap(file: Path, size_bytes: int) -> tuple[int, int]:
 
 
 def _pages(file: Path, size_bytes: int) -> Any:
-    """Every page of a relation, through all its segments."""
+    """Yield every page of a relation, through all its segments."""
     for segment in range(-(-size_bytes // (_SEGMENT_PAGES * PAGE_BYTES))):
         with (file if segment == 0 else file.with_name(f"{file.name}.{segment}")).open("rb") as opened:
             while len(page := opened.read(PAGE_BYTES)) == PAGE_BYTES:

@@ -1,6 +1,6 @@
-"""Chapters of a report, one file each: what a sweep shows beyond its table of numbers.
+"""Chapters of a report, one file each: the findings of a sweep beyond its table of numbers.
 
-A chapter takes the analysis and returns a section, or nothing where the sweep has no such data.
+A chapter takes the analysis and returns a section, or None where the sweep has no such data.
 """
 
 from __future__ import annotations

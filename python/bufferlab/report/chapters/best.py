@@ -1,7 +1,7 @@
-"""Which setting is best, as far as this sweep can tell: a set that may hold several, and what each further MiB brings.
+"""The chapter on the best setting: a set that may hold several, and the benefit of each further MiB.
 
-A single winner is claimed only where every rival was beaten beyond doubt. Settings of the engine only: how much work
-there is, and how it arrives, is not for the engine to choose.
+A single winner is claimed only where every rival was beaten beyond doubt. It covers settings of the engine only: the
+engine does not choose how much work there is, nor how it arrives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MIB = 1024**2
 
 
 def best(analysis: Analysis) -> Section | None:
-    """The points that may be best, per metric; and, for sizes, the benefit of each step per MiB."""
+    """Return the points that may be best, per metric; and, for sizes, the benefit of each step per MiB."""
     if not _is_engines(analysis):
         return None
     sets = _sets(analysis)
@@ -88,7 +88,7 @@ def _behind(found: BestSet, fit: Fit, metric: str) -> str:
 
 
 def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
-    """What each step of a size brings of the headline, per MiB."""
+    """Return the change of the headline per MiB at each step of a size."""
     rows: list[Row] = []
     said: list[str] = []
     fit = analysis.fit(analysis.headline)
@@ -127,7 +127,7 @@ def _step_row(analysis: Analysis, group: Group, step: Marginal) -> Row:
 
 
 def _interval(found: Estimate) -> str:
-    """Bounds may be below zero, where a dash between them would be read as a sign."""
+    """Return an interval in words. Bounds may be below zero, where a dash between them would be read as a sign."""
     if found.ci_low is None or found.ci_high is None:
         return words.number(found.value)
     return f"{words.number(found.value)} ({words.number(found.ci_low)} to {words.number(found.ci_high)})".replace(

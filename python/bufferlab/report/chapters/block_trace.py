@@ -1,4 +1,4 @@
-"""Block requests one by one, where runs were traced: counts by action, offsets over time, sizes and times.
+"""The chapter on single block requests, where runs were traced: counts by action, offsets over time, sizes and times.
 
 Times are matched by sectors in `results.block_trace`: from queue to completion (Q2C) of what was asked, and from issue
 to completion (D2C) of what the driver was given. A trace that lost events is a row with the reason, and nothing else.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
 _MOST_DRAWN = 3
-"""Points with figures; the tables have all runs."""
+"""The most points with figures; the tables have all runs."""
 _MOST_DOTS = 2000
 _ACTIONS = "QXAGPMFIUDRC"
 _SLICES = 12
@@ -35,7 +35,7 @@ _WAYS = {"read": "reads", "write": "writes", "discard": "discards"}
 
 @dataclass(frozen=True)
 class _Traced:
-    """One good trace, matched."""
+    """One good trace, with its requests matched."""
 
     name: str
     record: RunRecord
@@ -49,7 +49,7 @@ class _Traced:
 
 
 def block_trace(analysis: Analysis) -> Section | None:
-    """Tables of every traced run and figures of a few; nothing where no run was traced."""
+    """Return tables of every traced run and figures of a few; None where no run was traced."""
     asked = [(point, record) for point in analysis.points for record in point.records if record.run.block_trace]
     if not asked:
         return None
@@ -77,7 +77,7 @@ def _read(analysis: Analysis, point: PointRuns, record: RunRecord) -> _Traced | 
         return None
     found = spans(frame, told.partitions, "QDRC")
     queued, issued = ([span for span in found if span.action == action] for action in "QD")
-    # What is asked of a stack is counted at its top; its disks do the work, and have the times of it.
+    # Requests to a stack of devices are counted at its top; its disks do the work, and times are theirs.
     queued = [span for span in queued if span.place[0] == told.device]
     return _Traced(
         f"{analysis.name_of(point)}, block {record.run.block + 1}",

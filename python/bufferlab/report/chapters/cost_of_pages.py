@@ -1,6 +1,6 @@
-"""What the size of a page changes beside reads: the file and its trees, bytes moved, and scans and inserts.
+"""The chapter on what the page size changes apart from reads: the file and its trees, bytes moved, scans and inserts.
 
-Scans and inserts are phases after the measured window, each with figures of its own per row.
+Scans and inserts are phases after the measured window; each has figures per row.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PER_ROW = (
     "pages_created_per_row",
     "cpu_us_per_row",
 )
-#: Of servers with InnoDB; nothing is shown of others.
+#: A metric of servers with InnoDB; other engines do not show it.
 _CACHE = "effective_cache_bytes"
-#: Told in place of the above where a phase's statements return no rows.
+#: Metrics told in place of the above where a phase's statements return no rows.
 _PER_TRANSACTION = (
     "transactions_per_s",
     "reads_per_transaction",
@@ -43,7 +43,7 @@ Shape = Mapping[str, Any]
 
 
 def cost_of_pages(analysis: Analysis) -> Section | None:
-    """Shape of the file by page size, bytes per unit of work, and every phase's figures."""
+    """Return the file's shape by page size, bytes per unit of work, and every phase's figures."""
     by_page = len({point.swept.get("page_size") for point in analysis.points}) > 1
     blocks: list[Table | Figure | None] = []
     if by_page:
@@ -53,7 +53,7 @@ def cost_of_pages(analysis: Analysis) -> Section | None:
         blocks.append(_per_work(analysis))
         bytes_read = analysis.per_work("read_bytes")
         blocks.append(points_figure(analysis, bytes_read, bytes_read.replace("_", "-")))
-        # The same pool in bytes holds other amounts of data: its descriptors and free lists are counted in pages.
+        # A pool of the same bytes holds other amounts of data: its descriptors and free lists are counted in pages.
         blocks.append(points_figure(analysis, _CACHE, _CACHE.replace("_", "-")))
     for phase in analysis.phases:
         blocks += _of_phase(analysis, phase)
@@ -66,7 +66,7 @@ def cost_of_pages(analysis: Analysis) -> Section | None:
 
 
 def _shapes(analysis: Analysis) -> list[tuple[int, int, Shape]]:
-    """(page size, bytes of the file as loaded, shape) of every database that was loaded, by page size."""
+    """Return (page size, bytes of the file as loaded, shape) of every database that was loaded, by page size."""
     found: dict[int, tuple[int, int, Shape]] = {}
     for point in analysis.points:
         for run in point.ok:
@@ -78,7 +78,7 @@ def _shapes(analysis: Analysis) -> list[tuple[int, int, Shape]]:
 
 
 def _shape_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
-    """The file and its largest table by page size."""
+    """Return the file and its largest table by page size."""
     if not shapes:
         return None
     largest = max((tree for _, _, shape in shapes[:1] for tree in _tables(shape)), key=_pages, default=None)
@@ -128,7 +128,7 @@ def _rows_per_leaf(tree: Mapping[str, Any]) -> str:
 
 
 def _tree_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
-    """Every tree at every page size."""
+    """Return every tree at every page size."""
     rows = [
         Row(
             (

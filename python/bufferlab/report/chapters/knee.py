@@ -1,6 +1,6 @@
-"""Where the hot rows stop fitting: misses against hot rows, beside what the analytic model predicts.
+"""The chapter on where the hot rows stop fitting: misses against hot rows, and the analytic model's prediction.
 
-The model knows the table's tree and the pool's frames and nothing of the measurement.
+The model knows the table's tree and the pool's frames, and nothing of the measurement.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bufferlab.units import format_bytes, format_count
 _MISSES = "misses_per_transaction"
 _TABLE = "sbtest1"
 _BRIEF = ("Page", "Layout", "Frames", "Predicted knee (rows)", "Fitted knee (rows)", "Fitted / predicted")
-#: Points of a drawn curve.
+#: The number of points of a drawn curve.
 _CURVE_STEPS = 120
 #: The straight line that needs no model is fitted no further past the predicted knee: beyond, misses bend.
 _HINGE_REACH = 1.6
@@ -41,7 +41,7 @@ _HINGE_REACH = 1.6
 
 @dataclass(frozen=True)
 class _Line:
-    """One group of points, what the model needs to know of it, and what it gives."""
+    """One group of points, with the model's inputs and its results."""
 
     place: int
     group: Group
@@ -49,11 +49,11 @@ class _Line:
     tree: dict[str, Any]
     rows: int
     frames: int
-    """Those that hold pages of data."""
+    """The frames that hold pages of data."""
     pool_frames: int
     layout: Layout
     even: bool
-    """Whether every hot row is read as often; the model's curve and fit hold for no other case."""
+    """True if every hot row is read as often; the model's curve and fit hold for no other case."""
     knee: int | None
 
     @property
@@ -61,7 +61,7 @@ class _Line:
         return self.points[0].number("page_size") or 0
 
     def measured(self) -> list[tuple[Hashable, int, float]]:
-        """(block, hot rows, misses per transaction) of every run."""
+        """Return (block, hot rows, misses per transaction) of every run."""
         return [
             (run.run.block, int(run.run.workload["hot_rows"]), figure.value)
             for point in self.points
@@ -71,7 +71,7 @@ class _Line:
 
 
 def knee(analysis: Analysis) -> Section | None:
-    """Misses against hot rows with the predicted curve, and a table of predicted and fitted knees."""
+    """Return misses against hot rows with the predicted curve, and a table of predicted and fitted knees."""
     if analysis.axis != "hot_rows":
         return None
     lines = [line for place, group in enumerate(analysis.groups) if (line := _line(place, group)) is not None]
@@ -85,7 +85,7 @@ def knee(analysis: Analysis) -> Section | None:
 
 @dataclass(frozen=True)
 class FoundKnee:
-    """One group's knee in rows: as the model predicts it, as measured, and the one as a multiple of the other."""
+    """One group's knee in rows, as predicted and as measured, with the ratio of the two."""
 
     group: Group
     predicted: int
@@ -94,7 +94,7 @@ class FoundKnee:
 
 
 def found_knees(analysis: Analysis) -> list[FoundKnee]:
-    """Every group whose knee was both predicted and found in the measurements."""
+    """Return every group whose knee was both predicted and found in the measurements."""
     if analysis.axis != "hot_rows":
         return []
     lines = [line for place, group in enumerate(analysis.groups) if (line := _line(place, group)) is not None]
@@ -129,14 +129,14 @@ def _line(place: int, group: Group) -> _Line | None:
 
 
 def _frames(run: MeasuredRun, page_size_bytes: int) -> int:
-    """As the pool itself tells; engines that do not tell have as many as their bytes are pages."""
+    """Return the frames that the pool itself tells; for engines that do not tell, the pages that fit in its bytes."""
     told = run.window.level("pool_frames").value
     pool = run.knob("pool_size")
     return int(told) if told else pool // page_size_bytes if isinstance(pool, int) else 0
 
 
 def _fitted_knees(lines: Sequence[_Line]) -> Fit | None:
-    """Per line and block, the knee of the model that comes nearest to the measurements; then one fit over blocks."""
+    """Fit the model's knee to the measurements of each line and block; then fit these knees over blocks."""
     values = []
     for line in lines:
         measured = line.measured()
@@ -152,7 +152,7 @@ def _fitted_knees(lines: Sequence[_Line]) -> Fit | None:
 
 
 def _comparable(lines: Sequence[_Line]) -> list[tuple[_Line, _Line]]:
-    """Lines that differ in the page size alone (larger pages first), or in the layout alone (scattered first)."""
+    """Return pairs of lines that differ in page size alone (larger pages first) or layout alone (scattered first)."""
     pairs = []
     for a, b in combinations(lines, 2):
         differing = {name for name in a.points[0].swept if a.points[0].swept[name] != b.points[0].swept.get(name)}
@@ -181,7 +181,7 @@ def _off(share: float) -> str:
 
 
 def _against_prediction(line: _Line, fitted: Fit | None) -> Estimate | None:
-    """The fitted knee as a multiple of the predicted one."""
+    """Return the fitted knee as a multiple of the predicted one."""
     if fitted is None or not line.knee or line.place not in fitted.points:
         return None
     mean = fitted.mean(line.place)

@@ -1,6 +1,7 @@
-"""How long a transaction takes from the moment it was meant to begin, against the rate at which transactions arrive.
+"""The chapter on response times against the rate of arrivals.
 
-Only open loops have such a moment: in a closed one a stalled database is asked for nothing, and its stall is not seen.
+A response time starts at the moment a transaction was meant to begin. Only open loops have such a moment: in a closed
+one a stalled database is asked for nothing, and its stall is not seen.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 _TITLES = ("median", "p95", "p99", "p99.9", "maximum")
 _SHARES = (0.5, 0.95, 0.99, 0.999)
-#: What several lines of points can show together without becoming a tangle.
+#: The percentiles that several lines of points can show together without a tangle.
 _SHOWN_OF_MANY = ("p99",)
-#: Fewer completed than this share of the offered rate, and the database does not keep up.
+#: The share of the offered rate that must be completed: below it the database does not keep up.
 _KEEPS_UP = 0.97
 
 
@@ -36,13 +37,13 @@ class _Response:
     point: PointRuns
     rate_per_s: float
     per_run: tuple[tuple[int, tuple[float, ...]], ...]
-    """(block, times in the order of _TITLES)."""
+    """Per run (block, times in the order of _TITLES)."""
     completed_per_s: float
     keeps_up: bool
 
 
 def latency_rate(analysis: Analysis) -> Section | None:
-    """Percentiles of the response time with what arrived, was late and was dropped."""
+    """Return percentiles of the response time, with what arrived, was late and was dropped."""
     found = [response for point in analysis.points if (response := _response(point)) is not None]
     if not found:
         return None
@@ -62,11 +63,11 @@ class Saturation:
     first_not_served_per_s: float | None
     """None when every rate was served."""
     completed_per_s: float | None
-    """What was completed of the first rate that was not served."""
+    """The rate completed at the first rate that was not served."""
 
 
 def saturation(analysis: Analysis) -> list[Saturation]:
-    """Up to which rate the database keeps up, for every group of open-loop points along the rate."""
+    """Return the rate up to which the database keeps up, for every group of open-loop points along the rate."""
     found = []
     for group in analysis.groups if analysis.axis == "rate" else ():
         told = [response for point in group.points if (response := _response(point)) is not None]
@@ -97,13 +98,13 @@ def _response(point: PointRuns) -> _Response | None:
     ]
     completed_per_s = sum(completed) / len(completed) if completed else 0.0
     seconds = sum(run.window.seconds or 0.0 for run in runs)
-    # Random arrivals are fewer than the rate says by chance, too: three standard deviations of a Poisson count.
+    # Random arrivals also fall below the rate by chance: three standard deviations of a Poisson count.
     by_chance = 3 / math.sqrt(max(1.0, rate * seconds))
     return _Response(point, rate, tuple(per_run), completed_per_s, completed_per_s >= rate * (_KEEPS_UP - by_chance))
 
 
 def _together(latency: pl.DataFrame) -> pl.DataFrame:
-    """The response times of all transaction types of the measured window as one type."""
+    """Return the response times of all transaction types of the measured window as one type."""
     import polars as pl
 
     of_window = (pl.col("time") == "response") & ~pl.col("transaction_type").str.contains(".", literal=True)

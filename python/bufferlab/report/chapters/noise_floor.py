@@ -1,7 +1,8 @@
-"""This host's noise floor beside the scatter of the sweep: what repetitions can find here, and whether today is worse.
+"""The chapter on this host's noise floor and the sweep's scatter: what repetitions can find here, and whether today is
+worse.
 
-The floor is a copy that execute/noise.py put into host.json. An A/A sweep, whose points differ in a label alone,
-shows what it found itself. Reads no clock: a floor's age is its age when the sweep ran.
+The floor is a copy that execute/noise.py put into host.json. An A/A sweep, whose points differ in a label alone, shows
+what it found itself. The chapter reads no clock: a floor's age is its age when the sweep ran.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ REPETITIONS = (3, 5, 10)
 OLD_DAYS = 30
 _ARM = "arm"
 _IDENTICAL = "identical"
-#: The share that the noise within a block has of that across blocks where the host decides it.
+#: The ratio of the noise within a block to that across blocks from which the host decides it.
 _HOST_PART = 0.25
 
 
 @dataclass(frozen=True)
 class _Line:
-    """One figure: what is known of its noise, and its scatter in this sweep."""
+    """One figure, with what is known of its noise, and its scatter in this sweep."""
 
     metric: str
     floor: Noise
@@ -34,8 +35,11 @@ class _Line:
 
     @property
     def worse(self) -> bool:
-        """Whether the host was clearly noisier than its floor. Asked only of figures in which the host has a part:
-        counts answer to the settings and the transactions, and scatter in a sweep however quiet the host is."""
+        """Return whether the host was clearly noisier than its floor.
+
+        Only figures in which the host has a part are judged. Counts answer to the settings and the transactions, and
+        scatter in a sweep on the quietest host.
+        """
         within, across = self.floor.within, self.floor.across
         if self.here is None or within is None or across is None or within.value < _HOST_PART * across.value:
             return False
@@ -43,7 +47,7 @@ class _Line:
 
 
 def noise_floor(analysis: Analysis) -> Section | None:
-    """The chapter; none where no floor is known and the sweep is no A/A sweep."""
+    """Return the chapter; None where no floor is known and the sweep is not an A/A sweep."""
     if is_a_a(analysis):
         lines = [_Line(metric, noise(cells)) for metric, cells in _own(analysis)]
         intro = (
@@ -67,7 +71,7 @@ def noise_floor(analysis: Analysis) -> Section | None:
 
 
 def is_a_a(analysis: Analysis) -> bool:
-    """Whether the points differ in nothing but a label."""
+    """Return whether the points differ in nothing but a label."""
     return len(analysis.points) > 1 and all(set(point.swept) == {_ARM} for point in analysis.points)
 
 
@@ -88,7 +92,7 @@ def _own(analysis: Analysis) -> list[tuple[str, Sequence[tuple[Hashable, Hashabl
 
 
 def _residual(analysis: Analysis, metric: str) -> Scatter | None:
-    """What the sweep's own model leaves over within its blocks, as a relative standard deviation."""
+    """Return the residual of the sweep's own model within its blocks, as a relative standard deviation."""
     fit = analysis.fit(metric)
     if fit is None:
         return None

@@ -1,4 +1,6 @@
-"""What one long query costs by its plan: its time, what the device did for it, and the plan in the engine's words."""
+"""The chapter on the cost of one long query by its plan: its time, the device's work, and the engine's words for the
+plan.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ _DEVICE = (
     "cpu_iowait_share",
 )
 _LONGEST_PLAN = 600
-"""Characters of a plan that a table shows: servers tell theirs in JSON."""
+"""The longest text of a plan, in characters, that a table shows: servers tell theirs in JSON."""
 
 
 def query_cost(analysis: Analysis) -> Section | None:
-    """Cost of a query, the device under it, and the plans; only where a plan was asked for and checked."""
+    """Return the query's cost, the device's work and the plans; None unless a plan was asked for and checked."""
     plans = _plans(analysis)
     if plans is None:
         return None
@@ -41,7 +43,7 @@ def query_cost(analysis: Analysis) -> Section | None:
 
 
 def _plans(analysis: Analysis) -> Table | None:
-    """Of each plan the first run's words, and the answers that were checked in all of its runs."""
+    """Return the words of each plan from its first run, and the answers that were checked in all of its runs."""
     told = [drawn for run in analysis.runs if "plan_text" in (drawn := run.run.workload.get("drawn") or {})]
     rows = []
     for plan in dict.fromkeys(drawn["plan"] for drawn in told):

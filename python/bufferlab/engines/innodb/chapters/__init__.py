@@ -1,4 +1,4 @@
-"""What InnoDB adds to a report: what the scan depth does, where frames came from, and what the server did."""
+"""InnoDB's chapters of a report: the effect of the scan depth, where frames came from, and what the server did."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What an InnoDB server did beside reading: who wrote pages and how many, how full the pool and its free list were, and
-whether it ran with the pool and the settings asked for.
+"""The chapter on an InnoDB server's own work: who wrote pages and how many, and how full the pool and its free list
+were.
+
+It also tells whether the server ran with the pool and the settings asked for.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _WRITERS = {
     "LRU batches per s": "lru_batches_per_s",
 }
 _COUNTS = ("redo_bytes", "page_splits", "pages_created", "fsyncs", "row_lock_waits")
-#: Settings whose difference between points would be another experiment than the one asked for.
+#: Settings that make another experiment of the sweep when they differ between points.
 _CONFOUNDS = {
     "buffer_pool_instances": "instances: lists, scan depth and locks are per instance",
     "page_cleaners": "page cleaner threads",
@@ -55,7 +57,7 @@ def inside(analysis: Analysis) -> Section:
 
 
 def rounding(analysis: Analysis) -> list[str]:
-    """Sentences on settings that are not what was asked, and on those that differ between points unasked."""
+    """Return sentences on settings that differ from what was asked, and on those that differ between points unasked."""
     rounded = [
         f"{readable(setting.asked or '')} asked is {words.setting_value(setting)} run: {setting.note}."
         for point in analysis.points

@@ -1,8 +1,10 @@
-"""What innodb_lru_scan_depth does: it is the length the page cleaner keeps each free list at (buf0flu.cc:
-buf_flush_LRU_list_batch), so a deeper scan buys free frames with cache.
+"""The chapter on the effect of innodb_lru_scan_depth.
 
-Trends over the depth, on a scale of doublings, for what a reader asks: reads, the cache that is left, and how often
-user threads had to find a frame themselves. The trends of a sweep hold together at 95 % (Sidak).
+It is the length at which the page cleaner keeps each free list (buf0flu.cc: buf_flush_LRU_list_batch), so a deeper scan
+buys free frames with cache.
+
+Trends over the depth use a scale of doublings. They show reads, the cache that is left, and how often user threads had
+to find a frame themselves. The trends of a sweep hold together at 95 % (Sidak).
 """
 
 from __future__ import annotations
@@ -31,25 +33,25 @@ _BESIDE_HEADLINE = ("effective_cache_pages", "lru_scan_share", "single_page_shar
 
 @dataclass(frozen=True)
 class FoundTrend:
-    """One figure over the depth."""
+    """The trend of one figure over the depth."""
 
     group: Group
     metric: str
     trend: Trend
     first: float
     last: float
-    """Means at the ends of the axis."""
+    """The means at the ends of the axis."""
     turn: Turn | None = None
-    """Where it goes one way and then the other: its slope is then no summary."""
+    """The place where the figure turns from falling to rising or back; its slope is then no summary."""
 
 
 def is_scan_depth(analysis: Analysis) -> bool:
-    """Whether this sweep asks what the scan depth does."""
+    """Return whether this sweep asks for the effect of the scan depth."""
     return analysis.axis == DEPTH
 
 
 def found_trends(analysis: Analysis) -> list[FoundTrend]:
-    """The trends of a scan-depth sweep, the headline's first in each group; none for other sweeps."""
+    """Return the trends of a scan-depth sweep, the headline's first in each group; none for other sweeps."""
     if not is_scan_depth(analysis):
         return []
     names = (analysis.headline, *_BESIDE_HEADLINE)
@@ -68,7 +70,7 @@ def found_trends(analysis: Analysis) -> list[FoundTrend]:
 
 
 def _placed(analysis: Analysis, group: Group, metric: str) -> list[tuple[float, int, float]]:
-    """(log2 of the depth, block, value) of every run."""
+    """Return (log2 of the depth, block, value) of every run."""
     rows: list[tuple[float, int, float]] = []
     for point in group.points:
         depth = analysis.axis_value(point)
@@ -78,7 +80,7 @@ def _placed(analysis: Analysis, group: Group, metric: str) -> list[tuple[float, 
 
 
 def answer(analysis: Analysis) -> list[str]:
-    """The sweep's answer, a sentence or two per group; nothing when the headline has no interval."""
+    """Return the sweep's answer, a sentence or two per group; nothing when the headline has no interval."""
     trends = found_trends(analysis)
     told = []
     for group in analysis.groups:
@@ -115,13 +117,13 @@ def _subject(found: FoundTrend) -> str:
 
 
 def _of_several(found: FoundTrend, said: str) -> str:
-    """ "Reads rise", "the share rises"."""
+    """Return a phrase for one of several figures: "Reads rise", "the share rises"."""
     several = "per" in words.title_of(found.metric).split()
     return said.replace("rises", "rise").replace("falls", "fall") if several else said
 
 
 def turn_words(analysis: Analysis, found: FoundTrend) -> str:
-    """ "fall by 12-15 % from 128 (34.0 pages) to 512 (29.4) and rise by 78-88 % from there to 8,192 (53.8)"."""
+    """Return "fall by 12-15 % from 128 (34.0 pages) to 512 (29.4) and rise by 78-88 % from there to 8,192 (53.8)"."""
     one, fit = found.turn, analysis.fit(found.metric)
     assert one is not None
     assert fit is not None
@@ -135,7 +137,7 @@ def turn_words(analysis: Analysis, found: FoundTrend) -> str:
 
 
 def slope_words(found: FoundTrend) -> str:
-    """ "rises by 4.1-4.6 %", or "not resolved (-1 to +2 %)"."""
+    """Return "rises by 4.1-4.6 %", or "not resolved (-1 to +2 %)"."""
     one, unit = found.trend, _unit_of_change(found.metric)
     low, high = one.slope.ci_low, one.slope.ci_high
     if low is None or high is None:
@@ -157,7 +159,7 @@ def _ends(found: FoundTrend) -> str:
 
 
 def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
-    """The depths of all instances, as per cent of the pool's frames."""
+    """Return the depths of all instances together, as per cent of the pool's frames."""
     pool, page, depth = point.number("pool_size"), point.number("page_size"), analysis.axis_value(point)
     if not pool or not page or depth is None:
         return None
@@ -172,7 +174,7 @@ def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
 
 
 def throughput(analysis: Analysis, group: Group) -> str:
-    """Which depths cannot be told apart as the fastest, or why nothing may be said of it."""
+    """Return which depths cannot be told apart as the fastest, or why nothing may be said of it."""
     metric = analysis.work_per_s
     fit = analysis.fit(metric)
     places = [point.index for point in group.points if fit and point.index in fit.points]
@@ -192,7 +194,7 @@ def throughput(analysis: Analysis, group: Group) -> str:
 
 
 def scan_depth(analysis: Analysis) -> Section | None:
-    """Figures and tables over the depth; nothing for sweeps of something else."""
+    """Return figures and tables over the depth; None for sweeps of another setting."""
     trends = found_trends(analysis)
     if not is_scan_depth(analysis):
         return None
@@ -232,7 +234,7 @@ def _figure(analysis: Analysis) -> Figure | None:
 
 
 def found_columns() -> tuple[Column, ...]:
-    """The columns of a figure's data behind the metric's name."""
+    """Return the columns of a figure's data that follow the metric's name."""
     heads = ("n", "mean", "95 % from", "to", "runs")
     return (Column("Point", numeric=False), *(Column(head) for head in heads))
 
@@ -314,7 +316,7 @@ def _findable(found: FoundTrend) -> str:
 
 
 def _apart(analysis: Analysis) -> Table:
-    """For each depth, those it cannot be told apart from in throughput."""
+    """Return the table that names, for each depth, the depths it cannot be told apart from in throughput."""
     metric, rows = analysis.work_per_s, []
     fit = analysis.fit(metric)
     blocked = analysis.claim_blocked(metric)

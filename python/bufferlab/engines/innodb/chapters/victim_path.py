@@ -1,4 +1,4 @@
-"""Where threads of an InnoDB server got their frames: free list, a scan of the LRU tail, a single-page flush.
+"""The chapter on where threads of an InnoDB server got their frames: free list, LRU tail scan or single-page flush.
 
 The definition and its source are in `engines.innodb.formulas`; versions that cannot tell it say why.
 """
@@ -34,7 +34,7 @@ def victim_path(analysis: Analysis) -> Section:
 
 
 def _figure(analysis: Analysis, told: list[PointRuns]) -> Figure:
-    # Plain means: those of logarithms would not add to one.
+    # The means are plain: means of logarithms would not add to one.
     shares = tuple(tuple(_plain_mean(point, name) for name in _SHARES) for point in told)
     bars = tuple(analysis.name_of(point).replace(", ", "\n") for point in told)
     axis = Axis.of(analysis, told).label

@@ -1,4 +1,4 @@
-"""How a MySQL or MariaDB server that bufferlab did not start is reached. PyMySQL, over its socket or TCP."""
+"""Connects to a MySQL or MariaDB server that bufferlab did not start. PyMySQL, over its socket or TCP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HINTS = {
 
 
 def password_in(text: str, address: Address) -> str | None:
-    """The last `password` of the sections that clients read, as in an option file of the server's own clients."""
+    """Return the last `password` in the sections that clients read, of an option file of the server's own clients."""
     section, found = "", None
     for line in text.splitlines():
         stripped = line.strip()
@@ -49,7 +49,10 @@ FORM = Form(
 def connect(
     address: Address, *, patient: bool = False, answer_seconds: float | None = control.STATEMENT_SECONDS
 ) -> Any:
-    """An open connection, in autocommit; a patient one waits for any statement. Or EnvironmentLackingError."""
+    """Open a connection in autocommit; `patient` removes the time limit of statements.
+
+    Raises EnvironmentLackingError when the server refuses it or does not answer.
+    """
     secret = password(address, FORM)
     try:
         return pymysql.connect(

@@ -1,8 +1,10 @@
-"""The one schema that is ours on somebody else's server: claimed by a marker table, loaded, kept, loaded anew.
+"""The one schema that bufferlab owns on an existing server.
 
-A schema with tables that are not in the marker's list of names is somebody else's, or has something of somebody else's:
-it is refused, and nothing in it touched. The marker says which data there are, whether transactions have changed them
-since, and which of the server's settings a run has changed.
+A marker table claims it; loads fill it, keep it or replace it.
+
+A schema with tables that are not in the marker's list of names belongs to somebody else, in whole or in part. bufferlab
+refuses it and touches nothing in it. The marker says which data the schema holds, whether transactions have changed
+them since, and which of the server's settings a run has changed.
 """
 
 from __future__ import annotations
@@ -19,14 +21,20 @@ from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_none
 
 MARKER = "bufferlab_marker"
-"""Also in the loader (crates/bufferlab-load/src/mysql/loader.rs), which counts other tables as somebody's."""
+"""The marker table's name.
+
+The loader (crates/bufferlab-load/src/mysql/loader.rs) knows it too: it counts other tables as somebody else's.
+"""
 _UNKNOWN_COLUMN = 1054
 _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
-"""By type in information_schema: what is dropped by another word than TABLE."""
+"""The words of DROP by type in information_schema, for types other than tables."""
 
 
 def claim(connection: Any, address: Address) -> None:
-    """The schema, made if need be, ours, and empty but for the marker. EngineFailure when it is somebody else's."""
+    """Claim the schema: make it if need be, and empty it but for the marker.
+
+    Raises EngineFailure if somebody else owns it.
+    """
     schema = address.schema
     try:
         with connection.cursor() as cursor:
@@ -42,7 +50,7 @@ def claim(connection: Any, address: Address) -> None:
                 if names:
                     cursor.execute(f"DROP {kind} {', '.join(names)}")
             if mark is None and MARKER in there:
-                # Of a load that had not marked anything yet, or of another version of bufferlab.
+                # Tables of a load that had not marked anything yet, or of another version of bufferlab.
                 cursor.execute(f"DROP TABLE {MARKER}")
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
@@ -59,7 +67,7 @@ def claim(connection: Any, address: Address) -> None:
 
 
 def mark(connection: Any, schema: str, mark: Mark) -> None:
-    """Say which data the schema holds, what was done with them, and what was made for them."""
+    """Record in the marker which data the schema holds, what was done with them, and what was made for them."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO `{schema}`.{MARKER} (id, data_id, state, made) VALUES (1, %s, %s, %s) "
@@ -69,7 +77,7 @@ def mark(connection: Any, schema: str, mark: Mark) -> None:
 
 
 def marked(connection: Any, schema: str) -> Mark | None:
-    """The mark; None where there is none, or one of another version."""
+    """Return the mark; None where there is none, or one of another version."""
     if MARKER not in _relations(connection, schema):
         return None
     try:
@@ -82,7 +90,7 @@ def marked(connection: Any, schema: str) -> Mark | None:
 
 
 def records(connection: Any) -> dict[str, str]:
-    """Records of changed settings, by schema, in every marker that the account may read."""
+    """Return the records of changed settings, by schema, from every marker that the account may read."""
     query = "SELECT table_schema FROM information_schema.columns WHERE table_name = %s AND column_name = 'changed'"
     found = {}
     for (schema,) in control.rows(connection, query, (MARKER,)):
@@ -92,13 +100,13 @@ def records(connection: Any) -> dict[str, str]:
 
 
 def record(connection: Any, schema: str, text: str | None) -> None:
-    """Keep a record of changed settings in a marker, or none."""
+    """Replace the record of changed settings in a marker; None removes it."""
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE `{schema}`.{MARKER} SET changed = %s WHERE id = 1", (text,))
 
 
 def _relations(connection: Any, schema: str) -> dict[str, str]:
-    """Every table and view of a schema, and by what word it is dropped."""
+    """Return every table and view of a schema with the word that drops it."""
     found = control.rows(
         connection,
         "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = %s ORDER BY 1",
@@ -108,7 +116,7 @@ def _relations(connection: Any, schema: str) -> dict[str, str]:
 
 
 def _names(connection: Any, schema: str, made: tuple[str, ...]) -> set[str]:
-    """What is ours, by the names that the server gives the tables of these statements; the marker too."""
+    """Return the names of what bufferlab made, as the server names the tables of these statements; the marker too."""
     ((folds,),) = control.rows(connection, "SELECT @@lower_case_table_names")
     whole = [parts_of(name, folds=bool(folds)) for name in made]
     return {MARKER, *(parts[-1] for parts in whole if parts[:-1] in ((), (schema,)))}

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB servers that run already: how they are spoken to. What is done with them, their base says."""
+"""Speaks to MySQL and MariaDB servers that run already. The base class says what is done with them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 class ExistingInnodb(ExistingServer):
-    """Servers of one of the two flavours."""
+    """The servers of one of the two flavours."""
 
     form = FORM
     unusable = (pymysql.MySQLError,)
@@ -56,26 +56,22 @@ class ExistingInnodb(ExistingServer):
         return connect(address, patient=patient)
 
     def listen(self, address: Address) -> None:
-        """A new connection: EngineFailure when none comes about."""
         try:
             connect(address, answer_seconds=ANSWER_SECONDS).close()
         except (pymysql.Error, OSError, EnvironmentLackingError) as error:
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
 
     def needs(self, address: Address) -> str:
-        """The privileges of an account."""
         return f"the account needs ALL on {address.schema}.*, PROCESS, and SUPER for {changes.ALLOW}"
 
     def make_sure_of(self, address: Address) -> None:
-        """Nothing: connections are not made to a schema."""
+        """Do nothing: connections are not made to a schema."""
 
     def claim(self, address: Address) -> None:
-        """The schema, ours, and empty but for the marker. EngineFailure when it is somebody else's."""
         with closing(connect(address)) as connection:
             schema.claim(connection, address)
 
     def mark(self, address: Address, mark: Mark) -> None:
-        """Say in the schema which data it holds, and what was done with them."""
         with closing(connect(address)) as connection:
             schema.mark(connection, address.schema, mark)
 
@@ -84,7 +80,6 @@ class ExistingInnodb(ExistingServer):
             return schema.marked(connection, address.schema)
 
     def wanted(self, connection: Any, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
-        """Variables that were asked for and are not so."""
         told, wanted = control.variables(connection), {}
         for name, value in server_settings(found.flavour, found.version, asked).items():
             native_name = next((known for known in asked if variable(known) == name), name)
@@ -94,14 +89,13 @@ class ExistingInnodb(ExistingServer):
         return wanted
 
     def told(self, connection: Any) -> Mapping[str, str]:
-        """Every global variable."""
         return control.variables(connection)
 
     def read_back(self, connection: Any, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
         return read_back(connection, found, knobs)
 
     def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
-        """EngineFailure unless the server's pages are as large as was asked for."""
+        """Raise EngineFailure unless the server's pages are as large as was asked for."""
         with closing(connect(address)) as connection:
             actual = int(control.variables(connection)["innodb_page_size"])
         if actual != asked["page_size_bytes"]:
@@ -123,19 +117,18 @@ class ExistingInnodb(ExistingServer):
         }
 
     def schema_sql(self, workload: Mapping[str, Any]) -> str:
-        """The statements of a load, as the core words them."""
         return str(json.loads(native().mysql_load_recipe(json.dumps(workload)))["schema_sql"])
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         return answer(native().load_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Run, by the core, which may not switch metrics on: that is a setting too."""
+        """Call the Rust core to do one run. The core may not switch metrics on: that is a setting too."""
         words = {"flavour": self.flavour, "may_change_settings": False}
         return answer(native().run_mysql, {**core_job, **words}, on_event)
 
     def settle(self, address: Address) -> None:
-        """Nothing: purge and merge go on by themselves."""
+        """Do nothing: purge and merge go on by themselves."""
 
     def allocated_bytes(self, connection: Any, found: Build, address: Address) -> int:
         return sizes.allocated(connection, found, address.schema)

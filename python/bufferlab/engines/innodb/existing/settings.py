@@ -1,4 +1,4 @@
-"""Global variables of somebody else's MySQL or MariaDB, changed by SET GLOBAL while it runs, and the locks for it."""
+"""Changes global variables of an existing MySQL or MariaDB by SET GLOBAL while it runs, and locks them meanwhile."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _POOL = "innodb_buffer_pool_size"
 _RESIZE_SECONDS = 900.0
 _POLL_SECONDS = 0.1
 _LOCK_NAME_LENGTH = 64
-"""Of 5.7.5 and later."""
+"""The longest name of a lock in MySQL 5.7.5 and later."""
 _SOME_TIME = 2_147_000_000
 
 
 class GlobalVariables:
-    """As `changes.Settings` says."""
+    """The global variables of a server, changed and put back as the protocol `changes.Settings` asks."""
 
     unusable: tuple[type[Exception], ...] = (pymysql.MySQLError,)
 
     def connect(self, address: Address) -> Any:
-        """A connection to no schema; the server must answer soon."""
+        """Open a connection to no schema; its reads time out."""
         return connect(address, answer_seconds=ANSWER_SECONDS)
 
     @contextmanager
     def holding(self, address: Address, lock: str, seconds: float) -> Iterator[Any]:
-        """GET_LOCK, on a connection for each lock: before MySQL 5.7.5 a second one releases the first."""
+        """Hold GET_LOCK, on a new connection for each lock: before MySQL 5.7.5 a second one releases the first."""
         with closing(connect(address)) as connection:
             ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (_name(lock), seconds))
             # The connection must not be idle for longer than the server allows.
@@ -47,21 +47,24 @@ class GlobalVariables:
             yield connection if got == 1 else None
 
     def is_held(self, connection: Any, lock: str) -> bool:
-        """IS_USED_LOCK."""
+        """Return whether any connection holds the lock (IS_USED_LOCK)."""
         ((holder,),) = control.rows(connection, "SELECT IS_USED_LOCK(%s)", (_name(lock),))
         return holder is not None
 
     def identity(self, connection: Any) -> str:
-        """Its UUID, which MariaDB lacks and a copied data directory shares, and where it lies and listens."""
+        """Return a hash of the server's UUID, host, port, socket and data directory.
+
+        MariaDB lacks a UUID; a copied data directory shares it.
+        """
         told = control.variables(connection)
         parts = [told.get(name, "") for name in ("server_uuid", "hostname", "port", "socket", "datadir")]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
     def since(self, connection: Any) -> str:
-        """The second in which it was started: SET GLOBAL lasts until the next start.
+        """Return the second in which the server was started: SET GLOBAL lasts until the next start.
 
-        Uptime is the statement's time less that second (mysqld.cc, show_starttime), and the session may say what time
-        it is: so no clock that is set, and no second that passes, makes it another.
+        Uptime is the statement's time less that second (mysqld.cc, show_starttime), and a session may set that time.
+        With a fixed time the result changes neither when a clock is set nor when a second passes.
         """
         control.rows(connection, f"SET SESSION timestamp = {_SOME_TIME}")
         uptime = int(control.status(connection, "Uptime")["uptime"])
@@ -69,7 +72,7 @@ class GlobalVariables:
         return str(_SOME_TIME - uptime)
 
     def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-        """The values there are."""
+        """Return the present values."""
         told = control.variables(connection)
         missing = [name for name in wanted if name not in told]
         if missing:
@@ -82,7 +85,7 @@ class GlobalVariables:
     def change(
         self, connection: Any, address: Address, name: str, value: str, on_wait: OnWait, on_set: Callable[[], None]
     ) -> None:
-        """SET GLOBAL; a pool that is resized is waited for."""
+        """Set the variable by SET GLOBAL, and wait while the server resizes its pool."""
         _set(connection, name, value)
         if name == _POOL:
             # The variable tells the old size until the pool has the new one.
@@ -90,22 +93,22 @@ class GlobalVariables:
         on_set()
 
     def now(self, connection: Any, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """The values there are now."""
+        """Return the present values."""
         told = control.variables(connection)
         return {name: told[name] for name in variables if name in told}
 
     def restore(self, connection: Any, name: str, entry: Mapping[str, Any]) -> None:
-        """SET GLOBAL to what was found."""
+        """Set the variable by SET GLOBAL to the value that was found."""
         _set(connection, name, entry["found"])
         if name == _POOL:
             _wait_for_pool(connection, lambda what: None)
 
     def records(self, connection: Any) -> dict[str, str]:
-        """Those in the markers of all schemas the account may read."""
+        """Return the records in the markers of all schemas that the account may read."""
         return schemas.records(connection)
 
     def record(self, connection: Any, schema: str, text: str | None) -> None:
-        """In the schema's marker."""
+        """Replace the record in the schema's marker; None removes it."""
         schemas.record(connection, schema, text)
 
 
@@ -114,7 +117,7 @@ def _name(lock: str) -> str:
 
 
 def _set(connection: Any, name: str, value: str) -> None:
-    """SET GLOBAL; EngineFailure names a variable that cannot be set."""
+    """Set a variable by SET GLOBAL. Raises EngineFailure, which names the variable, if it cannot be set."""
     number = value.lstrip("-").replace(".", "", 1).isdigit()
     try:
         with connection.cursor() as cursor:
@@ -132,10 +135,11 @@ def _set(connection: Any, name: str, value: str) -> None:
 
 
 def _refuse_fatal_resize(told: Mapping[str, str]) -> None:
-    """EngineFailure where a resize of the pool ends the server.
+    """Raise EngineFailure where a resize of the pool ends the server.
 
-    MySQL 5.7 reckons a chunk without the page its descriptors take; once these pages together are a chunk, it takes the
-    pool for a chunk smaller than it is. Seen on 5.7.22 with 64 chunks of 1 MiB: shrunk after that, the server crashed.
+    MySQL 5.7 computes a chunk's pages without the page its descriptors take. Once these pages together make a chunk, it
+    takes the pool for a chunk smaller than it is. On 5.7.22 with 64 chunks of 1 MiB, the server crashed when it was
+    shrunk after that.
     """
     pool, chunk, page = (
         int(told.get(name, 0)) for name in (_POOL, "innodb_buffer_pool_chunk_size", "innodb_page_size")
@@ -146,13 +150,13 @@ def _refuse_fatal_resize(told: Mapping[str, str]) -> None:
 
 
 def _wait_for_pool(connection: Any, on_wait: OnWait) -> None:
-    """Until the pool is as large as it was told to be: it is resized in the background, page by page."""
+    """Wait until the pool is as large as it was told to be. The server resizes it in the background, page by page."""
     deadline = time.monotonic() + _RESIZE_SECONDS
     while True:
         told = control.status(connection, "Innodb_buffer_pool_resize_status").get(
             "innodb_buffer_pool_resize_status", ""
         )
-        # "Requested to resize" is told before the statement ends; afterwards what is being done, and last this.
+        # The server tells "Requested to resize" before the statement ends, then each step, and at last this.
         if not told or told.startswith("Completed") or "did not change" in told:
             return
         if "failed" in told.lower() or "abort" in told.lower() or time.monotonic() > deadline:

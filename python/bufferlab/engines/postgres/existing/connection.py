@@ -1,4 +1,4 @@
-"""How a PostgreSQL server that bufferlab did not start is reached. psycopg, over its socket or TCP, without TLS."""
+"""Connects to a PostgreSQL server that bufferlab did not start. psycopg, over its socket or TCP, without TLS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HINTS = {
 
 
 def password_in(text: str, address: Address) -> str | None:
-    r"""The first password that fits, in a file of lines host:port:database:user:password (libpq, "The Password File").
+    r"""Return the first password that fits, from lines host:port:database:user:password (libpq, "The Password File").
 
     A field is `*` or the value itself; a `:` or a backslash in it has a backslash before it. Of a socket the host is
     its folder, or localhost.
@@ -57,9 +57,11 @@ FORM = Form(
 
 
 def connect(address: Address, database: str | None = None, *, patient: bool = False) -> control.Connection:
-    """An open connection, in autocommit, to the address's database or another; a patient one waits for any statement.
+    """Open a connection in autocommit, to the address's database or another;
 
-    EnvironmentLackingError when there is none to be had.
+    `patient` removes the statements' time limit.
+
+    Raises EnvironmentLackingError when the server refuses it or does not answer.
     """
     try:
         return control.connect(
@@ -71,7 +73,7 @@ def connect(address: Address, database: str | None = None, *, patient: bool = Fa
             statement_seconds=0 if patient else _STATEMENT_SECONDS,
         )
     except (psycopg.Error, control.AccessDenied, OSError) as error:
-        # libpq says what happened first, and then what it makes of it.
+        # libpq tells the error first, and then its own reading of it.
         said = (str(error).strip().splitlines() or ["it said nothing"])[0].removeprefix("connection failed: ")
         known = next((hint for words, hint in _HINTS.items() if words in str(error)), None)
         denied = _DENIED if isinstance(error, control.AccessDenied) or "password" in str(error) else None
@@ -83,7 +85,7 @@ def connect(address: Address, database: str | None = None, *, patient: bool = Fa
 
 
 def greet(address: Address, seconds: float) -> None:
-    """Ask the server for a word; OSError when it says none within that time."""
+    """Ask the server for its first word; raises OSError when it says none within `seconds`."""
     folder = address.socket
     place = Path(folder) / f".s.PGSQL.{address.port}" if folder else (address.host, address.port)
     control.greet(place, seconds)

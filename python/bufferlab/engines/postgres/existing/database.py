@@ -1,9 +1,11 @@
-"""The one database that is ours on somebody else's server: claimed by its comment, loaded, kept, loaded anew.
+"""The one database that bufferlab owns on an existing server.
 
-A database with relations that are not in the comment's list of names is somebody else's, or has something of somebody
-else's: it is refused, and nothing in it touched. The comment says which data there are, whether transactions have
-changed them since, and which of the server's settings a run has changed. It is no table, which the workload's own
-queries would find, and every account may read it.
+Its comment claims it; loads fill it, keep it or replace it.
+
+A database with relations that are not in the comment's list of names belongs to somebody else, in whole or in part.
+bufferlab refuses it and touches nothing in it. The comment says which data the database holds, whether transactions
+have changed them since, and which of the server's settings a run has changed. It is not a table because the workload's
+own queries would find that, and every account may read a comment.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\\_%
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('e', 'i', 'a'))
 ORDER BY 1, 2
 """
-"""Tables, views and sequences that are no catalogue's, no extension's, and no column's."""
+"""Tables, views and sequences that belong to no catalogue, no extension and no column."""
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
-"""In the order in which they can be dropped."""
+"""The kinds in the order in which they can be dropped."""
 
 
 def make_sure_of(address: Address) -> None:
-    """It exists; EngineFailure when it does not and the account may not make it."""
+    """Make the database if it does not exist. Raises EngineFailure when the account may not."""
     with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
         if control.rows(connection, "SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
             return
@@ -51,7 +53,7 @@ def make_sure_of(address: Address) -> None:
 
 
 def claim(address: Address) -> None:
-    """It is ours, and empty; EngineFailure when it is somebody else's, or has something of somebody else's."""
+    """Claim the database and empty it. Raises EngineFailure when somebody else owns it, or something in it."""
     make_sure_of(address)
     with closing(connect(address)) as connection:
         mark = marked(connection, address.schema)
@@ -59,7 +61,8 @@ def claim(address: Address) -> None:
         ours = _names(connection, mark.made if mark else ())
         require_none([name for schema, name in there if (schema, name) not in ours], address, FORM)
         try:
-            # All or nothing; what somebody else has made of our tables (a function, a rule) is not dropped with them.
+            # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
+            # them.
             with connection.transaction():
                 for word in dict.fromkeys(_KINDS.values()):
                     if names := [sql.Identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
@@ -77,13 +80,13 @@ def claim(address: Address) -> None:
 
 
 def mark(connection: control.Connection, database: str, mark: Mark) -> None:
-    """Say which data the database holds, what was done with them, and what was made for them."""
+    """Record in the comment which data the database holds, what was done with them, and what was made for them."""
     told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made}
     _write(connection, database, {**_comments(connection).get(database, {}), **told})
 
 
 def marked(connection: control.Connection, database: str) -> Mark | None:
-    """The mark; None where there is none, or one of another version."""
+    """Return the mark; None where there is none, or one of another version."""
     told = _comments(connection).get(database, {})
     try:
         return Mark(str(told["data_id"]), str(told["state"]), tuple(map(str, told["made"])))
@@ -92,18 +95,18 @@ def marked(connection: control.Connection, database: str) -> Mark | None:
 
 
 def records(connection: control.Connection) -> dict[str, str]:
-    """Records of changed settings, by database."""
+    """Return the records of changed settings, by database."""
     return {name: str(told["changed"]) for name, told in _comments(connection).items() if "changed" in told}
 
 
 def record(connection: control.Connection, database: str, text: str | None) -> None:
-    """Keep a record of changed settings in a comment, or none."""
+    """Replace the record of changed settings in a comment; None removes it."""
     told = {name: value for name, value in _comments(connection).get(database, {}).items() if name != "changed"}
     _write(connection, database, {**told, **({} if text is None else {"changed": text})})
 
 
 def _comments(connection: control.Connection) -> dict[str, dict[str, Any]]:
-    """The comments of ours, by database."""
+    """Return bufferlab's comments, by database."""
     found = {}
     query = "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database"
     for name, comment in control.rows(connection, query):
@@ -124,7 +127,10 @@ def _write(connection: control.Connection, database: str, told: dict[str, Any]) 
 
 
 def _names(connection: control.Connection, made: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """(schema, name) of what is ours; without a schema it was made in the first that a session of ours looks into."""
+    """Return (schema, name) of what bufferlab made.
+
+    A name without a schema was made in the first on a session's search path.
+    """
     ((first,),) = control.rows(connection, "SELECT current_schema()")
     whole = [parts_of(name, folds=True) for name in made]
     return {parts if len(parts) > 1 else (str(first), *parts) for parts in whole}

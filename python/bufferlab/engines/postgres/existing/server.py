@@ -1,4 +1,4 @@
-"""PostgreSQL servers that run already: how they are spoken to. What is done with them, their base says."""
+"""Speaks to PostgreSQL servers that run already. The base class says what is done with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bufferlab.engines.servers.server import ANSWER_SECONDS
 
 
 class ExistingPostgres(ExistingServer):
-    """Servers of any version."""
+    """PostgreSQL servers of any version."""
 
     form = FORM
     unusable = (psycopg.Error,)
@@ -37,7 +37,6 @@ class ExistingPostgres(ExistingServer):
     declaration = DECLARATION
 
     def build(self, url: str) -> Build:
-        """The server as a build: its version, asked of it. EnvironmentLackingError when it is not there."""
         address = self.parse(url)
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             ((told,),) = control.rows(connection, "SHOW server_version")
@@ -53,29 +52,23 @@ class ExistingPostgres(ExistingServer):
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
 
     def needs(self, address: Address) -> str:
-        """What the account must own and be."""
         return f"the account must own the database {address.schema}, and be a superuser for {changes.ALLOW}"
 
     def make_sure_of(self, address: Address) -> None:
-        """The database exists, empty if it did not; what is in it is not touched."""
         database.make_sure_of(address)
 
     def claim(self, address: Address) -> None:
-        """The database, ours, and empty. EngineFailure when it is somebody else's."""
         database.claim(address)
 
     def mark(self, address: Address, mark: Mark) -> None:
-        """Say in the database's comment which data it holds, and what was done with them."""
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             database.mark(connection, address.schema, mark)
 
     def marked(self, address: Address) -> Mark | None:
-        """The mark; None where it is not ours."""
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             return database.marked(connection, address.schema)
 
     def wanted(self, connection: control.Connection, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
-        """Settings that were asked for and are not so; EngineFailure for one that needs a restart."""
         told, wanted = control.settings(connection), {}
         for name, value in server_settings(found.version, asked).items():
             native_name = next((known for known in asked if variable(known) == name), name)
@@ -85,15 +78,14 @@ class ExistingPostgres(ExistingServer):
         return wanted
 
     def told(self, connection: control.Connection) -> Mapping[str, str]:
-        """Every setting, in words."""
         return {name: in_words(told) for name, told in control.settings(connection).items()}
 
     def read_back(self, connection: control.Connection, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
-        """The settings a new session has."""
+        """Read back the settings that a new session has."""
         return read_back(connection, found.version, knobs, None)
 
     def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
-        """EngineFailure unless the server's pages and checksums are as was asked."""
+        """Raise EngineFailure unless the server's pages and checksums are as was asked."""
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             told = control.settings(connection)
         pages, checksums = bytes_of(told["block_size"]), told["data_checksums"][0]
@@ -114,7 +106,6 @@ class ExistingPostgres(ExistingServer):
         }
 
     def schema_sql(self, workload: Mapping[str, Any]) -> str:
-        """The statements of a load, as the core words them."""
         return str(json.loads(native().postgres_load_recipe(json.dumps(workload)))["schema_sql"])
 
     def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
@@ -124,7 +115,10 @@ class ExistingPostgres(ExistingServer):
         return answer(native().run_postgres, core_job, on_event)
 
     def settle(self, address: Address) -> None:
-        """Vacuum, so that no run is the first to read a row and to mark it; and extensions, where we may make them."""
+        """Vacuum, so that no run is the first to read a row and to mark it.
+
+        Make the extensions where the account may.
+        """
         with closing(connect(address, patient=True)) as connection:
             with suppress(psycopg.errors.InsufficientPrivilege):
                 extensions.make(connection)
@@ -133,7 +127,6 @@ class ExistingPostgres(ExistingServer):
                 control.rows(connection, "CHECKPOINT")
 
     def allocated_bytes(self, connection: control.Connection, found: Build, address: Address) -> int:
-        """Bytes of all tables and indexes."""
         return sizes.allocated_bytes(sizes.ask(connection))
 
     def conditions(
@@ -142,7 +135,7 @@ class ExistingPostgres(ExistingServer):
         return conditions.check(connection, job["workload"], job["delivered_orders"], database)
 
     def connections(self, connection: control.Connection) -> int:
-        """Clients of all databases, ours among them; parallel workers are their leader's."""
+        """Return the number of clients of all databases, ours among them; parallel workers count as their leader's."""
         query = (
             "SELECT count(*) FROM pg_stat_activity "
             "WHERE usesysid IS NOT NULL AND datid IS NOT NULL AND leader_pid IS NULL"

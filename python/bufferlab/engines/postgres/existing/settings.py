@@ -1,8 +1,9 @@
-"""Settings of somebody else's PostgreSQL, changed while it runs.
+"""Changes the settings of an existing PostgreSQL while it runs.
 
-What a session can have for itself is set for bufferlab's own database (ALTER DATABASE ... SET): nobody else's sessions
-see it. What only the whole server has (the background writer, checkpoints, the log) is set by ALTER SYSTEM and a
-reload. What is fixed when a server starts cannot be changed here (pg_settings.context; guc.h, GucContext).
+Settings that a session can have for itself are set for bufferlab's own database (ALTER DATABASE ... SET): other
+sessions do not see them. Settings that only the whole server has (the background writer, checkpoints, the log) are set
+by ALTER SYSTEM and a reload. Settings that are fixed when a server starts cannot be changed here (pg_settings.context;
+guc.h, GucContext).
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ _OF_SYSTEM = "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '
 
 
 class ServerSettings:
-    """As `changes.Settings` says."""
+    """The settings of a server, changed and put back as the protocol `changes.Settings` asks."""
 
     unusable: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def connect(self, address: Address) -> control.Connection:
-        """A connection to the database that every server has: ours may not exist."""
+        """Open a connection to the database that every server has: ours may not exist."""
         return connect(address, control.SYSTEM_DATABASE)
 
     @contextmanager
     def holding(self, address: Address, lock: str, seconds: float) -> Iterator[control.Connection | None]:
-        """An advisory lock in the database that every server has: such locks are a database's own."""
+        """Hold an advisory lock in the database that every server has: such locks belong to one database."""
         with closing(self.connect(address)) as connection:
             deadline = time.monotonic() + seconds
             while not (got := control.rows(connection, f"SELECT {_LOCK}", (lock,)) == [(True,)]):
@@ -65,23 +66,26 @@ class ServerSettings:
             yield connection if got else None
 
     def is_held(self, connection: control.Connection, lock: str) -> bool:
-        """Is it in pg_locks? Its two keys are shown there as unsigned numbers."""
+        """Return whether pg_locks shows the lock. Its two keys stand there as unsigned numbers."""
         return control.rows(connection, _HELD, (lock,)) != [(0,)]
 
     def identity(self, connection: control.Connection) -> str:
-        """The number that initdb gave the cluster, and its port: copies of a cluster have the same number."""
+        """Return the number that initdb gave the cluster, with its port: copies of a cluster have the same number."""
         query = "SELECT system_identifier::text || ' ' || current_setting('port') FROM pg_control_system()"
         ((told,),) = control.rows(connection, query)
         return hashlib.sha256(str(told).encode()).hexdigest()[:24]
 
     def since(self, connection: control.Connection) -> str:
-        """The same for ever: what ALTER SYSTEM and ALTER DATABASE have set outlives a restart."""
+        """Return a constant: what ALTER SYSTEM and ALTER DATABASE have set outlives a restart."""
         return ""
 
     def found(
         self, connection: control.Connection, address: Address, wanted: Mapping[str, str]
     ) -> dict[str, dict[str, Any]]:
-        """Where each is set now, and to what; None: nowhere, so that it is reset later."""
+        """Return where each setting is set now, and to what;
+
+        None where it is set nowhere, so that it is reset later.
+        """
         contexts = contexts_of(connection)
         variables = {
             name: {"scope": _DATABASE, "database": address.schema} if contexts[name] in _SESSION else {"scope": _SYSTEM}
@@ -99,7 +103,7 @@ class ServerSettings:
         on_wait: OnWait,
         on_set: Callable[[], None],
     ) -> None:
-        """Set it, and wait until a new session has it."""
+        """Set the variable, and wait until a new session has it."""
         scope = _DATABASE if contexts_of(connection)[name] in _SESSION else _SYSTEM
         before = _setting(address, name)
         try:
@@ -122,7 +126,10 @@ class ServerSettings:
             time.sleep(_POLL_SECONDS)
 
     def now(self, connection: control.Connection, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """As each is set where it was changed; None: nowhere. A database that has gone took its own along."""
+        """Return each setting's value where it was changed; None where it is set nowhere.
+
+        A dropped database took its own along.
+        """
         is_system = any(entry["scope"] == _SYSTEM for entry in variables.values())
         of_system = _of_system(connection) if is_system else {}
         there = {str(name) for (name,) in control.rows(connection, "SELECT datname FROM pg_database")}
@@ -135,20 +142,20 @@ class ServerSettings:
         return now
 
     def restore(self, connection: control.Connection, name: str, entry: Mapping[str, Any]) -> None:
-        """Set it as it was found where it was changed, or reset it there."""
+        """Set the variable to the found value where it was changed, or reset it there."""
         _set(connection, entry.get("database", ""), name, entry["scope"], entry["found"])
 
     def records(self, connection: control.Connection) -> dict[str, str]:
-        """Those in the comments of all databases."""
+        """Return the records in the comments of all databases."""
         return databases.records(connection)
 
     def record(self, connection: control.Connection, schema: str, text: str | None) -> None:
-        """In the database's comment."""
+        """Replace the record in the database's comment; None removes it."""
         databases.record(connection, schema, text)
 
 
 def contexts_of(connection: control.Connection) -> dict[str, str]:
-    """When each setting can be changed, by name."""
+    """Return when each setting can be changed, by name."""
     return {
         str(name): str(context) for name, context in control.rows(connection, "SELECT name, context FROM pg_settings")
     }
@@ -157,7 +164,7 @@ def contexts_of(connection: control.Connection) -> dict[str, str]:
 def refuse_fixed(
     contexts: Mapping[str, str], told: Mapping[str, tuple[str, str | None]], wanted: Mapping[str, str]
 ) -> None:
-    """EngineFailure for a setting that the server lacks, or has from its start to its end."""
+    """Raise EngineFailure for a setting that the server lacks, or that is fixed from its start to its end."""
     for name, value in wanted.items():
         if name not in contexts:
             what = f"the server has no setting {name}"
@@ -173,14 +180,14 @@ def refuse_fixed(
 
 
 def _setting(address: Address, name: str) -> Told:
-    """What a session that begins now has."""
+    """Return the value that a new session has."""
     with closing(connect(address)) as fresh:
         ((setting, unit),) = control.rows(fresh, "SELECT setting, unit FROM pg_settings WHERE name = %s", (name,))
     return str(setting), unit
 
 
 def _set(connection: control.Connection, database: str, name: str, scope: str, value: str | None) -> None:
-    """Set it where it belongs, or reset it."""
+    """Set the variable in its scope, or reset it."""
     where = sql.SQL("SYSTEM") if scope == _SYSTEM else sql.SQL("DATABASE {}").format(sql.Identifier(database))
     how = (
         sql.SQL("RESET {}").format(sql.Identifier(name))
@@ -199,12 +206,12 @@ def _grant(scope: str, name: str) -> str:
 
 
 def _of_database(connection: control.Connection, database: str) -> dict[str, str]:
-    """What is set for a database and all roles."""
+    """Return the settings of a database for all roles."""
     return dict(str(setting).split("=", 1) for (setting,) in control.rows(connection, _OF_DATABASE, (database,)))
 
 
 def _of_system(connection: control.Connection) -> dict[str, str]:
-    """What ALTER SYSTEM has set."""
+    """Return the settings made by ALTER SYSTEM."""
     try:
         return {str(name): str(setting) for name, setting in control.rows(connection, _OF_SYSTEM)}
     except psycopg.errors.InsufficientPrivilege as error:
