@@ -1,7 +1,7 @@
 """InnoDB's knobs for MySQL 5.6 to 8.4 and MariaDB 10.2 to 11.8, each with the versions that have it. Pure data.
 
-Follows the servers' manuals and sources (storage/innobase/handler/ha_innodb.cc, srv/srv0start.cc). What bufferlab sets
-itself is little and has a reason below; everything else is "auto" and left to the server, so that a point is the
+They follow the servers' manuals and sources (storage/innobase/handler/ha_innodb.cc, srv/srv0start.cc). bufferlab sets
+few knobs itself; the reasons are below. Every other knob is "auto" and left to the server, so that a point is the
 version's own defaults and what was asked.
 """
 
@@ -28,7 +28,10 @@ _size, _count, _choice = (
 
 
 def server_knob(flavour: str) -> Knob:
-    """The build of the server: a knob like any other, so that builds can be swept and interleaved."""
+    """Return the knob that names the server's build.
+
+    It is a knob like any other, so builds can be swept and interleaved.
+    """
     return Knob.text(
         "server",
         f"the build: {ON_PATH} (the first on $PATH), a fetched one's name, the path of its binary or folder; "
@@ -57,10 +60,10 @@ INNODB_KNOBS: tuple[Knob, ...] = (
           minimum=MIB, maximum=64 * GIB, versions="mysql >= 5.7.5; mariadb >= 10.2.2"),
     _count("lru_scan_depth", "free pages the page cleaner keeps in each instance, and so pages lost to the cache",
            minimum=100, maximum=2**32 - 1),
-    # Past the page cache, or misses would be served by memory.
+    # Reads go past the page cache, or memory would serve the misses.
     _choice("flush_method", ("O_DIRECT", "O_DIRECT_NO_FSYNC", "O_DSYNC", "fsync"),
             "how data files are opened and flushed; O_DIRECT goes past the page cache", auto=None, default="O_DIRECT"),
-    # As tpcc-mysql's guides have it: a read-side sweep should not wait for the log's fsync at every commit.
+    # As in tpcc-mysql's guides: a read-side sweep should not wait for the log's fsync at every commit.
     _choice("flush_log_at_trx_commit", ("0", "1", "2"),
             "0: the log is written and flushed once a second, a crash may lose that second; 1: at every commit; "
             "2: written at commit, flushed once a second", auto=None, default="0"),
@@ -77,11 +80,11 @@ INNODB_KNOBS: tuple[Knob, ...] = (
           maximum=512 * GIB, versions="mysql < 8.0.30; mariadb"),
     _size("redo_log_capacity", "bytes of all redo log files together", minimum=8 * MIB, maximum=128 * GIB,
           versions="mysql >= 8.0.30"),
-    # On, accesses per transaction depend on the size of the pool: a hit in it asks for one page instead of a path.
+    # When on, accesses per transaction depend on the size of the pool: a hit in it asks for one page instead of a path.
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off"),
-    # As MySQL 8.4 and newer MariaDB have it: changes that wait for their page put reads off, which are counted later
-    # or not at all, the more of them the smaller the pool is.
+    # As in MySQL 8.4 and newer MariaDB. Changes that wait for their page put reads off, which are counted later or not
+    # at all. The smaller the pool, the more of them there are.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
             versions="mysql; mariadb < 11.0"),
@@ -102,5 +105,5 @@ INNODB_KNOBS: tuple[Knob, ...] = (
 
 
 def knobs_of(flavour: str) -> tuple[Knob, ...]:
-    """The knobs that some version of this server has."""
+    """Return the knobs that some version of this server has."""
     return (server_knob(flavour), *(knob for knob in INNODB_KNOBS if not knob.versions or flavour in knob.versions))

@@ -1,7 +1,7 @@
 """PostgreSQL's knobs, 15 to 18, each with the versions that have it. Pure data.
 
-Follows the manual's chapter "Server Configuration" and guc_tables.c (guc.c before 16). What bufferlab sets itself is
-little and has a reason below; everything else is "auto" and left to the server, so that a point is the version's own
+They follow the manual's chapter "Server Configuration" and guc_tables.c (guc.c before 16). bufferlab sets few knobs
+itself; the reasons are below. Every other knob is "auto" and left to the server, so that a point is the version's own
 defaults and what was asked. A knob's name is the server's variable; its native name has the unit last.
 """
 
@@ -51,7 +51,7 @@ KNOBS: tuple[Knob, ...] = (
                        "what the server, its shared buffers and the page cache of its files may take together, by a "
                        "cgroup; off: the page cache takes what the host has free",
                        choices=(OFF,), default=OFF, minimum=16 * MIB, maximum=16 * TIB),
-    # What a scan finds in the page cache without having asked for it.
+    # Read-ahead: pages that a scan finds in the page cache without having asked for them.
     READ_AHEAD,
     # As initdb has it before 18, so that versions write and check the same.
     _choice("data_checksums", _ON_OFF, "every page has a checksum, made at each write and checked at each read",
@@ -76,7 +76,7 @@ KNOBS: tuple[Knob, ...] = (
     _size("wal_buffers", "write-ahead log kept in memory", minimum=32 * KIB, maximum=2 * GIB),
     _choice("full_page_writes", _ON_OFF, "the first change of a page after a checkpoint logs the whole page"),
     _choice("fsync", _ON_OFF, "writes are forced to the device; off, a crash of the host ruins the data"),
-    # As the other servers here: a read-side sweep should not wait for the log's fsync at every commit.
+    # As for the other servers here: a read-side sweep should not wait for the log's fsync at every commit.
     _choice("synchronous_commit", ("on", "off", "local"),
             "a commit waits until its log is on the device; off: for up to three wal_writer_delay it may be lost",
             auto=None, default="off"),
@@ -91,14 +91,14 @@ KNOBS: tuple[Knob, ...] = (
             versions="postgres >= 18"),
     _count("io_workers", "processes that read for others with io_method = worker", minimum=1, maximum=32,
            versions="postgres >= 18"),
-    # On, a scan begins where another one is: two runs of the same seed would read other pages.
+    # When on, a scan begins where another one is: two runs of the same seed would read other pages.
     _choice("synchronize_seqscans", _ON_OFF, "scans of one large table go along with each other", auto=None,
             default="off"),
-    # On, it begins when its clock says so, in some windows and not in others.
+    # When on, it begins when its clock says so, in some windows and not in others.
     _choice("autovacuum", _ON_OFF, "old row versions are removed in the background", auto=None, default="off"),
-    # On, a plan's estimated cost decides about a compilation of a tenth of a second or more.
+    # When on, a plan's estimated cost decides about a compilation of a tenth of a second or more.
     _choice("jit", _ON_OFF, "expensive queries are compiled", auto=None, default="off"),
-    # Huge pages are the host's to give, and no cgroup's memory.controller counts them.
+    # The host provides huge pages, and no cgroup's memory.controller counts them.
     _choice("huge_pages", ("off", "try", "on"), "shared buffers in huge pages", auto=None, default="off"),
     _size("work_mem", "for each sort or hash before it goes to disk", minimum=64 * KIB, maximum=2 * TIB),
     _number("random_page_cost", "what the planner thinks a page out of order costs, over one in order",
