@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import draw, print_json, say
-from bufferlab.errors import EnvironmentLackingError
+from bufferlab.cli.output import draw, print_json, say, write
 
 _WIDTH_WITHOUT_TERMINAL = 120
 
@@ -41,23 +40,13 @@ def command(files: tuple[Path, ...], html: Path | None, markdown: Path | None, a
     if html:
         from bufferlab.report.html import render_html
 
-        _write(html, "--html", render_html(as_report(audit), ", ".join(map(str, files)), "bufferlab audit"))
+        write(html, "--html", render_html(as_report(audit), ", ".join(map(str, files)), "bufferlab audit"))
     if markdown:
         from bufferlab.report.markdown import render_markdown
 
-        _write(markdown, "--markdown", render_markdown(as_report(audit)))
+        write(markdown, "--markdown", render_markdown(as_report(audit)))
     if as_json:
         print_json(document(audit))
         return 0
     draw(terminal(audit), _WIDTH_WITHOUT_TERMINAL)
     return 0
-
-
-def _write(path: Path, flag: str, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentLackingError(
-            f"the file cannot be written: {error.strerror}", str(path), f"choose another with {flag}"
-        ) from error
-    say(f"written: {path}")

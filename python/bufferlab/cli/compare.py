@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import draw, print_json, say
-from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.cli.output import draw, print_json, write
+from bufferlab.errors import SpecError
 from bufferlab.results.store import SweepFolder
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -68,13 +68,13 @@ def command(
         from bufferlab.report.markdown import render_markdown
 
         if html:
-            _write(
+            write(
                 html,
                 "--html",
                 render_html(as_report(compared), " and ".join(map(str, filter(None, (a, b)))), "bufferlab compare"),
             )
         if md:
-            _write(md, "--md", render_markdown(as_report(compared, figure=False)))
+            write(md, "--md", render_markdown(as_report(compared, figure=False)))
     if as_json:
         from bufferlab.report.compare_json import as_json as document
 
@@ -84,13 +84,3 @@ def command(
 
     draw(terminal(compared), _WIDTH_WITHOUT_TERMINAL)
     return 0
-
-
-def _write(path: Path, flag: str, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentLackingError(
-            f"the file cannot be written: {error.strerror}", str(path), f"choose another with {flag}"
-        ) from error
-    say(f"written: {path}")

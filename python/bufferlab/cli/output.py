@@ -1,4 +1,4 @@
-"""Writes standard output: aligned columns for people, one JSON object for programs. Words go to standard error."""
+"""Writes a command's output: columns for people, one JSON object for programs, files, and words on standard error."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.texts import printable, printable_json
@@ -14,7 +15,7 @@ from bufferlab.texts import printable, printable_json
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-from bufferlab.errors import runnable
+from bufferlab.errors import EnvironmentLackingError, runnable
 
 FORMAT_VERSION = 1
 _GAP = "  "
@@ -45,6 +46,17 @@ def draw(renderable: RenderableType, width_without_terminal: int) -> None:
 def say(text: str) -> None:
     """Print words for the user, which are not part of the data, on standard error."""
     print(printable(runnable(text)), file=sys.stderr, flush=True)
+
+
+def write(path: Path, flag: str, text: str) -> None:
+    """Write the file that the user chose with `flag`, and say so. Raises EnvironmentLackingError if that fails."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentLackingError(
+            f"the file cannot be written: {error.strerror}", str(path), f"choose another with {flag}"
+        ) from error
+    say(f"written: {path}")
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
