@@ -128,9 +128,9 @@ class Analysis:
 
     @classmethod
     def of(cls, sweep: SweepFolder, question_of: Callable[[str], Question | None]) -> Analysis:
-        """Read every run of a sweep;
+        """Read every run of a sweep.
 
-        `question_of` returns the question of a workload by its name, None if it is unknown.
+        `question_of` returns the question of a workload by its name; None if nobody knows the workload.
         """
         points = _points(sweep)
         axis = _axis(points)
@@ -232,9 +232,7 @@ class Analysis:
         return self._apart([point for point in group.points if found and point.index in found.points])
 
     def ran_alike(self, a: PointRuns, b: PointRuns) -> bool:
-        """Return whether two points of a group ran with the same value of the axis, also when different ones were
-        asked.
-        """
+        """Return whether two points of a group ran with the same value of the axis, even if others were asked for."""
         values = [point.value(self.axis) if self.axis else None for point in (a, b)]
         return values[0] is not None and values[0] == values[1]
 
@@ -365,8 +363,9 @@ def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
 
 
 def _axis(points: tuple[PointRuns, ...]) -> str | None:
-    """Return the swept setting to compare along: the one with most values; among equals the pool, then the first
-    written.
+    """Return the swept setting to compare along.
+
+    It is the one with most values; among equals the pool, then the first written.
     """
     values: dict[str, set[str]] = {}
     for point in points:

@@ -54,8 +54,9 @@ def warnings(sides: Sides) -> list[str]:
 
 
 def differing_settings(sides: Sides) -> dict[str, tuple[str, str]]:
-    """Return what was asked differently at matched points: setting -> A's value, B's value (the first pair that
-    differs).
+    """Return what was asked differently at matched points: setting -> A's value, B's value.
+
+    The first pair that differs counts.
     """
     found: dict[str, tuple[str, str]] = {}
     for match in sides.matched:
@@ -86,8 +87,9 @@ def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Proble
 
 
 def _other_data(sides: Sides) -> Problem | None:
-    """Return the objection to other loaded data, unless a compared setting (a page size) or the engine's version
-    explains it.
+    """Return the objection to other loaded data.
+
+    There is none where a compared setting (a page size) or the engine's version explains the difference.
     """
     for match in sides.matched:
         a, b = ({run.run.data_key for run in point.ok} for point in match.both)

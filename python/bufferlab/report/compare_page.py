@@ -30,8 +30,9 @@ _NARROWEST = {"Figure": 12, "Verdict": 15}
 
 
 def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
-    """Return the comparison in the shape that every writer of reports takes; without `figure` it needs no file beside
-    it.
+    """Return the comparison in the shape that every writer of reports takes.
+
+    Without `figure` it needs no file beside it.
     """
     figures = table(compared)
     checks = tuple(_checks(compared))

@@ -104,8 +104,9 @@ def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
 
 
 def asked_of(point: PointRuns) -> dict[str, str]:
-    """Return every setting of a point as asked: the load's defaults, the workload's parameters, the knobs, what was
-    swept.
+    """Return every setting of a point as asked.
+
+    They are the load's defaults, the workload's parameters, the knobs, and what was swept.
     """
     found = {name: knob.default for name, knob in load_knobs.by_name().items()}
     if point.records:

@@ -1,5 +1,4 @@
-"""Sentences that answer an experiment in addition to its headline: knees, saturation, the best set, the benefit of a
-MiB.
+"""Sentences that answer an experiment in addition to its headline: knees, saturation, best sets, the benefit of a MiB.
 
 A sentence claims only what its interval allows, and says so where the interval allows nothing. Numbers come from the
 chapters and `stats`; words from `words`.
@@ -62,8 +61,8 @@ def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def of_pages(analysis: Analysis) -> Iterator[str]:
-    """Yield sentences for sweeps of the page size: bytes next to pages, and each phase's cost, from the smallest to the
-    largest.
+    """Yield sentences for sweeps of the page size: bytes next to pages, and each phase's cost from smallest to largest
+    page.
     """
     for group in analysis.groups if analysis.axis == "page_size" else ():
         told = [said for name in _told_of_pages(analysis, group) if (said := _span(analysis, group, name))]

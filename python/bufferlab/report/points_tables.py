@@ -23,8 +23,9 @@ _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
 
 
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
-    """Return one row per step between neighbouring points, with the verdict on each metric (on the headline alone by
-    default).
+    """Return one row per step between neighbouring points, with the verdict on each metric.
+
+    The default is the headline alone.
     """
     metrics = metrics or (analysis.headline,)
     rows = []

@@ -51,8 +51,9 @@ class _Open:
         self.longest = max(self.longest, piece.end - piece.first)
 
     def at(self, sector: int) -> int | None:
-        """Return the piece that a completion of this sector belongs to: the oldest that begins there, else the oldest
-        around it.
+        """Return the piece that a completion of this sector belongs to.
+
+        It is the oldest that begins there, else the oldest around it.
         """
         place = bisect_left(self.pieces, (sector,))
         if place < len(self.pieces) and self.pieces[place].first == sector:

@@ -103,8 +103,9 @@ class MeasuredRun:
 
     @property
     def divides_memory(self) -> bool:
-        """Return whether one budget bounds the pool and the page cache together: then a miss of the pool is not yet a
-        read.
+        """Return whether one budget bounds the pool and the page cache together.
+
+        Then a miss of the pool is not yet a read.
         """
         return isinstance(self.knob("memory_limit"), int)
 
@@ -191,8 +192,9 @@ class Off:
 
 
 def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
-    """Return a check that passes when no run is off by more than the limit; runs it does not apply to are counted
-    apart.
+    """Return a check that passes when no run is off by more than the limit.
+
+    Runs it does not apply to are counted apart.
     """
     rows = list(offs)
     told = [off for off in rows if off.share is not None]

@@ -265,9 +265,7 @@ def _swapping(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _stolen(runs: Sequence[MeasuredRun]) -> Check:
-    """Check stolen time: a hypervisor that runs other guests slows the measurement, and no counter of the database
-    shows it.
-    """
+    """Check stolen time: a hypervisor's other guests slow the measurement, and no counter of the database shows it."""
     name, title = "stolen_time", "The hypervisor took no more than a fifth of the processors' time"
     shares = [(run, run.figures["cpu_steal_share"]) for run in runs]
     return worst_of(name, title, STOLEN_LIMIT, (Off(run, told.value, told.reason or "stolen") for run, told in shares))

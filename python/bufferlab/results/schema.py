@@ -147,8 +147,9 @@ class StoredSetting(_Strict):
 
 
 class WarmUp(_Strict):
-    """The end of the warm-up: by a full turnover, by flat misses, or at its cap; a fixed stretch without a pool; cold,
-    where no warm-up was asked for.
+    """The end of the warm-up: by a full turnover, by flat misses, or at its cap.
+
+    Without a pool it is a fixed stretch. A run without a warm-up is cold.
     """
 
     gate: Literal["pool_turnover", "flat_misses", "cap", "fixed", "cold"]
@@ -165,8 +166,9 @@ class Measured(_Strict):
 
 
 class Load(_Strict):
-    """The way transactions were asked for: one after another (closed), or at a rate that does not depend on the
-    database (open).
+    """The way transactions were asked for.
+
+    It is one after another (closed), or at a rate that does not depend on the database (open).
     """
 
     mode: Literal["closed", "open"] = "closed"
@@ -269,8 +271,9 @@ class BlockTrace(_Strict):
     names: dict[str, str] = {}
     """The disks' names."""
     pids_are_the_hosts: bool = False
-    """True if the run was in a PID namespace (a container): the kernel's events carry numbers that its `ps` does not
-    show.
+    """True if the run was in a PID namespace (a container).
+
+    The kernel's events carry numbers that its `ps` does not show.
     """
     window_start_ns: int | None = None
     """CLOCK_MONOTONIC when recording began: the zero of t_ns."""

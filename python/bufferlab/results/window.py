@@ -56,8 +56,9 @@ class Window:
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
-        """Return the window of a phase in the samples of a run; without its edges every figure is null with that
-        reason.
+        """Return the window of a phase in the samples of a run.
+
+        Without its edges every figure is null with that reason.
         """
         start, start_s = _edge(samples, phase, "start")
         end, end_s = _edge(samples, phase, "end")
@@ -92,8 +93,9 @@ class Window:
         return _shown(self.start, metric, subject)
 
     def time_mean(self, metric: str) -> Figure:
-        """Return the mean of a gauge over the window, straight lines between its samples (of its edges, if it has no
-        more).
+        """Return the mean of a gauge over the window.
+
+        Lines between its samples are straight; without further samples those at its edges serve.
         """
         points = self.course.get(metric, ())
         whole = points[-1][0] - points[0][0] if points else 0.0
@@ -171,9 +173,9 @@ def _edge(samples: pl.DataFrame, phase: str, edge: str) -> tuple[Edge, float | N
 
 
 def _subject_in(phase: str, metric: str, subject: str) -> str | None:
-    """Return a transaction type as its own phase calls it;
+    """Return a transaction type as its own phase calls it.
 
-    None for types of other phases, whose work is not this one's.
+    The result is None for types of other phases, whose work is not this one's.
 
     >>> _subject_in("scan", "rows_returned", "scan.read"), _subject_in("measure", "rows_returned", "scan.read")
     ('read', None)

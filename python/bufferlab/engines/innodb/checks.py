@@ -66,25 +66,15 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
 
     The server does not count frames that are given back: they are taken before it looks whether the page is in the
     pool. They are taken for the siblings of a leaf that a change does not fit into (btr0cur.cc:
-    btr_cur_prefetch_siblings, twice for each such change), for undo pages used again (buf_page_create), and to put a
-    page in order (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C on 5.7.22 a debugger saw 365 for
-    siblings, 23 for order, 5 in buf_page_create and 8 for reads.
+    btr_cur_prefetch_siblings, twice for each such change). They are also taken for undo pages used again
+    (buf_page_create), and to put a page in order (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C
+    on 5.7.22 a debugger saw 365 for siblings, 23 for order, 5 in buf_page_create and 8 for reads.
 
     Where rows are only read there are none at all. Where rows are changed, their number depends on the work and on how
     full its leaves are, which warm-ups of other lengths change. It was 9.6 to 10.4 for each transaction of TPC-C in
-    pools of 5 to 80 % (16 KiB pages, windows of 10,000), and 9.7 to 10.5 in windows of 1,500. So the rest must never be
-    below zero, and it must be zero where nothing is changed. Elsewhere it must be the same for each transaction of the
-    same work, within what the state of the leaves explains.
-
-    Given back, uncounted, are frames taken before it was looked whether the page is in the pool: of the siblings of a
-    leaf that a change does not fit into (btr0cur.cc: btr_cur_prefetch_siblings, twice for each such change), of undo
-    pages used again (buf_page_create), and those that a page is put in order in (btr_page_reorganize_low). Of 401
-    searches in a warm pool under TPC-C on 5.7.22 a debugger saw 365 for siblings, 23 for order, 5 in buf_page_create
-    and 8 for reads. Where rows are only read there are none at all. Where they are changed it is a matter of the work
-    and of how full its leaves are, which warm-ups of other lengths change: 9.6 to 10.4 for each transaction of TPC-C in
-    pools of 5 to 80 % (16 KiB pages, windows of 10,000), 9.7 to 10.5 in windows of 1,500. So what is left must be no
-    less than zero, nothing where nothing is changed, and else the same for each transaction of the same work within
-    what the state of the leaves explains.
+    pools of 5 to 80 % (16 KiB pages, windows of 10,000). In windows of 1,500 it was 9.7 to 10.5. So the rest must never
+    be below zero, and it must be zero where nothing is changed. Elsewhere it must be the same for each transaction of
+    the same work, within what the state of the leaves explains.
     """
     title = "Free frames looked for = pages read + created + other uses + as many given back per transaction"
     surplus = {id(run): _given_back(run) for run in runs}
@@ -159,7 +149,7 @@ def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
     """Check the scans that freed nothing: one for each batch's end, which lets users try again, and those of retries.
 
     buf0lru.cc: try_LRU_scan is cleared by a failed first scan and set when a batch of either kind ends; a search that
-    comes round again scans whatever the flag says.
+    comes round again scans regardless of the flag.
     """
     name, title = "innodb_lru_scans", "LRU scans that freed nothing: none below zero, no more than batches and retries"
     told, whys = [], []
@@ -205,8 +195,9 @@ def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
 
 
 def _pool_pages(runs: Sequence[MeasuredRun]) -> Check:
-    """Check the shares of the pool's pages. srv_export_innodb_status computes misc as the rest, so a miscount shows as
-    an impossible share.
+    """Check the shares of the pool's pages.
+
+    srv_export_innodb_status computes misc as the rest, so a miscount shows as an impossible share.
     """
     title = "Pages of data + free + other frames = frames of the pool, at both edges"
     kinds = ("data", "free", "misc")

@@ -1,13 +1,14 @@
 """The formulas of InnoDB's figures: the victim path, the cache it really has, what it writes and why.
 
 Where a frame comes from (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and MariaDB 10.2 to 10.4). Every search
-adds one to S = get_free_search. Each of its passes first looks at the free list; one that finds it empty adds one to
-L = get_free_loops and then either frees a frame by scanning the LRU tail and begins anew, or tries a single-page
-flush, adds one to W = Innodb_buffer_pool_wait_free and begins anew; F = single_flush_failure_count of these freed
+adds one to S = get_free_search. Each of its passes first looks at the free list. A pass that finds it empty adds one to
+L = get_free_loops. It then either frees a frame by scanning the LRU tail and begins anew, or tries a single-page flush,
+adds one to W = Innodb_buffer_pool_wait_free and begins anew. F = single_flush_failure_count of these flushes freed
 nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list, without either, S - L + F. The
-three add up to S by construction: what can be wrong is checked elsewhere (`checks`). MySQL 5.6 does not
-count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the figures are null
-with that reason.
+three add up to S by construction: what can be wrong is checked elsewhere (`checks`).
+
+MySQL 5.6 does not count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the
+figures are null with that reason.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ _PAGES = "innodb_buffer_pool_pages_"
 
 
 def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Quantity:
-    """Return the formula of one way to a frame, from S, L, W and F. It needs all four:
+    """Return the formula of one way to a frame, from S, L, W and F.
 
-    W has another meaning where there is no F.
+    It needs all four: W has another meaning where there is no F.
     """
 
     def evaluate(window: Window) -> Figure:

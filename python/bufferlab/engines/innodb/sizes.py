@@ -66,8 +66,9 @@ def ask(connection: Any, build: Build) -> dict[str, Any]:
 
 
 def allocated(connection: Any, build: Build, schema: str) -> int:
-    """Return the bytes of data and indexes of a schema, whose files need not be reachable, after renewing the
-    statistics.
+    """Return the bytes of a schema's data and indexes, after renewing the statistics.
+
+    Its files need not be reachable.
     """
     for (table,) in control.rows(connection, "SHOW TABLES FROM `" + schema + "`"):
         control.rows(connection, f"ANALYZE TABLE `{schema}`.`{table}`")
@@ -155,7 +156,7 @@ def _add(trees: dict[int, _Tree], page: bytes, page_bytes: int) -> None:
 
 
 def _is_free(descriptors: bytes, place: int, page_bytes: int) -> bool:
-    """Return whether a page is free, by the bitmap of its extent (XDES_FREE_BIT);
+    """Return whether a page is free, by the bitmap of its extent (XDES_FREE_BIT).
 
     `place` counts from the descriptors' page.
     """

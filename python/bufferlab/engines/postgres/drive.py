@@ -30,9 +30,7 @@ from bufferlab.errors import BufferlabError
 from bufferlab.units import GIB, MIB, format_bytes
 
 _BESIDE_POOL_BYTES = 8 * MIB
-"""The memory that a server needs in addition to its pool and its connections: other shared memory and its own
-processes.
-"""
+"""The memory that a server needs in addition to its pool and connections: other shared memory and its processes."""
 _CONNECTION_BYTES = 2 * MIB
 """The memory of a connection's own process: private pages and kernel memory together."""
 _LOADING = {

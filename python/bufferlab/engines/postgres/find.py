@@ -21,8 +21,9 @@ _DEBIAN = Path("/usr/lib/postgresql")
 _FOLDERS = ("/usr/local/pgsql/bin", "/usr/pgsql/bin")
 _VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
 _OLDEST = 15
-"""The oldest version supported: before it a separate process collects statistics, and they cannot be forced out at a
-window's edge.
+"""The oldest version supported.
+
+Before it a separate process collects statistics, and they cannot be forced out at a window's edge.
 """
 
 
@@ -71,7 +72,7 @@ def initdb(build: Build) -> Path:
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
     """Return every server on PATH and where Debian keeps them, then the known ones: each usable, or with the reason why
-    not.
+    it is not.
     """
     return finding.listed(_installed(), known, by_path, ask_version)
 

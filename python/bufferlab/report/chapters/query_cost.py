@@ -1,5 +1,5 @@
-"""The chapter on the cost of one long query by its plan: its time, the device's work, and the engine's words for the
-plan.
+"""The chapter on the cost of one long query by its plan: its time, the device's work, and the plan in the engine's
+words.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The chapter on an InnoDB server's own work: who wrote pages and how many, and how full the pool and its free list
-were.
+"""The chapter on an InnoDB server's own work: who wrote pages, and how full the pool and its free list were.
 
 It also tells whether the server ran with the pool and the settings asked for.
 """

@@ -57,11 +57,10 @@ FORM = Form(
 
 
 def connect(address: Address, database: str | None = None, *, patient: bool = False) -> control.Connection:
-    """Open a connection in autocommit, to the address's database or another;
+    """Open a connection in autocommit, to the address's database or another.
 
-    `patient` removes the statements' time limit.
-
-    Raises EnvironmentLackingError when the server refuses it or does not answer.
+    `patient` removes the statements' time limit. Raises EnvironmentLackingError when the server refuses it or does not
+    answer.
     """
     try:
         return control.connect(

@@ -82,9 +82,9 @@ class ServerSettings:
     def found(
         self, connection: control.Connection, address: Address, wanted: Mapping[str, str]
     ) -> dict[str, dict[str, Any]]:
-        """Return where each setting is set now, and to what;
+        """Return where each setting is set now, and to what.
 
-        None where it is set nowhere, so that it is reset later.
+        The value is None where it is set nowhere, so that it is reset later.
         """
         contexts = contexts_of(connection)
         variables = {
