@@ -37,7 +37,7 @@ def connect(
     Raises MySQLError or OSError while no server answers, and AccessDenied when the server refuses the user. A statement
     that takes longer than `answer_seconds` raises MySQLError; with None it may take any time.
     """
-    # We connect the socket ourselves: PyMySQL does not close the socket of a failed attempt, and there may be many.
+    # We try the socket first: PyMySQL does not close the socket of a failed attempt, and there may be many.
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
         probe.settimeout(_CONNECT_SECONDS)
         probe.connect(str(socket))

@@ -101,7 +101,7 @@ class PostgresProcess(ServerProcess):
             _end(_processes(self.data, self.build.binary))
 
     def kill(self) -> None:
-        """Kill the server, and wait until its processes are gone, also after an earlier failure."""
+        """Kill the server; afterwards it and its processes are gone in every case."""
         started = self._process is not None
         super().kill()
         if started:

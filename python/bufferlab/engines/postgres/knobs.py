@@ -94,7 +94,7 @@ KNOBS: tuple[Knob, ...] = (
     # When on, a scan begins where another one is: two runs of the same seed would read other pages.
     _choice("synchronize_seqscans", _ON_OFF, "scans of one large table go along with each other", auto=None,
             default="off"),
-    # When on, it begins when its clock says so, in some windows and not in others.
+    # When on, a vacuum begins by its own clock, in some windows and not in others.
     _choice("autovacuum", _ON_OFF, "old row versions are removed in the background", auto=None, default="off"),
     # When on, a plan's estimated cost decides about a compilation of a tenth of a second or more.
     _choice("jit", _ON_OFF, "expensive queries are compiled", auto=None, default="off"),

@@ -138,8 +138,8 @@ def _refuse_fatal_resize(told: Mapping[str, str]) -> None:
     """Raise EngineFailure where a resize of the pool ends the server.
 
     MySQL 5.7 computes a chunk's pages without the page its descriptors take. Once these pages together make a chunk, it
-    takes the pool for a chunk smaller than it is. On 5.7.22 with 64 chunks of 1 MiB, the server crashed when it was
-    shrunk after that.
+    takes the pool for a chunk smaller than it is. On 5.7.22 with 64 chunks of 1 MiB, the server crashed when the
+    pool was shrunk after that.
     """
     pool, chunk, page = (
         int(told.get(name, 0)) for name in (_POOL, "innodb_buffer_pool_chunk_size", "innodb_page_size")
