@@ -85,7 +85,7 @@ def test_runs_are_printed_as_tpcc_mysql_prints_them_and_audited(bench: Bench, tm
     assert "limits are compared in seconds" in ended.err
     assert (bench.sweep_path() / "report.html").is_file()
     again = bench.bufferlab("report", bench.sweep_path(), "--format", "tpcc-mysql")
-    assert again.out == ended.out
+    assert (again.code, again.out) == (0, ended.out), again.err
     late = bench.bufferlab("report", bench.sweep_path(), "--format", "tpcc-mysql", "--tpcc-limits", "ms")
     assert late.out.count("(5)") == 6
     (tmp_path / "runs.txt").write_text(ended.out)

@@ -1,0 +1,85 @@
+"""CONTRIBUTING's recipes are true: each patch makes an addition in a copy of the tree, changes no more existing files
+than the recipe says, and the copy measures with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import innodb
+from support.core import ROOT
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+
+class Tree:
+    """A copy of the tree as it stands, with the built core."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "bufferlab"
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        files = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout
+        for name in [*files.decode().split("\0")[:-1], *(str(core.relative_to(ROOT)) for core in cores())]:
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, self.root / name)
+
+    def add(self, recipe: str) -> list[str]:
+        """Apply the recipe's patch; return the existing files that it changed."""
+        patch = ROOT / "tests/fixtures/recipes" / f"{recipe}.patch"
+        subprocess.run(["git", "apply", str(patch)], cwd=self.root, check=True, timeout=60)
+        return re.findall(r"^--- a/(.*)$", patch.read_text(), re.MULTILINE)
+
+    def run(self, *arguments: str) -> dict[str, Any]:
+        """Run a command of the copy and return what it says as JSON."""
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "bufferlab", *arguments, "--json"],
+            cwd=self.root,
+            env={**os.environ, "PYTHONPATH": str(self.root / "python")},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
+
+
+def cores() -> list[Path]:
+    return list((ROOT / "python/bufferlab").glob("_native*.so"))
+
+
+@pytest.fixture
+def tree(disk: Path) -> Tree:
+    return Tree(disk / "recipe")
+
+
+def test_a_knob_is_one_entry(tree: Tree) -> None:
+    innodb.build("mysql-5.7")  # Fetched, or skipped.
+    assert len(tree.add("knob")) == 1
+    with innodb.folder() as folder:
+        small = ("--smoke", "--repetitions", "1", "--sweep", "pool_size=20MiB", "--set", "log_buffer_size=8MiB")
+        document = tree.run(
+            "run", "buffer-size", "--engine", "mysql", "--server", "mysql-5.7", *small, "--out", str(folder / "runs")
+        )
+    (point,) = document["points"]
+    assert point["settings"]["log_buffer_size"]["asked"] == "8MiB"
+    assert point["settings"]["log_buffer_size"]["actual"] == 8 << 20
+
+
+def test_an_experiment_is_a_folder(tree: Tree, tmp_path: Path) -> None:
+    assert tree.add("experiment") == []
+    document = tree.run("run", "write-ahead-log", "--smoke", "--out", str(tree.root / "runs"))
+    assert [point["swept"] for point in document["points"]] == [
+        {"wal_autocheckpoint": "256KiB"},
+        {"wal_autocheckpoint": "4MiB"},
+    ]
+    assert document["answer"]
