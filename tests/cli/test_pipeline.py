@@ -35,7 +35,7 @@ def test_the_json_of_a_run_is_one_object_on_standard_output(bench: Bench) -> Non
     ended = bench.run(bench.experiment(), "--json")
     document = ended.json
     assert ended.code == 0
-    assert document["format_version"] == 1
+    assert document["format_version"] == 2
     assert document["sweep"] == str(bench.sweep_path())
     assert document["answer"].endswith(".")
     assert [point["swept"] for point in document["points"]] == [{"pool_size": "5%"}, {"pool_size": "80%"}]

@@ -247,7 +247,7 @@ def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_f
             existing.ask("SET GLOBAL innodb_lru_scan_depth = 300")
 
     try:
-        outcome = existing.run(READS, 2_000, interfere, innodb_lru_scan_depth=256)
+        outcome = existing.run(READS, 40_000, interfere, innodb_lru_scan_depth=256)
         assert refused == ["another run of bufferlab may change this server's settings"]
         assert outcome.kind == "environment", outcome
         assert outcome.failure is not None

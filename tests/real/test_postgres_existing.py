@@ -121,7 +121,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
 
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, 2_000, look, **CHANGED)
+    outcome = existing.run(READS, 20_000, look, **CHANGED)
     assert outcome.kind == "ok", outcome
     result = outcome.result
     assert result is not None
@@ -132,7 +132,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert not list(journal.folder().glob("*"))
     assert {name: result["actual"][name] for name in CHANGED} == CHANGED
     assert result["actual"]["pool_size_bytes"] == 16 * MIB
-    assert result["measured"]["transactions"] == 2_000
+    assert result["measured"]["transactions"] == 20_000
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["confounds"][0]
     assert "synchronous_commit" in result["as_found"]

@@ -201,7 +201,7 @@ def test_the_terminal_shows_failed_checks_and_hostile_markup_as_text(tmp_path: P
 
 def test_json_holds_numbers_unrounded_with_n_and_unit(sweep: SweepFolder, report: Report) -> None:
     document = json.loads(json.dumps(as_json(report, sweep), allow_nan=False))
-    assert document["format_version"] == 1
+    assert document["format_version"] == 2
     assert document["sweep"] == str(sweep.path)
     assert document["answer"] == report.answer
     point = document["points"][0]

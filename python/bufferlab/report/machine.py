@@ -9,7 +9,7 @@ from bufferlab.report.model import PointResult, Report
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def as_json(report: Report, sweep: SweepFolder) -> dict[str, Any]:
