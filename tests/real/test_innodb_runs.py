@@ -122,7 +122,7 @@ def closed(loaded: Path, root: Path) -> Job:
     return Job("mysql-5.7", root)
 
 
-EVERY_DAY = {("mysql-5.7", 16384), ("mariadb-10.11", 16384), ("mysql-8.0", 4096)}
+EVERY_DAY = {("mysql-5.7", 16384), ("mariadb-10.11", 16384)}
 MATRIX = [
     pytest.param(
         name, page_bytes, marks=[] if (name, page_bytes) in EVERY_DAY else [pytest.mark.servers, pytest.mark.slow]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres import control, packages
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import memory_limit
 from bufferlab.execute.stop import StopRequest
@@ -24,6 +24,7 @@ from support import postgres
 
 pytestmark = pytest.mark.real
 
+OTHERS = tuple(name for name in packages.PACKAGES if name != "postgres-17")
 MIB = 1 << 20
 PAGE_BYTES = 8192
 TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
@@ -144,7 +145,8 @@ def run_in_memory(job: Job, transactions: int) -> tuple[int, float]:
     return job.change("pages_read"), sum(b - a for a, b in pairs if a is not None and b is not None)
 
 
-@pytest.mark.parametrize("name", postgres.ALL)
+# The tests below load and run 15 every day.
+@pytest.mark.parametrize("name", ["postgres-17", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHERS)])
 def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Path) -> None:
     job = Job(name, root)
     loaded = job.load()
