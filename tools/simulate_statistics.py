@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.best import equivalence_set
-from bufferlab.stats.model import Fit, fit
+from bufferlab.stats.fit import Fit, fit
 from bufferlab.stats.series import batch_means, dispersion, regimes
 
 Array = npt.NDArray[np.float64]

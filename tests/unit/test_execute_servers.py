@@ -14,7 +14,7 @@ from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import reach, storage
 from bufferlab.execute.sweep import SweepOptions
 from bufferlab.report.build import build as build_report
-from bufferlab.report.model import Table
+from bufferlab.report.document import Table
 from support.fake import Bench, Heard
 
 CONDITION = "settings_applied"

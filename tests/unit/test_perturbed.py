@@ -14,7 +14,7 @@ import pytest
 
 from bufferlab.chapter.blocks import PointsPlot
 from bufferlab.report.build import build as build_report
-from bufferlab.report.model import Report
+from bufferlab.report.document import Report
 from bufferlab.results.store import SweepFolder
 from support.synthetic import Sweep, Truth, build
 

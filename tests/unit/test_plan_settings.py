@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from bufferlab import spec
 from bufferlab.errors import SpecError
-from bufferlab.models.hot_rows import estimated_tree, predicted_knee
 from bufferlab.plan import (
     DataFacts,
     DataSetting,
@@ -23,6 +22,7 @@ from bufferlab.plan import (
 )
 from bufferlab.plan.grid import workload_identity
 from bufferlab.spec import Experiment, Overrides
+from bufferlab.theory.hot_rows import estimated_tree, predicted_knee
 
 
 def experiment(name: str, **overrides: Any) -> Experiment:

@@ -17,7 +17,6 @@ from bufferlab.engines.file import checks
 from bufferlab.engines.file.chapters.costs import point_name
 from bufferlab.engines.file.chapters.factors import answer
 from bufferlab.errors import SpecError
-from bufferlab.models.random_read import PAGE_BYTES, amplification, pages_first_touched, pages_per_read
 from bufferlab.plan import estimated_facts, make
 from bufferlab.report.reading import own_chapters
 from bufferlab.results import schema
@@ -27,6 +26,7 @@ from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
 from bufferlab.stats.factors import Effect, Observation, effects
+from bufferlab.theory.random_read import PAGE_BYTES, amplification, pages_first_touched, pages_per_read
 
 
 def covered(offset: int, size: int) -> int:

@@ -13,11 +13,11 @@ from xml.etree import ElementTree
 import pytest
 
 from bufferlab.report.build import build as build_report
+from bufferlab.report.document import Report
 from bufferlab.report.figures import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.machine import as_json
 from bufferlab.report.markdown import figures_of, render_markdown
-from bufferlab.report.model import Report
 from bufferlab.report.publish import publish
 from bufferlab.report.terminal import terminal_table
 from bufferlab.results.store import SweepFolder

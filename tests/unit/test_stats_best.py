@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from bufferlab.stats.best import equivalence_set, equivalent
-from bufferlab.stats.model import Cell, Fit, fit
+from bufferlab.stats.fit import Cell, Fit, fit
 
 SWEEPS = 500
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from bufferlab.stats.model import Fit, fit
+from bufferlab.stats.fit import Fit, fit
 
 SWEEPS = 1000
 TRUTH = np.log([31.2, 19.5, 9.7, 3.1, 0.9])

@@ -8,8 +8,8 @@ from collections.abc import Hashable
 import numpy as np
 import pytest
 
+from bufferlab.stats.fit import Fit, fit
 from bufferlab.stats.knee import hinge_zero, knee_of_curve, marginal
-from bufferlab.stats.model import Fit, fit
 from bufferlab.stats.verdict import judge
 
 MIB = 1024**2

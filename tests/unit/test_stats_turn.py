@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from bufferlab.stats.model import fit
+from bufferlab.stats.fit import fit
 from bufferlab.stats.turn import Turn, turn
 
 SWEEPS = 300

@@ -12,7 +12,7 @@ from bufferlab.audit.finding import Finding
 from bufferlab.audit.rules import RULES
 from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
 from bufferlab.chapter.words import plural
-from bufferlab.report.model import Report
+from bufferlab.report.document import Report
 from bufferlab.results.integrity import Check
 
 if TYPE_CHECKING:

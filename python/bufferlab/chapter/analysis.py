@@ -21,7 +21,7 @@ from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import IntegrityRow, StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.model import Fit, fit
+from bufferlab.stats.fit import Fit, fit
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
 from bufferlab.units import format_bytes, readable
 
@@ -194,7 +194,7 @@ class Analysis:
         return min((run.window.seconds for run in self.runs if run.window.seconds is not None), default=None)
 
     def fit(self, metric: str) -> Fit | None:
-        """Return the model of one metric over all points and blocks; None when no run has it."""
+        """Return the fit of one metric over all points and blocks; None when no run has it."""
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})

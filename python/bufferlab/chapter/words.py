@@ -120,7 +120,7 @@ def share(value: float | None, decimals: int = 1) -> str:
 
 
 def share_interval(estimate: Estimate) -> str:
-    """Return a share with its interval as per cent. The interval is cut at 0 and 1, which the model does not know.
+    """Return a share with its interval as per cent. The interval is cut at 0 and 1, which the fit does not know.
 
     >>> share_interval(Estimate(0.412, 0.401, 0.423, n=5)), share_interval(Estimate(0.0205, None, None, n=1))
     ('41.2 (40.1–42.3) %', '2.05 %')

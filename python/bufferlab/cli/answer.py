@@ -9,7 +9,7 @@ from bufferlab.cli.output import draw, print_json, put, say
 from bufferlab.results.store import SweepFolder
 
 if TYPE_CHECKING:
-    from bufferlab.report.model import Report
+    from bufferlab.report.document import Report
 
 _WIDTH_WITHOUT_TERMINAL = 110
 

@@ -36,7 +36,7 @@ from bufferlab.execute.supervise import Event, Outcome, supervise
 from bufferlab.execute.trees import Fingerprint, difference, fingerprint, fsync, make_durable, protect, size_of
 from bufferlab.plan import DataSetting
 from bufferlab.results.keys import data_key
-from bufferlab.spec.model import Workload
+from bufferlab.spec.experiment import Workload
 from bufferlab.units import format_bytes, format_duration
 
 _MANIFEST = "manifest.json"

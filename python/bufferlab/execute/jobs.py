@@ -9,7 +9,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.plan import DataSetting, Point
 from bufferlab.spec import Experiment
-from bufferlab.spec.model import Phase, Workload
+from bufferlab.spec.experiment import Phase, Workload
 from bufferlab.workloads import registry as workloads
 
 NO_LIMIT = 2**53 - 1

@@ -13,7 +13,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.knob import Native
 from bufferlab.spec import Experiment
-from bufferlab.spec.model import OWN
+from bufferlab.spec.experiment import OWN
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import WorkloadDeclaration
 

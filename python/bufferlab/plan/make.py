@@ -9,7 +9,7 @@ from bufferlab.plan.facts import Facts
 from bufferlab.plan.grid import Point, points_of
 from bufferlab.plan.order import block_order, run_seed
 from bufferlab.spec import Experiment
-from bufferlab.spec.model import OWN
+from bufferlab.spec.experiment import OWN
 
 FORMAT_VERSION = 1
 

@@ -1,4 +1,4 @@
-"""Builds the report of a sweep: a pure data model that every format shows. Writes nothing."""
+"""Builds the report of a sweep: pure data that every format shows. Writes nothing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bufferlab.report.detail_tables import (
     latency_table,
     run_table,
 )
+from bufferlab.report.document import FailedRun, PointResult, Report, StepResult, Summary
 from bufferlab.report.findings import instead
-from bufferlab.report.model import FailedRun, PointResult, Report, StepResult, Summary
 from bufferlab.report.points_tables import (
     main_table,
     parts_of_window,

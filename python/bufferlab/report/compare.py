@@ -15,7 +15,7 @@ from bufferlab.report.compare_guard import objections, warnings
 from bufferlab.report.compare_sides import MatchedPoint, Sides
 from bufferlab.results.metrics import get, qualified
 from bufferlab.stats.compare import Compared, Match, Method, compare, method_for, single_level
-from bufferlab.stats.model import Cell
+from bufferlab.stats.fit import Cell
 
 LEVEL = 0.95
 #: Figures of a phase, per row or per transaction.

@@ -16,7 +16,7 @@ from bufferlab.report.compare_guard import differing_settings
 from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.report.compare_words import answer, limits, table, unmatched
 from bufferlab.report.detail_tables import check_table
-from bufferlab.report.model import Report
+from bufferlab.report.document import Report
 from bufferlab.results.integrity import Check
 from bufferlab.units import readable
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Figure
+from bufferlab.report.document import Report
 from bufferlab.report.figures import draw, for_page
-from bufferlab.report.model import Report
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bufferlab.report.model import PointResult, Report
+from bufferlab.report.document import PointResult, Report
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder

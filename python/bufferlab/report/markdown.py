@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Figure, Table
+from bufferlab.report.document import Report
 from bufferlab.report.figures import draw
-from bufferlab.report.model import Report
 from bufferlab.texts import printable
 
 if TYPE_CHECKING:

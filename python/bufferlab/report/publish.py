@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from bufferlab.report.build import build
+from bufferlab.report.document import Report
 from bufferlab.report.html import write_html
 from bufferlab.report.markdown import write_markdown
-from bufferlab.report.model import Report
 from bufferlab.results.store import SweepFolder
 
 

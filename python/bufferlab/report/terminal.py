@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Table
-from bufferlab.report.model import Report
+from bufferlab.report.document import Report
 
 if TYPE_CHECKING:
     from rich.console import Group

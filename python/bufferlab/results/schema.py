@@ -1,4 +1,4 @@
-"""The stored format, version 2: run.json as typed models and the columns of every Parquet file.
+"""The stored format, version 2: run.json as typed tables and the columns of every Parquet file.
 
 It only describes and checks. A test pins `schema_hash()`, so the format cannot change by accident;
 a change needs a new FORMAT_VERSION; a folder of another version is refused by name.
@@ -108,7 +108,7 @@ Place = Annotated[int, Field(ge=0), AfterValidator(_small)]
 
 
 class _Strict(BaseModel):
-    """The base of stored models. It refuses unknown fields: a misspelt field must not be lost silently."""
+    """The base of stored tables. It refuses unknown fields: a misspelt field must not be lost silently."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

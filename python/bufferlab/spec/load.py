@@ -16,9 +16,9 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import KnobKind
 from bufferlab.spec.catalog import find_experiment
+from bufferlab.spec.experiment import Experiment, Phase
 from bufferlab.spec.lines import KeyPath, key_lines
 from bufferlab.spec.merge import ENGINES, NOT_PARAMETERS, Merged, merge
-from bufferlab.spec.model import Experiment, Phase
 from bufferlab.spec.overrides import PROFILES, Overrides
 from bufferlab.spec.phases import gather_phases
 from bufferlab.spec.scripts import check_script, read_script
@@ -245,7 +245,7 @@ def _known(
     *,
     hidden: list[str] | None = None,
 ) -> str | None:
-    """Return the name at `path` if the registry has it, hidden or not. The model reports a missing one."""
+    """Return the name at `path` if the registry has it, hidden or not. Experiment reports a missing one."""
     value: Any = merged.document
     for key in path:
         if not isinstance(value, dict) or key not in value:
@@ -261,10 +261,10 @@ def _known(
 
 
 def _validate(merged: Merged, problems: list[Problem]) -> Experiment | None:
-    """Validate the document with the model. A problem that settings.py or a registry has reported is not repeated."""
+    """Validate the document as an Experiment. A problem that settings.py or a registry has reported is not repeated."""
     document = dict(merged.document)
     if problems:
-        # Settings that were not judged are not texts yet; the model would report them a second time.
+        # Settings that were not judged are not texts yet; Experiment would report them a second time.
         document |= {"knobs": {}, "sweep": {}}
         if isinstance(table := document.get("workload"), dict):
             document["workload"] = {key: table[key] for key in NOT_PARAMETERS if key in table}
@@ -301,7 +301,7 @@ def _problem(merged: Merged, document: dict[str, Any], detail: ErrorDetails) -> 
 
 
 def _path(document: dict[str, Any], place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """Return the TOML's key path of a place in the model: in a TOML, phases stand under their names."""
+    """Return the TOML's key path of a place in an Experiment: in a TOML, phases stand under their names."""
     if len(place) > 1 and place[0] == "phases" and isinstance(place[1], int):
         return ("phases", document["phases"][place[1]]["name"], *map(str, place[2:]))
     return tuple(str(part) for part in place if part != "parameters" and not isinstance(part, int))
@@ -323,13 +323,13 @@ def _limit(detail: ErrorDetails) -> str | None:
 
 
 def _similar_key(path: tuple[str, ...]) -> str:
-    model: Any = Experiment
+    table: Any = Experiment
     if path[0] == "phases" and len(path) > 2:
-        model, path = Phase, path[2:]
+        table, path = Phase, path[2:]
     for part in path[:-1]:
-        model = model.model_fields[part].annotation
-    known = [*model.model_fields, *((*PROFILES, ENGINES) if model is Experiment else ())]
-    known = [name for name in known if (model, name) not in ((Experiment, "profile"), (Phase, "name"))]
+        table = table.model_fields[part].annotation
+    known = [*table.model_fields, *((*PROFILES, ENGINES) if table is Experiment else ())]
+    known = [name for name in known if (table, name) not in ((Experiment, "profile"), (Phase, "name"))]
     close = get_close_matches(path[-1], known, n=1)
     return f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
 

@@ -4,7 +4,7 @@
 and its sweep replace [knobs] and [sweep], because another engine has other knobs. Its other tables change single
 values. The profiles [quick], [full] and [smoke] are applied after it, and [engines.NAME.quick] after those.
 
-This file judges no value: model.py and settings.py do, and ask here for the origin of a value that they refuse.
+This file judges no value: experiment.py and settings.py do, and ask here for the origin of a value that they refuse.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
     for key in path[:-1]:
         inner = table.setdefault(key, {})
         if not isinstance(inner, dict):
-            return  # The TOML has a value where a table belongs; the model reports it.
+            return  # The TOML has a value where a table belongs; Experiment reports it.
         table = inner
     _drop_rivals(merged.document, path)
     table[path[-1]] = value

@@ -1,6 +1,6 @@
 """Gathers the [phases.NAME] tables: scripts that run on the warm database after the main window.
 
-model.py validates their keys and values.
+experiment.py validates their keys and values.
 """
 
 from __future__ import annotations

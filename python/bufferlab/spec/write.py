@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bufferlab.spec.model import Experiment, Script
+from bufferlab.spec.experiment import Experiment, Script
 from bufferlab.units import canonical_bytes
 
 

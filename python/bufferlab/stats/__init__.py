@@ -1,4 +1,4 @@
 """Statistics: numbers in, estimates out. Pure numpy and scipy; no files, clocks, units or percent.
 
-`model` fits points and blocks together; `verdict` says which claims the intervals allow.
+`fit` fits points and blocks together; `verdict` says which claims the intervals allow.
 """

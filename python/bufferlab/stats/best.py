@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.model import Fit
+from bufferlab.stats.fit import Fit
 
 Better = Literal["less", "more"]
 

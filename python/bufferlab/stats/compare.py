@@ -1,6 +1,6 @@
 """Compares two sides setting by setting: identical, different, or not distinguishable. Says which test it used.
 
-If the runs of both sides share their keys (the seed of a block) they are paired, and the model of `model.py` removes
+If the runs of both sides share their keys (the seed of a block) they are paired, and the fit of `fit.py` removes
 the blocks' effects. Otherwise Welch's test compares them (Biometrika 34, 1947), with Satterthwaite's degrees of
 freedom. Knows neither files nor metrics. The caller decides how many comparisons hold together, by the level it gives
 a single one.
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.model import Cell, Fit, Scale, fit
+from bufferlab.stats.fit import Cell, Fit, Scale, fit
 from bufferlab.stats.verdict import Direction, Verdict, judge
 
 Array = npt.NDArray[np.float64]

@@ -1,7 +1,7 @@
 """Finds where a curve bends and how much each further MiB brings, with intervals from the blocks' differences.
 
 `hinge_zero` finds where a line that starts at zero begins to rise. `marginal` and `knee_of_curve` read a curve whose
-steps `model` has compared, so they claim a benefit exactly where its verdict claims a step.
+steps `fit` has compared, so they claim a benefit exactly where its verdict claims a step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.model import Fit
+from bufferlab.stats.fit import Fit
 from bufferlab.stats.student import quantile_of_t
 
 Array = npt.NDArray[np.float64]

@@ -61,7 +61,7 @@ class Trend:
 def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log", "linear"] = "log") -> Trend:
     """Return the trend of (place, block, value) rows; `level` is that of this one trend.
 
-    As in `model`, values are compared as ratios if all are above zero, else (or with `scale` linear) as differences.
+    As in `fit`, values are compared as ratios if all are above zero, else (or with `scale` linear) as differences.
     Raise ValueError without a value, or for a number that is not finite.
     """
     if not values:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from bufferlab.stats.compare import single_level
-from bufferlab.stats.model import Fit
+from bufferlab.stats.fit import Fit
 from bufferlab.stats.verdict import Verdict, direction_of
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.model import Fit
+from bufferlab.stats.fit import Fit
 
 Direction = Literal["falls", "rises", "not_resolved", "identical", "no_interval"]
 Shape = Literal[

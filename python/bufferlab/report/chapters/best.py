@@ -16,8 +16,8 @@ from bufferlab.engines import registry as engines
 from bufferlab.results import metrics
 from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.fit import Fit
 from bufferlab.stats.knee import Knee, Marginal, knee_of_curve
-from bufferlab.stats.model import Fit
 from bufferlab.units import format_bytes
 
 _MIB = 1024**2

@@ -16,7 +16,11 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.plots import dot, points_data
 from bufferlab.engines import registry as engines
-from bufferlab.models.hot_rows import (
+from bufferlab.results.integrity import MeasuredRun
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.fit import Fit, fit
+from bufferlab.stats.knee import hinge_zero
+from bufferlab.theory.hot_rows import (
     EDGE_ROWS,
     Layout,
     estimated_tree,
@@ -24,10 +28,6 @@ from bufferlab.models.hot_rows import (
     miss_ratio,
     predicted_knee,
 )
-from bufferlab.results.integrity import MeasuredRun
-from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.knee import hinge_zero
-from bufferlab.stats.model import Fit, fit
 from bufferlab.units import format_bytes, format_count
 
 _MISSES = "misses_per_transaction"

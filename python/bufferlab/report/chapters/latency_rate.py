@@ -17,7 +17,7 @@ from bufferlab.chapter.blocks import Column, Dot, Figure, Mark, PointsPlot, Row,
 from bufferlab.chapter.plots import Axis, points_data
 from bufferlab.chapter.point_table import point_rows
 from bufferlab.results.latency import LatencyFigures, latency_figures
-from bufferlab.stats.model import Fit, fit
+from bufferlab.stats.fit import Fit, fit
 
 if TYPE_CHECKING:
     import polars as pl

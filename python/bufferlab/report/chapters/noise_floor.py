@@ -92,7 +92,7 @@ def _own(analysis: Analysis) -> list[tuple[str, Sequence[tuple[Hashable, Hashabl
 
 
 def _residual(analysis: Analysis, metric: str) -> Scatter | None:
-    """Return the residual of the sweep's own model within its blocks, as a relative standard deviation."""
+    """Return the residual of the sweep's own fit within its blocks, as a relative standard deviation."""
     fit = analysis.fit(metric)
     if fit is None:
         return None

@@ -1,6 +1,6 @@
 """The hot-row workload's parameters and sizes. Pure data; the selects are in the core.
 
-The table is that of sysbench's OLTP scripts (oltp_common.lua). models/hot_rows.py defines the knee.
+The table is that of sysbench's OLTP scripts (oltp_common.lua). theory/hot_rows.py defines the knee.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INDEX_BYTES_PER_ROW = 12
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
     """Return the bytes of the estimated table and of the index on k."""
-    from bufferlab.models.hot_rows import estimated_tree
+    from bufferlab.theory.hot_rows import estimated_tree
 
     rows = int(parameters["rows"])
     pages = sum(estimated_tree(rows, page_size_bytes)["level_pages"])
@@ -30,7 +30,7 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
 
 def _estimate_shape(parameters: Parameters, page_size_bytes: int) -> Mapping[str, Any]:
     """Return the table's tree as a load is expected to make it."""
-    from bufferlab.models.hot_rows import estimated_tree
+    from bufferlab.theory.hot_rows import estimated_tree
 
     tree = estimated_tree(int(parameters["rows"]), page_size_bytes)
     return {"page_size_bytes": page_size_bytes, "trees": [{"name": _TABLE, "table": _TABLE, "kind": "table", **tree}]}
@@ -38,7 +38,7 @@ def _estimate_shape(parameters: Parameters, page_size_bytes: int) -> Mapping[str
 
 def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAndData) -> int | Impossible:
     """Return this share of the knee, the number of hot rows whose pages just fill the pool by the analytic model."""
-    from bufferlab.models.hot_rows import EDGE_ROWS, Layout, predicted_knee
+    from bufferlab.theory.hot_rows import EDGE_ROWS, Layout, predicted_knee
 
     rows, layout = int(parameters["rows"]), cast(Layout, parameters["layout"])
     shape = at.shape or _estimate_shape(parameters, at.page_size_bytes)

@@ -9,7 +9,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.chapter.point_table import Heads, point_table
-from bufferlab.models.random_read import pages_per_read
+from bufferlab.theory.random_read import pages_per_read
 
 _ASKED = ("logical_bytes_per_read", "pages_touched_per_read")
 _DONE = (

@@ -1,4 +1,4 @@
-"""The fitted model against calculations that share none of its code, and properties that must hold for any numbers."""
+"""The fit against calculations that share none of its code, and properties that must hold for any numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bufferlab.stats.model import Cell, fit
+from bufferlab.stats.fit import Cell, fit
 from bufferlab.stats.verdict import judge, judge_sweep
 
 Matrix = npt.NDArray[np.float64]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bufferlab.models.free_list import frames_of_data
-from bufferlab.models.hot_rows import (
+from bufferlab.theory.free_list import frames_of_data
+from bufferlab.theory.hot_rows import (
     EDGE_ROWS,
     Layout,
     distinct_pages,

@@ -1,4 +1,4 @@
-"""One model for a whole sweep: value = point effect + block effect + noise, fitted by least squares.
+"""One fit for a whole sweep: value = point effect + block effect + noise, fitted by least squares.
 
 Values above zero are fitted as logarithms, because I/O counts err in per cent, not in pages; a comparison is
 then a ratio. If any value is zero or less the fit is linear and a comparison is a difference.
