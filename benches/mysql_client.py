@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.innodb import find
-from bufferlab.engines.innodb.drive import InnodbBehaviour
-from bufferlab.engines.innodb.server import InnodbServer
+from bufferlab.engines.innodb import find_mysqld
+from bufferlab.engines.innodb.innodb_behaviour import InnodbBehaviour
+from bufferlab.engines.innodb.private_innodb import PrivateInnodb
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import user
@@ -58,7 +58,7 @@ def main() -> None:
 
 def measure(folder: Path, server_name: str, pairs: int) -> None:
     """All of it in one folder."""
-    flavour: find.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
+    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
     behaviour, database = InnodbBehaviour(flavour), folder / "database"
     knobs = {"page_size_bytes": 16384, "server": server_name}
     loaded = behaviour.load(
@@ -73,8 +73,8 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
     print("| what | n | median | lowest to highest | unit |\n| --- | ---: | ---: | ---: | --- |")
     show("load of 4 warehouses", [loaded["rows"] / loaded["seconds"]], "rows/s")
     show("copy of the data directory over the load", [copy_seconds(database) / loaded["seconds"]], "ratio")
-    build, identity = find.find(flavour, server_name), identities.read(database)
-    with InnodbServer(
+    build, identity = find_mysqld.find(flavour, server_name), identities.read(database)
+    with PrivateInnodb(
         build,
         database / "data",
         folder / "server",
@@ -104,7 +104,12 @@ class Spent:
 
 
 def point_selects(
-    way: str, server: InnodbServer, build: find.Build, identity: identities.Identity, pairs: int, port: int | None
+    way: str,
+    server: PrivateInnodb,
+    build: find_mysqld.Build,
+    identity: identities.Identity,
+    pairs: int,
+    port: int | None,
 ) -> None:
     """The same select by both programs."""
     script = {"name": "script", "source": "select.sql", "text": SCRIPT, "variables": {}, "seed": 1}
@@ -118,7 +123,12 @@ def point_selects(
 
 
 def ways_of_sending(
-    way: str, server: InnodbServer, build: find.Build, identity: identities.Identity, pairs: int, port: int | None
+    way: str,
+    server: PrivateInnodb,
+    build: find_mysqld.Build,
+    identity: identities.Identity,
+    pairs: int,
+    port: int | None,
 ) -> None:
     """TPC-C statement by statement and in batches."""
     times: dict[str, list[Spent]] = {"spec": [], "batched": []}
@@ -133,8 +143,8 @@ def ways_of_sending(
 
 
 def run_core(
-    server: InnodbServer,
-    build: find.Build,
+    server: PrivateInnodb,
+    build: find_mysqld.Build,
     identity: identities.Identity,
     workload: dict[str, Any],
     count: int,
@@ -183,7 +193,7 @@ def run_core(
     return Spent(*((last[name] - first[name]) / done for name in ("process_user_us", "process_system_us")))
 
 
-def sysbench(server: InnodbServer, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:
+def sysbench(server: PrivateInnodb, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:
     """sysbench's point selects with the account that needs no password; waits for `prepare`."""
     where = ["--mysql-host=127.0.0.1", f"--mysql-port={port}"] if port else [f"--mysql-socket={server.socket}"]
     process = subprocess.Popen(
@@ -199,7 +209,7 @@ def sysbench(server: InnodbServer, port: int | None, command: str, *more: str) -
     return process
 
 
-def timed_sysbench(server: InnodbServer, port: int | None) -> Spent:
+def timed_sysbench(server: PrivateInnodb, port: int | None) -> Spent:
     """Its processor time for each select."""
     process = sysbench(server, port, "run", f"--threads={CONNECTIONS}", f"--events={SELECTS}", "--time=0")
     assert process.stdout is not None

@@ -19,10 +19,10 @@ import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control, packages
-from bufferlab.engines.innodb.existing import schema
-from bufferlab.engines.innodb.existing.server import ExistingInnodb
-from bufferlab.engines.innodb.existing.settings import GlobalVariables
-from bufferlab.engines.innodb.server import InnodbServer
+from bufferlab.engines.innodb.existing import owned_schema
+from bufferlab.engines.innodb.existing.existing_innodb import ExistingInnodb
+from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
+from bufferlab.engines.innodb.private_innodb import PrivateInnodb
 from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.errors import Problem
@@ -41,7 +41,7 @@ SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capac
 class Server(Existing):
     """A server of the test's own."""
 
-    def __init__(self, server: InnodbServer, root: Path) -> None:
+    def __init__(self, server: PrivateInnodb, root: Path) -> None:
         self.server = server
         url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
         knobs = {"page_size_bytes": 16384, "pool_size_bytes": 32 * MIB, "statements": "spec"}
@@ -349,8 +349,8 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
                                 assert settings.is_held(connection, lock)
                             with pytest.raises(EngineFailure), changes.turn(settings, other, 0.1):
                                 pytest.fail("two at a time")
-                            schema.claim(connection, lab)
-                            schema.mark(connection, "lab", Mark("d", "clean", ("t",)))
+                            owned_schema.claim(connection, lab)
+                            owned_schema.mark(connection, "lab", Mark("d", "clean", ("t",)))
                             # As one that is killed: it is never left.
                             turn.changed(connection, {IO: "150"}, lambda what: None).__enter__()
                         assert changes.left(settings, other)[0].startswith(f"{IO} is 150, as an earlier run")
@@ -360,8 +360,8 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
                         with changes.turn(settings, other) as turn:
                             assert turn.left == []
                         assert control.variables(connection)[IO] == "150"
-                        assert schema.records(connection) == {}
-                        assert schema.marked(connection, "lab") == Mark("d", "clean", ("t",))
+                        assert owned_schema.records(connection) == {}
+                        assert owned_schema.marked(connection, "lab") == Mark("d", "clean", ("t",))
         assert started[0] != started[1]
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import accounts, control, sizes
-from bufferlab.engines.innodb.find import Build
-from bufferlab.engines.innodb.read_back import read_back
-from bufferlab.engines.innodb.server import InnodbServer
+from bufferlab.engines.innodb import accounts, control, table_sizes
+from bufferlab.engines.innodb.find_mysqld import Build
+from bufferlab.engines.innodb.private_innodb import PrivateInnodb
+from bufferlab.engines.innodb.variables_read_back import read_back
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import life, user
-from bufferlab.engines.servers import sizes as server_sizes
+from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from support import innodb
 from support.core import ROOT
@@ -85,19 +85,19 @@ def gone(pid: int, within_seconds: float = 5.0) -> bool:
     return False
 
 
-def ask(server: InnodbServer, query: str) -> list[tuple[Any, ...]]:
+def ask(server: PrivateInnodb, query: str) -> list[tuple[Any, ...]]:
     with closing(server.connect()) as connection:
         return control.rows(connection, query)
 
 
-def kill_and_ask(server: InnodbServer) -> None:
+def kill_and_ask(server: PrivateInnodb) -> None:
     with closing(server.connect()) as connection:
         os.kill(server.pid, signal.SIGKILL)
         gone(server.pid)
         control.rows(connection, "SELECT 1")
 
 
-def sleep_and_be_stopped(server: InnodbServer, pids: list[int]) -> None:
+def sleep_and_be_stopped(server: PrivateInnodb, pids: list[int]) -> None:
     pids.append(server.pid)
     with closing(server.connect(patient=True)) as connection:
         with life.signs_of_life(lambda event: None, "sleeping", server.listen):
@@ -265,7 +265,7 @@ def test_the_socket_of_another_server_is_neither_used_nor_removed(place: innodb.
 def test_a_server_that_answers_nobody_is_killed_and_told_from_a_slow_one(
     place: innodb.Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(InnodbServer, "answer_seconds", 2.0)
+    monkeypatch.setattr(PrivateInnodb, "answer_seconds", 2.0)
     pids: list[int] = []
     with pytest.raises(EngineFailure, match="has not answered for 2 s") as caught, place.server() as server:
         sleep_and_be_stopped(server, pids)
@@ -330,10 +330,10 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path, new: N
             cursor.executemany(
                 "INSERT INTO t VALUES (%s, %s, %s)", [(i, -i, "x" * 50) for i in range(first, first + 1000)]
             )
-        asked = sizes.ask(connection, build)
+        asked = table_sizes.ask(connection, build)
         cursor.execute("SET GLOBAL innodb_fast_shutdown = 0")
         connection.close()
-    sizes.store(place.database, asked, 4096)
+    table_sizes.store(place.database, asked, 4096)
     stored = server_sizes.read(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")

@@ -16,10 +16,10 @@ import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing import database
-from bufferlab.engines.postgres.existing.server import ExistingPostgres
-from bufferlab.engines.postgres.existing.settings import ServerSettings
-from bufferlab.engines.postgres.server import PostgresServer
+from bufferlab.engines.postgres.existing import owned_database
+from bufferlab.engines.postgres.existing.existing_postgres import ExistingPostgres
+from bufferlab.engines.postgres.existing.server_settings import ServerSettings
+from bufferlab.engines.postgres.private_postgres import PrivatePostgres
 from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.errors import EnvironmentLackingError
@@ -40,7 +40,7 @@ PLAIN = "a plain role's password"
 class Server(Existing):
     """A server of the test's own."""
 
-    def __init__(self, server: PostgresServer, root: Path, user: str = "bufferlab") -> None:
+    def __init__(self, server: PrivatePostgres, root: Path, user: str = "bufferlab") -> None:
         self.server = server
         url = f"postgres://{user}@localhost/lab?socket={server.socket.parent}"
         knobs: dict[str, int | str] = {"page_size_bytes": 8192, "pool_size_bytes": 16 * MIB, "statements": "spec"}
@@ -286,9 +286,9 @@ def test_what_a_killed_run_left_is_put_back_from_the_databases_comment_where_it_
 ) -> None:
     settings, before = ServerSettings(), existing.settings()
     lab, other = (ExistingPostgres().parse(existing.url.replace("/lab?", f"/{name}?")) for name in ("lab", "other"))
-    database.claim(lab)
+    owned_database.claim(lab)
     with closing(existing.server.connect("postgres")) as connection:
-        database.mark(connection, "lab", Mark("d", "clean", ()))
+        owned_database.mark(connection, "lab", Mark("d", "clean", ()))
         wanted = {name: str(value) for name, value in CHANGED.items()}
         with changes.turn(settings, lab) as turn:
             assert settings.is_held(connection, changes.CHANGING)
@@ -341,12 +341,12 @@ def test_what_somebody_else_made_in_our_database_is_refused_and_nothing_is_dropp
         existing.ask(make, "lab")
         there = existing.ask(tables, "lab")
         with pytest.raises(EngineFailure) as caught:
-            database.claim(address)
+            owned_database.claim(address)
         assert caught.value.kind == "usage"
         assert said in caught.value.what
         assert existing.ask(tables, "lab") == there
         existing.ask(drop, "lab")
-    database.claim(address)
+    owned_database.claim(address)
     assert existing.ask(tables, "lab") == []
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import conditions, control, sizes
+from bufferlab.engines.postgres import consistency_by_psycopg, control, relation_sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.read_back import read_back
-from bufferlab.engines.postgres.server import PostgresServer
-from bufferlab.engines.postgres.settings import server_settings
-from bufferlab.engines.servers import memory_limit, process, user
-from bufferlab.engines.servers import sizes as server_sizes
+from bufferlab.engines.postgres.postgresql_conf import server_settings
+from bufferlab.engines.postgres.private_postgres import PrivatePostgres
+from bufferlab.engines.postgres.settings_read_back import read_back
+from bufferlab.engines.servers import child_process, memory_limit, user
+from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.restore import restore
@@ -61,7 +61,7 @@ def place(build: Build, root: Path, empty: Path) -> postgres.Place:
     return postgres.Place(build, root)
 
 
-def ask(server: PostgresServer, query: str) -> list[tuple[Any, ...]]:
+def ask(server: PrivatePostgres, query: str) -> list[tuple[Any, ...]]:
     with closing(server.connect()) as connection:
         return control.rows(connection, query)
 
@@ -73,7 +73,7 @@ def listening(pid: int) -> list[str]:
     return [line for table in tables for line in table if f"socket:[{line.split()[9]}]" in own]
 
 
-def kill_backend_and_ask(server: PostgresServer) -> None:
+def kill_backend_and_ask(server: PrivatePostgres) -> None:
     with closing(server.connect()) as connection:
         ((backend,),) = control.rows(connection, "SELECT pg_backend_pid()")
         os.kill(backend, signal.SIGKILL)
@@ -81,7 +81,7 @@ def kill_backend_and_ask(server: PostgresServer) -> None:
         control.rows(connection, "SELECT 1")
 
 
-def stop_and_ask(server: PostgresServer) -> None:
+def stop_and_ask(server: PrivatePostgres) -> None:
     """A long statement while every process of the server stands still, and a second thread that listens."""
     server.listen()
     with closing(server.connect()) as connection:
@@ -214,7 +214,7 @@ def test_a_server_survives_neither_its_worker_nor_leaves_memory_or_a_query_behin
     worker.stdout.close()
     assert postgres.gone(pid)
     assert all(postgres.gone(each, 10) for each in left), "a query ends when its client is gone"
-    if process.can_own_ipc(user.server_user()):
+    if child_process.can_own_ipc(user.server_user()):
         assert segments() <= before
         assert set(os.listdir("/dev/shm")) <= shared
     with pytest.raises(EnvironmentLackingError, match="socket already"), place.server():
@@ -307,8 +307,8 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
         control.rows(connection, "CREATE INDEX by_k ON t (k)")
         control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
         control.rows(connection, "CHECKPOINT")
-        asked = sizes.ask(connection)
-    sizes.store(place.database, asked)
+        asked = relation_sizes.ask(connection)
+    relation_sizes.store(place.database, asked)
     stored = server_sizes.read(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
@@ -333,10 +333,10 @@ def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.
         )
         control.rows(connection, "CREATE INDEX k_1 ON sbtest1 (k)")
         workload = {"name": "hot_rows", "rows": 500}
-        sound = conditions.check(connection, workload, [], place.database)
+        sound = consistency_by_psycopg.check(connection, workload, [], place.database)
         assert [row["passed"] for row in sound["conditions"]] == [True] * 6
         control.rows(connection, "UPDATE sbtest1 SET pad = 'short' WHERE id < 4")
-        broken = conditions.check(connection, workload, [], place.database)["conditions"]
+        broken = consistency_by_psycopg.check(connection, workload, [], place.database)["conditions"]
         assert [row["passed"] for row in broken] == [True, True, True, True, False, True]
         assert broken[4]["violations"] == 3
         assert broken[4]["example"]["id"] == 1
@@ -348,7 +348,7 @@ def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.
         control.rows(
             connection, "UPDATE pg_index SET indisready = true, indislive = true WHERE indexrelid = 'k_1'::regclass"
         )
-        trees = conditions.check(connection, workload, [], place.database)["conditions"]
+        trees = consistency_by_psycopg.check(connection, workload, [], place.database)["conditions"]
         assert [row["passed"] for row in trees] == [False]
         assert "k_1" in trees[0]["example"]["message"]
 
@@ -420,7 +420,7 @@ def test_a_group_left_by_a_killed_worker_is_removed_at_the_next_start(
 def test_a_stopped_server_is_killed_by_whoever_listens_and_named(
     place: postgres.Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PostgresServer, "answer_seconds", 1.0)
+    monkeypatch.setattr(PrivatePostgres, "answer_seconds", 1.0)
     with pytest.raises(EngineFailure, match="has not answered for 1 s") as caught, place.server() as server:
         stop_and_ask(server)
     assert caught.value.kind == "engine"

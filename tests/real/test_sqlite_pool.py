@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.execute.consistency import check
+from bufferlab.execute.consistency_by_sqlite3 import check
 from support import core
 
 pytestmark = pytest.mark.real

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.innodb import accounts, initialise, packages
-from bufferlab.engines.innodb import find as servers
-from bufferlab.engines.innodb.server import InnodbServer
+from bufferlab.engines.innodb import find_mysqld as servers
+from bufferlab.engines.innodb.private_innodb import PrivateInnodb
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers.builds import Build
@@ -88,9 +88,9 @@ class Place:
         initialise.initialise(self.build, self.data, self.home, user.server_user(), self.all_settings(), wait)
         return self
 
-    def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> InnodbServer:
+    def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> PrivateInnodb:
         settings = self.all_settings(**options.pop("settings", {}))
-        return InnodbServer(
+        return PrivateInnodb(
             self.build, self.data, self.home, user=user.server_user(), login=login, settings=settings, **options
         )
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.postgres import find as servers
+from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres import initialise, packages
-from bufferlab.engines.postgres.server import PostgresServer
+from bufferlab.engines.postgres.private_postgres import PrivatePostgres
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers.builds import Build
@@ -112,10 +112,10 @@ class Place:
             connection.close()
         return self
 
-    def server(self, login: tuple[str, str] | None = None, **options: Any) -> PostgresServer:
+    def server(self, login: tuple[str, str] | None = None, **options: Any) -> PrivatePostgres:
         settings = {"shared_buffers": "16MB", "autovacuum": "off", **self.settings, **options.pop("settings", {})}
         identity = self.identity
-        return PostgresServer(
+        return PrivatePostgres(
             self.build,
             self.data,
             self.home,

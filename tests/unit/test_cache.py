@@ -15,7 +15,7 @@ import pytest
 from bufferlab import marked
 from bufferlab.cli import doctor
 from bufferlab.engines.servers import fetch, unpacked
-from bufferlab.engines.servers import find as finding
+from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute import cache, storage
@@ -137,7 +137,7 @@ def server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def find() -> Build:
-    from bufferlab.engines.innodb import find as find_innodb
+    from bufferlab.engines.innodb import find_mysqld as find_innodb
 
     return find_innodb.find("mysql", "mysql-5.7")
 

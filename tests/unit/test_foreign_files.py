@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines.servers import fetch
-from bufferlab.engines.servers import find as finding
+from bufferlab.engines.servers import finder as finding
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.execute import storage
 from bufferlab.results.store import SweepFolder

@@ -10,12 +10,12 @@ import pytest
 
 from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import boot, find, packages, program, settings
-from bufferlab.engines.innodb.find import Build
-from bufferlab.engines.innodb.read_back import confounds
-from bufferlab.engines.servers import find as finding
+from bufferlab.engines.innodb import find_mysqld, option_file, packages, program
+from bufferlab.engines.innodb.find_mysqld import Build
+from bufferlab.engines.innodb.variables_read_back import confounds
+from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import user
-from bufferlab.engines.servers.process import missing_library
+from bufferlab.engines.servers.child_process import missing_library
 from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
 
@@ -52,12 +52,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_version_and_flavour_are_what_the_binary_says(tmp_path: Path, said: str, version: str, flavour: str) -> None:
     binary = script(tmp_path / "mysqld", f'echo "{said}"')
-    assert find.ask_version(binary, None) == (version, flavour)
+    assert find_mysqld.ask_version(binary, None) == (version, flavour)
 
 
 def test_a_program_that_is_no_server_is_called_so(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="not a MySQL or MariaDB server"):
-        find.by_path(script(tmp_path / "mysqld", "echo hello"))
+        find_mysqld.by_path(script(tmp_path / "mysqld", "echo hello"))
 
 
 def test_a_binary_of_another_machine_cannot_be_run(tmp_path: Path) -> None:
@@ -65,32 +65,32 @@ def test_a_binary_of_another_machine_cannot_be_run(tmp_path: Path) -> None:
     binary.write_bytes(b"\x7fELF garbage")
     binary.chmod(0o755)
     with pytest.raises(EnvironmentLackingError, match="cannot be run"):
-        find.by_path(binary)
+        find_mysqld.by_path(binary)
 
 
 def test_a_missing_library_is_named_with_its_package(tmp_path: Path) -> None:
     text = "mysqld: error while loading shared libraries: libaio.so.1: cannot open shared object file: No such file"
     assert missing_library(text) == "libaio.so.1"
     with pytest.raises(EnvironmentLackingError, match="libaio1"):
-        find.by_path(script(tmp_path / "mysqld", f"echo '{text}' >&2; exit 127"))
+        find_mysqld.by_path(script(tmp_path / "mysqld", f"echo '{text}' >&2; exit 127"))
 
 
 def test_a_folder_without_a_server_is_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="no mysqld or mariadbd"):
-        find.by_path(tmp_path)
+        find_mysqld.by_path(tmp_path)
 
 
 def test_a_server_of_the_other_flavour_is_refused(tmp_path: Path, cache: Path) -> None:
     binary = script(tmp_path / "mysqld", 'echo "mysqld Ver 10.11.2-MariaDB for Linux on x86_64 (x)"')
     with pytest.raises(EnvironmentLackingError, match="mariadb server") as caught:
-        find.find("mysql", str(binary))
+        find_mysqld.find("mysql", str(binary))
     assert "--engine mariadb" in (caught.value.hint or "")
 
 
 def test_a_name_that_was_not_fetched_says_how_to_fetch_it(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "_on_path", lambda names: iter(()))
+    monkeypatch.setattr(find_mysqld, "_on_path", lambda names: iter(()))
     with pytest.raises(EnvironmentLackingError) as caught:
-        find.find("mysql", "mysql-5.7")
+        find_mysqld.find("mysql", "mysql-5.7")
     assert "bufferlab engines fetch mysql-5.7" in (caught.value.hint or "")
 
 
@@ -148,16 +148,16 @@ def test_every_package_is_pinned_unless_its_client_checks_signatures() -> None:
         assert package.name.startswith(f"{package.flavour}-")
 
 
-def option_file(settings: dict[str, str], tmp_path: Path, version: str = "5.7.22") -> str:
+def written(settings: dict[str, str], tmp_path: Path, version: str = "5.7.22") -> str:
     build = Build("x", "mysql", version, Path("/x/mysqld"), None)
-    return boot.option_file(build, tmp_path / "data", tmp_path, tmp_path / "s.sock", 8, settings)
+    return option_file.option_file(build, tmp_path / "data", tmp_path, tmp_path / "s.sock", 8, settings)
 
 
 def test_a_private_server_listens_on_its_socket_alone(tmp_path: Path) -> None:
-    text = option_file({"innodb_page_size": "4096"}, tmp_path)
+    text = written({"innodb_page_size": "4096"}, tmp_path)
     assert "skip_networking" in text
     assert "mysqlx = OFF" not in text
-    assert "mysqlx = OFF" in option_file({}, tmp_path, "8.0.15")
+    assert "mysqlx = OFF" in written({}, tmp_path, "8.0.15")
     assert 'innodb_page_size = "4096"' in text
     assert "password" not in text.replace("sha256_password_", "").replace("caching_sha2_password_", "")
 
@@ -165,13 +165,13 @@ def test_a_private_server_listens_on_its_socket_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["datadir", "bind-address", "SOCKET", "loose_plugin_load", "mysqlx", "init_file"])
 def test_what_a_private_servers_safety_rests_on_is_not_passed_through(tmp_path: Path, name: str) -> None:
     with pytest.raises(EngineFailure, match="bufferlab's to set"):
-        option_file({name: "x"}, tmp_path)
+        written({name: "x"}, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "value"), [("a\nb", "1"), ("sort_buffer_size", "1\nskip_grant_tables"), ("x y", "1")])
 def test_a_setting_is_one_line(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(EngineFailure, match="does not fit"):
-        option_file({name: value}, tmp_path)
+        written({name: value}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_each_instance_of_a_pool_is_one_chunk_unless_another_is_asked_for(
 ) -> None:
     """Chunks of 1 MiB hold 63 or 64 pages of 16 KiB, by where their memory happens to begin."""
     knobs = {"pool_size_bytes": 210 * MIB - 16_384, **asked}
-    written = settings.with_one_chunk(flavour, version, settings.server_settings(flavour, version, knobs))
+    written = option_file.with_one_chunk(flavour, version, option_file.server_settings(flavour, version, knobs))
     assert written.get("innodb_buffer_pool_chunk_size") == (None if chunk is None else str(chunk))
 
 

@@ -10,12 +10,20 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import boot, conditions, find, initialise, packages, read_back, settings, sizes
+from bufferlab.engines.postgres import (
+    consistency_by_psycopg,
+    find_postgres,
+    initialise,
+    packages,
+    postgresql_conf,
+    relation_sizes,
+    settings_read_back,
+)
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.failure import failure
 from bufferlab.engines.servers import families, memory_limit, user
-from bufferlab.engines.servers import find as finding
-from bufferlab.engines.servers import sizes as server_sizes
+from bufferlab.engines.servers import finder as finding
+from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
@@ -43,7 +51,7 @@ def native(**asked: str) -> dict[str, int | str]:
 
 
 def test_a_point_of_defaults_sets_what_bufferlab_has_a_reason_for_and_nothing_else() -> None:
-    assert settings.server_settings("18.0", native()) == {
+    assert postgresql_conf.server_settings("18.0", native()) == {
         "shared_buffers": f"{20 * MIB}B",
         "synchronous_commit": "off",
         "synchronize_seqscans": "off",
@@ -57,7 +65,7 @@ def test_knobs_become_variables_in_units_the_server_reads() -> None:
     asked = native(
         bgwriter_delay="50ms", max_wal_size="1GiB", bgwriter_lru_multiplier="2.50", checkpoint_timeout="5min"
     )
-    written = settings.server_settings("15.18", {**asked, "var.maintenance_work_mem": "64MB"})
+    written = postgresql_conf.server_settings("15.18", {**asked, "var.maintenance_work_mem": "64MB"})
     assert written["bgwriter_delay"] == "0.05s"
     assert written["max_wal_size"] == f"{1 << 30}B"
     assert written["bgwriter_lru_multiplier"] == "2.5"
@@ -80,7 +88,7 @@ def test_knobs_become_variables_in_units_the_server_reads() -> None:
 )
 def test_a_version_gets_only_the_settings_it_has(knob: str, value: str, version: str, has_it: bool) -> None:
     assert has(DECLARATION.by_name()[knob].versions, "postgres", version) is has_it
-    assert (knob in settings.server_settings(version, native(**{knob: value}))) is has_it
+    assert (knob in postgresql_conf.server_settings(version, native(**{knob: value}))) is has_it
 
 
 @pytest.mark.parametrize(
@@ -107,7 +115,7 @@ def test_a_version_gets_only_the_settings_it_has(knob: str, value: str, version:
 def test_what_is_told_is_put_as_it_was_asked(
     name: str, asked: int | str, told: tuple[str, str | None], actual: int | str
 ) -> None:
-    assert settings.as_asked(name, asked, told) == actual
+    assert postgresql_conf.as_asked(name, asked, told) == actual
 
 
 TOLD: dict[str, tuple[str, str | None]] = {
@@ -122,18 +130,20 @@ TOLD: dict[str, tuple[str, str | None]] = {
 
 def test_every_setting_asked_for_reads_back_and_nothing_is_confounded() -> None:
     knobs = native(bgwriter_delay="200ms")
-    actual = read_back.actual_of(knobs, TOLD, None)
+    actual = settings_read_back.actual_of(knobs, TOLD, None)
     assert actual["pool_size_bytes"] == knobs["pool_size_bytes"] == 20 * MIB
     assert actual["bgwriter_delay_s"] == "0.2s"
     assert actual["memory_limit_bytes"] == "off"
     assert actual["server_version"] == "15.18"
-    assert read_back.confounds(settings.server_settings("15.18", knobs), knobs, TOLD, None) == []
+    assert settings_read_back.confounds(postgresql_conf.server_settings("15.18", knobs), knobs, TOLD, None) == []
 
 
 def test_what_the_server_did_otherwise_is_told() -> None:
     knobs = native(bgwriter_delay="100ms", pool_size="16MiB")
     told = {**TOLD, "autovacuum": ("on", None), "huge_pages_status": ("on", None)}
-    said = "\n".join(read_back.confounds(settings.server_settings("17.2", knobs), knobs, told, 64 * MIB))
+    said = "\n".join(
+        settings_read_back.confounds(postgresql_conf.server_settings("17.2", knobs), knobs, told, 64 * MIB)
+    )
     assert "the pool is 20 MiB where 16 MiB were asked for" in said
     assert "bgwriter_delay is 0.2s where 0.1s was asked for" in said
     assert "autovacuum is on" in said
@@ -153,7 +163,9 @@ def test_a_memory_limit_is_a_size_a_share_or_off() -> None:
 
 def configuration(own_ipc: bool = True, **given: str) -> str:
     place = Path("/data")
-    return boot.configuration_file(place / "data", place / "server", place / "server", 8, given, own_ipc=own_ipc)
+    return postgresql_conf.configuration_file(
+        place / "data", place / "server", place / "server", 8, given, own_ipc=own_ipc
+    )
 
 
 def test_a_private_server_listens_on_its_socket_alone_and_ends_with_us() -> None:
@@ -211,7 +223,7 @@ def servers_run_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(user, "server_user", lambda: None)
-    monkeypatch.setattr(find, "_installed", lambda: iter(()))
+    monkeypatch.setattr(find_postgres, "_installed", lambda: iter(()))
     return tmp_path / "cache"
 
 
@@ -223,34 +235,34 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_version_is_what_the_binary_says(tmp_path: Path, said: str, version: str) -> None:
-    assert find.ask_version(script(tmp_path / "postgres", f'echo "{said}"'), None) == (version, "postgres")
+    assert find_postgres.ask_version(script(tmp_path / "postgres", f'echo "{said}"'), None) == (version, "postgres")
 
 
 def test_a_program_that_is_no_server_is_called_so(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="not a PostgreSQL server"):
-        find.by_path(script(tmp_path / "postgres", 'echo "psql (PostgreSQL) 15.18"'))
+        find_postgres.by_path(script(tmp_path / "postgres", 'echo "psql (PostgreSQL) 15.18"'))
 
 
 def test_a_folder_without_a_server_and_a_server_without_initdb_are_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="no program postgres"):
-        find.by_path(tmp_path)
-    build = find.by_path(script(tmp_path / "postgres", 'echo "postgres (PostgreSQL) 17.2"'))
+        find_postgres.by_path(tmp_path)
+    build = find_postgres.by_path(script(tmp_path / "postgres", 'echo "postgres (PostgreSQL) 17.2"'))
     with pytest.raises(EnvironmentLackingError, match="no initdb"):
-        find.initdb(build)
+        find_postgres.initdb(build)
 
 
 def test_an_old_server_is_refused_with_what_can_be_measured(tmp_path: Path, cache: Path) -> None:
     binary = script(tmp_path / "postgres", 'echo "postgres (PostgreSQL) 13.4"')
     with pytest.raises(EnvironmentLackingError, match="15 and later"):
-        find.find(str(binary))
+        find_postgres.find(str(binary))
 
 
 def test_a_name_that_was_not_fetched_says_how_to_fetch_it(cache: Path) -> None:
     with pytest.raises(EnvironmentLackingError) as caught:
-        find.find("postgres-17")
+        find_postgres.find("postgres-17")
     assert "bufferlab engines fetch postgres-17" in (caught.value.hint or "")
     with pytest.raises(EnvironmentLackingError, match="none was fetched"):
-        find.find()
+        find_postgres.find()
 
 
 def test_every_package_is_pinned_unless_its_client_checks_signatures() -> None:
@@ -293,13 +305,13 @@ def test_a_failure_is_told_in_the_words_of_the_log(tmp_path: Path, log: str, kin
 
 @pytest.mark.parametrize("workload", ["tpcc", "hot_rows"])
 def test_every_condition_has_words_that_postgresql_understands(workload: str) -> None:
-    found = read_conditions(workload, conditions.DIALECT)
+    found = read_conditions(workload, consistency_by_psycopg.DIALECT)
     assert [condition.number for condition in found] == list(range(1, len(found) + 1))
     for condition in found:
         words = condition.query.upper()
         for foreign in (" IS NOT SUM", "GLOB", "TYPEOF", "INDEXED BY", "CROSS JOIN", "<=>", "STRAIGHT_JOIN", "REGEXP"):
             assert foreign not in words, condition.name
-        query = conditions.with_values(condition, {"rows": 7, "initial_delivered": 2100})
+        query = consistency_by_psycopg.with_values(condition, {"rows": 7, "initial_delivered": 2100})
         assert ":" not in query.replace("::", "")
 
 
@@ -344,13 +356,13 @@ def test_a_tables_levels_are_those_of_its_keys_index_and_the_heap_below(tmp_path
         relation(2, "t_pkey", "i", 5, table_oid=1, primary=True, method="btree", rows=15),
         relation(3, "by_k", "i", 2, table_oid=1, method="btree"),
     ]
-    shape = sizes.count(data, found)
+    shape = relation_sizes.count(data, found)
     table, index = shape["trees"]
     assert (table["name"], table["level_pages"], table["rows"]) == ("t", [1, 2, 7], 15)
     assert (table["leaf_pages"], table["interior_pages"]) == (7, 3)
     assert (index["name"], index["level_pages"], index["rows"]) == ("by_k", [1], 9)
     assert shape["pages"] == 14
-    sizes.store(tmp_path, {"relations": found})
+    relation_sizes.store(tmp_path, {"relations": found})
     assert server_sizes.read(tmp_path)["allocated_bytes"] == 14 * PAGE
 
 

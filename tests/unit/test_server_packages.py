@@ -8,8 +8,8 @@ import pytest
 
 from bufferlab.engines.servers import debian
 from bufferlab.engines.servers.builds import Build, Flavour
+from bufferlab.engines.servers.child_process import MissingLibraryError
 from bufferlab.engines.servers.fetch import Package, fetch
-from bufferlab.engines.servers.process import MissingLibraryError
 from bufferlab.errors import EnvironmentLackingError
 
 SERVER = Package("mariadb-10.11", "mariadb", "apt-get", "mariadb-server-core", None, ".", binary="usr/sbin/mariadbd")

@@ -4,7 +4,8 @@ A condition is a query in workloads/<name>/consistency/condition_NN.sql. It retu
 line says what must hold, and its variables are the workload's parameters. A subfolder named after an SQL dialect
 rewords the queries that need it; the shared ones are SQLite's. The file expect.toml says which rows must exist at all.
 
-This module asks no database: execute/consistency.py and each server family's conditions.py do, with their own clients.
+This module asks no database. Files named consistency_by_ and their client do: one in execute/, one in each server
+family.
 """
 
 from __future__ import annotations

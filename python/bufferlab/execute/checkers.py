@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import ChecksItself, EngineFailure
+from bufferlab.execute import consistency_by_sqlite3
 
 _SIGN_OF_LIFE_SECONDS = 1.0
 
@@ -22,9 +23,8 @@ def check(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None], 
     """
     if engines.declaration(engine).file_format == "own":
         return cast(ChecksItself, engines.behaviour(engine)).check(job, on_event)
-    from bufferlab.execute import consistency
 
-    return consistency.check(
+    return consistency_by_sqlite3.check(
         Path(job["database"]), job["workload"], job["delivered_orders"], interrupt=_interrupt(on_event, stopped)
     )
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from bufferlab.errors import BufferlabError, Failure, Interrupted, RunFailed, causes, is_full
 from bufferlab.execute.block_trace import BlockTraceAsked, keep
-from bufferlab.execute.conditions import stored_conditions, violations
 from bufferlab.execute.datasets import Dataset, database_name
 from bufferlab.execute.host_settings import restore_host
 from bufferlab.execute.integrity import check_run, fatal
@@ -26,6 +25,7 @@ from bufferlab.execute.reach import open_way
 from bufferlab.execute.restore import restore
 from bufferlab.execute.server_text import engine_status, log_ends
 from bufferlab.execute.setting import Setting
+from bufferlab.execute.stored_conditions import stored_conditions, violations
 from bufferlab.execute.supervise import Event, interrupted, supervise
 from bufferlab.execute.trees import size_of
 from bufferlab.plan import PlannedRun, Point

@@ -6,10 +6,10 @@ Rates were seen on two shared cores and a fast virtual disk; runs on a host repl
 from __future__ import annotations
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
-from bufferlab.engines.innodb.free_list import mariadb_data_frames
+from bufferlab.engines.innodb.data_frames import mariadb_data_frames
 from bufferlab.engines.innodb.knobs import knobs_of
+from bufferlab.engines.innodb.option_file import PREFIX
 from bufferlab.engines.innodb.results import RESULTS
-from bufferlab.engines.innodb.settings import PREFIX
 from bufferlab.units import MIB
 
 

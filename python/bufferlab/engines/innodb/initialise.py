@@ -16,11 +16,11 @@ from subprocess import DEVNULL
 from typing import IO, Any
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb.boot import option_file
 from bufferlab.engines.innodb.failure import failure
-from bufferlab.engines.servers import process
-from bufferlab.engines.servers.boot import OnWait, make_home
+from bufferlab.engines.innodb.option_file import option_file
+from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.server_process import OnWait, make_home
 from bufferlab.engines.servers.user import give
 from bufferlab.errors import EnvironmentLackingError
 
@@ -99,7 +99,7 @@ def _run(
     give(conf, user)
     with log.open("ab") as output:
         give(log, user)
-        running = process.start(
+        running = child_process.start(
             [str(build.binary), f"--defaults-file={conf}", *arguments],
             user=user,
             libraries=build.libraries,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bufferlab.engines.innodb.drive import InnodbBehaviour
+from bufferlab.engines.innodb.innodb_behaviour import InnodbBehaviour
 
 BEHAVIOUR = InnodbBehaviour("mysql")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers.process import ended_by, lacks, missing_library, tail
+from bufferlab.engines.servers.child_process import ended_by, lacks, missing_library, tail
 
 _LINES = 60
 _UNKNOWN = re.compile(r'unrecognized configuration parameter "([^"]*)"')

@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from bufferlab.engines.postgres.failure import failure
-from bufferlab.engines.postgres.find import initdb
-from bufferlab.engines.servers import process
-from bufferlab.engines.servers.boot import OnWait, make_home
+from bufferlab.engines.postgres.find_postgres import initdb
+from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.server_process import OnWait, make_home
 from bufferlab.engines.servers.user import give
 
 _SECONDS = 300.0
@@ -65,13 +65,13 @@ def _run(
 ) -> None:
     with log.open("ab") as output:
         give(log, user)
-        running = process.start(
+        running = child_process.start(
             command,
             user=user,
             libraries=build.libraries,
             output=output,
             folder=home,
-            own_ipc=process.can_own_ipc(user),
+            own_ipc=child_process.can_own_ipc(user),
         )
     deadline = time.monotonic() + _SECONDS
     try:

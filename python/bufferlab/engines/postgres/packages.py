@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bufferlab.engines.postgres.find import ask_version
+from bufferlab.engines.postgres.find_postgres import ask_version
 from bufferlab.engines.servers import fetch as servers
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.fetch import Package

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bufferlab.engines.innodb import find as find_innodb
+from bufferlab.engines.innodb import find_mysqld as find_innodb
 from bufferlab.engines.innodb import packages as innodb
-from bufferlab.engines.postgres import find as find_postgres
+from bufferlab.engines.postgres import find_postgres as find_postgres
 from bufferlab.engines.postgres import packages as postgres
 from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.engines.servers.fetch import Package

@@ -27,7 +27,7 @@ from typing import Literal
 from bufferlab import marked
 from bufferlab.engines.servers import debian, unpacked
 from bufferlab.engines.servers.builds import MANIFEST, Build, Flavour, fetched, servers_root
-from bufferlab.engines.servers.process import LIBRARY_PACKAGES, MissingLibraryError
+from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, MissingLibraryError
 from bufferlab.errors import EnvironmentLackingError
 
 _NEED_BYTES = 900 << 20

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
-from bufferlab.engines.servers.boot import OnWait
+from bufferlab.engines.servers.server_process import OnWait
 
 _SECONDS = 1.0
 

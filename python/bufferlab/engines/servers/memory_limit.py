@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from bufferlab.engines.servers.process import can_join
+from bufferlab.engines.servers.child_process import can_join
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.units import format_bytes
 

@@ -28,7 +28,7 @@ class Mark:
 
     data_id: str
     state: str
-    """The state of the data: clean, loading or written (see server.py)."""
+    """The state of the data: clean, loading or written (see existing_server.py)."""
     made: tuple[str, ...]
     """The tables, views and sequences of bufferlab's load, as its statements name them."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.innodb import control
-from bufferlab.engines.servers import sizes
+from bufferlab.engines.servers import stored_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE
 
@@ -87,7 +87,7 @@ def store(database: Path, asked: Mapping[str, Any], page_bytes: int) -> None:
     """Count the trees in the closed files and keep everything in sizes.json."""
     allocated_bytes = sum(table["data_bytes"] + table["index_bytes"] for table in asked["tables"])
     shape = count(database / "data" / DATABASE, asked["indexes"], page_bytes)
-    sizes.store(database, allocated_bytes, shape, asked)
+    stored_sizes.store(database, allocated_bytes, shape, asked)
 
 
 def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[str, Any]:

@@ -12,20 +12,20 @@ import psycopg
 
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
 from bufferlab.engines.native import answer, native
-from bufferlab.engines.postgres import conditions, control, extensions, sizes
+from bufferlab.engines.postgres import consistency_by_psycopg, control, extensions, relation_sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.existing import database
+from bufferlab.engines.postgres.existing import owned_database
 from bufferlab.engines.postgres.existing.connection import FORM, connect, greet
-from bufferlab.engines.postgres.existing.settings import ServerSettings, contexts_of, refuse_fixed
-from bufferlab.engines.postgres.read_back import read_back
-from bufferlab.engines.postgres.settings import as_asked, bytes_of, in_words, server_settings, variable
+from bufferlab.engines.postgres.existing.server_settings import ServerSettings, contexts_of, refuse_fixed
+from bufferlab.engines.postgres.postgresql_conf import as_asked, bytes_of, in_words, server_settings, variable
+from bufferlab.engines.postgres.settings_read_back import read_back
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, password
+from bufferlab.engines.servers.existing.existing_server import ExistingServer
 from bufferlab.engines.servers.existing.mark import Mark
-from bufferlab.engines.servers.existing.server import ExistingServer
+from bufferlab.engines.servers.private_server import ANSWER_SECONDS
 from bufferlab.engines.servers.read_back import ReadBack
-from bufferlab.engines.servers.server import ANSWER_SECONDS
 
 
 class ExistingPostgres(ExistingServer):
@@ -55,18 +55,18 @@ class ExistingPostgres(ExistingServer):
         return f"the account must own the database {address.schema}, and be a superuser for {changes.ALLOW}"
 
     def make_sure_of(self, address: Address) -> None:
-        database.make_sure_of(address)
+        owned_database.make_sure_of(address)
 
     def claim(self, address: Address) -> None:
-        database.claim(address)
+        owned_database.claim(address)
 
     def mark(self, address: Address, mark: Mark) -> None:
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
-            database.mark(connection, address.schema, mark)
+            owned_database.mark(connection, address.schema, mark)
 
     def marked(self, address: Address) -> Mark | None:
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
-            return database.marked(connection, address.schema)
+            return owned_database.marked(connection, address.schema)
 
     def wanted(self, connection: control.Connection, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
         told, wanted = control.settings(connection), {}
@@ -127,12 +127,12 @@ class ExistingPostgres(ExistingServer):
                 control.rows(connection, "CHECKPOINT")
 
     def allocated_bytes(self, connection: control.Connection, found: Build, address: Address) -> int:
-        return sizes.allocated_bytes(sizes.ask(connection))
+        return relation_sizes.allocated_bytes(relation_sizes.ask(connection))
 
     def conditions(
         self, connection: control.Connection, job: Mapping[str, Any], database: Path, address: Address
     ) -> dict[str, Any]:
-        return conditions.check(connection, job["workload"], job["delivered_orders"], database)
+        return consistency_by_psycopg.check(connection, job["workload"], job["delivered_orders"], database)
 
     def connections(self, connection: control.Connection) -> int:
         """Return the number of clients of all databases, ours among them; parallel workers count as their leader's."""

@@ -1,6 +1,6 @@
 """Stores and reads sizes.json next to a server's data: the sizes of the tables, and their trees.
 
-Each family's sizes.py asks its servers and counts the trees in the closed files.
+innodb/table_sizes.py and postgres/relation_sizes.py ask the servers and count the trees in the closed files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One PostgreSQL process: its configuration file, start and end. This file knows no data and no workload.
+"""One PostgreSQL process: its start and end. This file knows no data and no workload.
 
 A private server listens on a Unix socket in a folder that only its user may enter, and on nothing else. Its System V
 shared memory is in a private namespace where the host allows that, so nothing of it is left even when everything is
@@ -9,61 +9,24 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.failure import failure
-from bufferlab.engines.servers import process
-from bufferlab.engines.servers.boot import ServerProcess
+from bufferlab.engines.postgres.postgresql_conf import configuration_file
+from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.server_process import ServerProcess
 
 _IPC_RMID = 0
 _CHILDREN_SECONDS = 5.0
 """The seconds that server processes may take to see that their postmaster has gone."""
 _KILLED_SECONDS = 30.0
 """The seconds that a killed process may take: it can wait in the kernel for a slow disk."""
-_OURS = frozenset(
-    ("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "listen_addresses", "port",
-     "unix_socket_directories", "unix_socket_permissions", "unix_socket_group", "logging_collector", "log_destination",
-     "log_directory", "shared_preload_libraries", "session_preload_libraries", "local_preload_libraries",
-     "dynamic_library_path", "restart_after_crash", "max_wal_senders", "archive_command", "archive_library",
-     "archive_mode", "restore_command", "ssl", "password_encryption", "dynamic_shared_memory_type",
-     "shared_memory_type", "max_connections", "include", "include_dir", "include_if_exists")
-)  # fmt: skip
-"""The variables that a private server's safety, or a run's meaning, rests on; a user cannot pass them through."""
-
-
-def configuration_file(
-    data: Path, home: Path, socket_folder: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
-) -> str:
-    """Return the text of postgresql.conf: what a private server needs, then what was asked. It holds no credentials."""
-    for name, value in settings.items():
-        if name.lower() in _OURS:
-            raise EngineFailure("usage", f"{name} is bufferlab's to set", f"var.{name}", "leave it out")
-        if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_.]*", name) or re.search(r"[\x00-\x1f\"'\\]", value):
-            what = f"{name} = {value!r} does not fit into a configuration file"
-            raise EngineFailure("usage", what, f"var.{name}", None)
-    places = {"data_directory": data, "hba_file": home / "hba.conf", "ident_file": home / "ident.conf",
-              "unix_socket_directories": socket_folder}  # fmt: skip
-    lines = ["# Where things are. Listens on the socket alone."]
-    lines += [f"{name} = {_quoted(str(place))}" for name, place in places.items()]
-    lines += ["listen_addresses = ''", f"port = {PORT}", "unix_socket_permissions = 0700"]
-    lines += ["logging_collector = off", "log_destination = 'stderr'", "log_timezone = 'GMT'", "timezone = 'GMT'"]
-    lines += ["", "# It ends when one of its processes crashes, and its queries when we are gone."]
-    lines += ["restart_after_crash = off", "client_connection_check_interval = '1s'"]
-    # POSIX segments would stay in /dev/shm when all is killed; System V segments end with the namespace.
-    lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]
-    lines += ["", "# Nothing beside the workload: no replication."]
-    lines += ["max_wal_senders = 0", "max_logical_replication_workers = 0", f"max_connections = {connections + 20}"]
-    lines += ["", "# What was asked."]
-    lines += [f"{name} = {_quoted(value)}" for name, value in settings.items()]
-    return "\n".join(lines) + "\n"
 
 
 class PostgresProcess(ServerProcess):
@@ -82,7 +45,7 @@ class PostgresProcess(ServerProcess):
 
     def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
         """Return the text of the configuration file; write the file on who may connect next to it."""
-        self.own_ipc = process.can_own_ipc(self.user)
+        self.own_ipc = child_process.can_own_ipc(self.user)
         self.write("hba.conf", "local all all scram-sha-256\n")
         self.write("ident.conf", "")
         return configuration_file(self.data, self.home, self.socket.parent, connections, settings, own_ipc=self.own_ipc)
@@ -115,10 +78,6 @@ class PostgresProcess(ServerProcess):
             # Line 7: the segment's key and number (pidfile.h).
             segment = int((self.data / "postmaster.pid").read_text().splitlines()[6].split()[1])
             ctypes.CDLL(None, use_errno=True).shmctl(segment, _IPC_RMID, None)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _wait_until_gone(data: Path, binary: Path) -> None:

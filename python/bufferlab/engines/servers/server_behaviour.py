@@ -20,17 +20,17 @@ from bufferlab.engines import host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import sizes, user
-from bufferlab.engines.servers.boot import OnWait
+from bufferlab.engines.servers import stored_sizes, user
 from bufferlab.engines.servers.builds import ON_PATH, Build, Flavour
+from bufferlab.engines.servers.child_process import tail
 from bufferlab.engines.servers.existing.address import is_url
-from bufferlab.engines.servers.existing.server import ExistingServer, is_existing
+from bufferlab.engines.servers.existing.existing_server import ExistingServer, is_existing
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.life import patience, signs_of_life
 from bufferlab.engines.servers.memory_limit import MemoryLimit
-from bufferlab.engines.servers.process import tail
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.read_back import ReadBack
-from bufferlab.engines.servers.server import Server
+from bufferlab.engines.servers.server_process import OnWait
 from bufferlab.errors import BufferlabError, Problem
 
 _LOG_LINES = 60
@@ -50,7 +50,7 @@ class ServerBehaviour(Behaviour):
     def __init__(self, existing: ExistingServer) -> None:
         self._existing = existing
         self._cancelled = threading.Event()
-        self._checking: Server | None = None
+        self._checking: PrivateServer | None = None
 
     # Each family implements these: how its servers are found, made and asked.
 
@@ -62,8 +62,8 @@ class ServerBehaviour(Behaviour):
         """
 
     @abstractmethod
-    def make_server(self, build: Build, database: Path, *, group: Path | None, **given: Any) -> Server:
-        """Return a server for the data in `database`, not yet started. `given` are the keyword arguments of `Server`.
+    def make_server(self, build: Build, database: Path, *, group: Path | None, **given: Any) -> PrivateServer:
+        """Return a server for the data in `database`, not yet started. `given` are arguments of `PrivateServer`.
 
         `group` is the cgroup.procs that its process joins; None unless `bounded` yielded a limit.
         """
@@ -80,7 +80,7 @@ class ServerBehaviour(Behaviour):
         """
 
     @abstractmethod
-    def set_up(self, server: Server, identity: Identity, build: Build) -> None:
+    def set_up(self, server: PrivateServer, identity: Identity, build: Build) -> None:
         """Make the account of `identity` and the workload's empty database on a new server.
 
         Before: the server answers the login that `make_data` returned. After: `server.connect()` logs in as
@@ -88,7 +88,7 @@ class ServerBehaviour(Behaviour):
         """
 
     @abstractmethod
-    def end_load(self, server: Server, build: Build) -> dict[str, Any]:
+    def end_load(self, server: PrivateServer, build: Build) -> dict[str, Any]:
         """Finish a load, so that no run pays for it (vacuum, a clean shutdown); return the server's word on the tables.
 
         Before: `fill` has loaded everything. After: the server still runs, and stopping it leaves closed files
@@ -137,7 +137,7 @@ class ServerBehaviour(Behaviour):
         """
 
     @abstractmethod
-    def target(self, server: Server, identity: Identity) -> dict[str, Any]:
+    def target(self, server: PrivateServer, identity: Identity) -> dict[str, Any]:
         """Return the address, account and database for the core's connections; its job has them as `target`."""
 
     @abstractmethod
@@ -149,7 +149,9 @@ class ServerBehaviour(Behaviour):
         """Call the core to do one run on the loaded database; return its answer."""
 
     @abstractmethod
-    def program_of(self, job: Mapping[str, Any], server: Server, target: Mapping[str, Any]) -> dict[str, Any] | None:
+    def program_of(
+        self, job: Mapping[str, Any], server: PrivateServer, target: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
         """Return the external program that drives instead of the core's drivers; None without one."""
 
     @abstractmethod
@@ -217,11 +219,11 @@ class ServerBehaviour(Behaviour):
 
     def allocated_bytes(self, database: Path) -> int:
         """Return the bytes of data and indexes that the server told after the load."""
-        return int(sizes.read(database)["allocated_bytes"])
+        return int(stored_sizes.read(database)["allocated_bytes"])
 
     def shape(self, database: Path) -> dict[str, Any] | None:
         """Return every b-tree (and heap) with its levels, as counted after the load."""
-        shape: dict[str, Any] | None = sizes.read(database)["shape"]
+        shape: dict[str, Any] | None = stored_sizes.read(database)["shape"]
         return shape
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
@@ -334,8 +336,8 @@ class ServerBehaviour(Behaviour):
 
     def _server(
         self, build: Build, database: Path, on_event: OnEvent, *, group: Path | None = None, **given: Any
-    ) -> Server:
-        """Return a server that is not yet started. `given` are further keyword arguments of `Server`."""
+    ) -> PrivateServer:
+        """Return a server that is not yet started. `given` are further keyword arguments of `PrivateServer`."""
         whole = {"stop_seconds": _STOP_SECONDS, "user": user.server_user(), "on_wait": self.patience(on_event), **given}
         return self.make_server(build, database, group=group, **whole)
 
@@ -354,7 +356,7 @@ class ServerBehaviour(Behaviour):
         return build
 
     def _core_job(
-        self, job: Mapping[str, Any], server: Server, identity: Identity, build: Build, frames: int
+        self, job: Mapping[str, Any], server: PrivateServer, identity: Identity, build: Build, frames: int
     ) -> dict[str, Any]:
         """Return the core's job: the run's own entries, and where the server and its data are."""
         target = self.target(server, identity)

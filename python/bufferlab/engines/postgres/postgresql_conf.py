@@ -1,13 +1,17 @@
-"""Translates a run's native knobs to the variables of postgresql.conf, and the answers of pg_settings back.
+"""The text of postgresql.conf: translates a run's knobs to its variables, and the answers of pg_settings back.
 
 Pure text: it starts no server and asks none.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.knob import KnobKind
@@ -25,6 +29,44 @@ _RENAMED = {"pool_size_bytes": "shared_buffers"}
 _BY_NATIVE_NAME = {knob.native_name: knob for knob in KNOBS}
 _BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "MB": 1 << 20, "16MB": 16 << 20, "GB": 1 << 30}
 _SECONDS = {"us": Decimal("0.000001"), "ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60)}
+
+
+_OURS = frozenset(
+    ("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "listen_addresses", "port",
+     "unix_socket_directories", "unix_socket_permissions", "unix_socket_group", "logging_collector", "log_destination",
+     "log_directory", "shared_preload_libraries", "session_preload_libraries", "local_preload_libraries",
+     "dynamic_library_path", "restart_after_crash", "max_wal_senders", "archive_command", "archive_library",
+     "archive_mode", "restore_command", "ssl", "password_encryption", "dynamic_shared_memory_type",
+     "shared_memory_type", "max_connections", "include", "include_dir", "include_if_exists")
+)  # fmt: skip
+"""The variables that a private server's safety, or a run's meaning, rests on; a user cannot pass them through."""
+
+
+def configuration_file(
+    data: Path, home: Path, socket_folder: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
+) -> str:
+    """Return the text of postgresql.conf: what a private server needs, then what was asked. It holds no credentials."""
+    for name, value in settings.items():
+        if name.lower() in _OURS:
+            raise EngineFailure("usage", f"{name} is bufferlab's to set", f"var.{name}", "leave it out")
+        if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_.]*", name) or re.search(r"[\x00-\x1f\"'\\]", value):
+            what = f"{name} = {value!r} does not fit into a configuration file"
+            raise EngineFailure("usage", what, f"var.{name}", None)
+    places = {"data_directory": data, "hba_file": home / "hba.conf", "ident_file": home / "ident.conf",
+              "unix_socket_directories": socket_folder}  # fmt: skip
+    lines = ["# Where things are. Listens on the socket alone."]
+    lines += [f"{name} = {_quoted(str(place))}" for name, place in places.items()]
+    lines += ["listen_addresses = ''", f"port = {PORT}", "unix_socket_permissions = 0700"]
+    lines += ["logging_collector = off", "log_destination = 'stderr'", "log_timezone = 'GMT'", "timezone = 'GMT'"]
+    lines += ["", "# It ends when one of its processes crashes, and its queries when we are gone."]
+    lines += ["restart_after_crash = off", "client_connection_check_interval = '1s'"]
+    # POSIX segments would stay in /dev/shm when all is killed; System V segments end with the namespace.
+    lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]
+    lines += ["", "# Nothing beside the workload: no replication."]
+    lines += ["max_wal_senders = 0", "max_logical_replication_workers = 0", f"max_connections = {connections + 20}"]
+    lines += ["", "# What was asked."]
+    lines += [f"{name} = {_quoted(value)}" for name, value in settings.items()]
+    return "\n".join(lines) + "\n"
 
 
 def server_settings(version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
@@ -90,6 +132,10 @@ def in_words(told: Told) -> str:
         size = bytes_of(told)
         return f"{size // 1024}kB" if size % 1024 == 0 else f"{size}B"
     return f"{setting}{unit}" if unit in _SECONDS and not setting.startswith("-") else setting
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _written(native_name: str, value: int | str) -> str:

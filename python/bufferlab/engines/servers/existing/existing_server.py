@@ -21,7 +21,7 @@ from bufferlab.engines.behaviour import EngineFailure, OnEvent
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.read_ahead_knob import AS_IS
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
-from bufferlab.engines.servers import sizes
+from bufferlab.engines.servers import stored_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import changes
@@ -222,7 +222,7 @@ class ExistingServer(ABC):
                 stored = self.allocated_bytes(connection, found, address)
         database.mkdir(mode=0o700)
         (database / _FILE).write_text(json.dumps(note, indent=1) + "\n")
-        sizes.store(database, stored, None)
+        stored_sizes.store(database, stored, None)
         return {**loaded, "place": address.place}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent, cancelled: Cancelled) -> dict[str, Any]:

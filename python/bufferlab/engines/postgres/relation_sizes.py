@@ -19,7 +19,7 @@ from typing import Any
 
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
-from bufferlab.engines.servers import sizes
+from bufferlab.engines.servers import stored_sizes
 
 _SEGMENT_PAGES = 131_072
 """RELSEG_SIZE: after 1 GiB a relation goes on in another file."""
@@ -75,7 +75,7 @@ def allocated_bytes(asked: Mapping[str, Any]) -> int:
 def store(database: Path, asked: Mapping[str, Any]) -> None:
     """Count the trees in the closed files and keep everything in sizes.json."""
     shape = count(database / "data", asked["relations"])
-    sizes.store(database, allocated_bytes(asked), shape, asked)
+    stored_sizes.store(database, allocated_bytes(asked), shape, asked)
 
 
 def count(data: Path, relations: list[dict[str, Any]]) -> dict[str, Any]:

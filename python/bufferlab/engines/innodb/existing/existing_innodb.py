@@ -11,22 +11,22 @@ from typing import Any
 import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
-from bufferlab.engines.innodb import conditions, control, sizes
+from bufferlab.engines.innodb import consistency_by_pymysql, control, table_sizes
 from bufferlab.engines.innodb.declaration import declare
-from bufferlab.engines.innodb.existing import schema
+from bufferlab.engines.innodb.existing import owned_schema
 from bufferlab.engines.innodb.existing.connection import FORM, connect
-from bufferlab.engines.innodb.existing.settings import GlobalVariables
-from bufferlab.engines.innodb.find import Flavour
-from bufferlab.engines.innodb.read_back import read_back
-from bufferlab.engines.innodb.settings import as_asked, server_settings, variable
+from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
+from bufferlab.engines.innodb.find_mysqld import Flavour
+from bufferlab.engines.innodb.option_file import as_asked, server_settings, variable
+from bufferlab.engines.innodb.variables_read_back import read_back
 from bufferlab.engines.native import answer, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, password
+from bufferlab.engines.servers.existing.existing_server import ExistingServer
 from bufferlab.engines.servers.existing.mark import Mark
-from bufferlab.engines.servers.existing.server import ExistingServer
+from bufferlab.engines.servers.private_server import ANSWER_SECONDS
 from bufferlab.engines.servers.read_back import ReadBack
-from bufferlab.engines.servers.server import ANSWER_SECONDS
 from bufferlab.errors import EnvironmentLackingError
 
 
@@ -69,15 +69,15 @@ class ExistingInnodb(ExistingServer):
 
     def claim(self, address: Address) -> None:
         with closing(connect(address)) as connection:
-            schema.claim(connection, address)
+            owned_schema.claim(connection, address)
 
     def mark(self, address: Address, mark: Mark) -> None:
         with closing(connect(address)) as connection:
-            schema.mark(connection, address.schema, mark)
+            owned_schema.mark(connection, address.schema, mark)
 
     def marked(self, address: Address) -> Mark | None:
         with closing(connect(address)) as connection:
-            return schema.marked(connection, address.schema)
+            return owned_schema.marked(connection, address.schema)
 
     def wanted(self, connection: Any, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
         told, wanted = control.variables(connection), {}
@@ -131,10 +131,12 @@ class ExistingInnodb(ExistingServer):
         """Do nothing: purge and merge go on by themselves."""
 
     def allocated_bytes(self, connection: Any, found: Build, address: Address) -> int:
-        return sizes.allocated(connection, found, address.schema)
+        return table_sizes.allocated(connection, found, address.schema)
 
     def conditions(self, connection: Any, job: Mapping[str, Any], database: Path, address: Address) -> dict[str, Any]:
-        return conditions.check(connection, job["workload"], job["delivered_orders"], database, address.schema)
+        return consistency_by_pymysql.check(
+            connection, job["workload"], job["delivered_orders"], database, address.schema
+        )
 
     def connections(self, connection: Any) -> int:
         return int(control.status(connection, "Threads_connected").get("threads_connected", "0"))

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers.boot import READY_SECONDS, OnWait, ServerProcess
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.server_process import READY_SECONDS, OnWait, ServerProcess
 from bufferlab.engines.servers.user import require_reachable
 
 STOP_SECONDS = 120.0
@@ -20,7 +20,7 @@ ANSWER_SECONDS = 30.0
 _SILENT_HINT = "it was stopped or waited for its device: see its log, and the kernel's (dmesg)"
 
 
-class Server(ABC):
+class PrivateServer(ABC):
     """A context manager for one private server.
 
     Entering starts it and waits until it answers; leaving stops it, or kills it after an exception. Both raise
@@ -59,7 +59,7 @@ class Server(ABC):
 
     @abstractmethod
     def make_process(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> ServerProcess:
-        """Return the server's process, not yet started. Called once, while the Server is made.
+        """Return the server's process, not yet started. Called once, while the PrivateServer is made.
 
         `user` is the (uid, gid) to run as, None: as ourselves.
         """

@@ -19,11 +19,11 @@ from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing import database as databases
+from bufferlab.engines.postgres.existing import owned_database as databases
 from bufferlab.engines.postgres.existing.connection import connect
-from bufferlab.engines.postgres.settings import Told, bytes_of, in_words
-from bufferlab.engines.servers.boot import OnWait
+from bufferlab.engines.postgres.postgresql_conf import Told, bytes_of, in_words
 from bufferlab.engines.servers.existing.address import Address
+from bufferlab.engines.servers.server_process import OnWait
 from bufferlab.units import format_bytes
 
 _SESSION, _SERVER = ("user", "superuser", "backend", "superuser-backend"), ("sighup",)

@@ -8,13 +8,13 @@ from typing import Any
 import psycopg
 
 from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.boot import PostgresProcess
+from bufferlab.engines.postgres.postmaster import PostgresProcess
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE
-from bufferlab.engines.servers.server import Server
+from bufferlab.engines.servers.private_server import PrivateServer
 
 
-class PostgresServer(Server):
+class PrivatePostgres(PrivateServer):
     """A private PostgreSQL server. It joins the group of `group`, a cgroup.procs file, before it starts."""
 
     def __init__(self, *given: Any, group: Path | None = None, **named: Any) -> None:

@@ -1,6 +1,7 @@
 """Finds servers of any family: by name, the first there is, or all; and asks a binary for its version.
 
-Each family's find.py knows its programs' names, places and answers. Fetches nothing and starts no database.
+innodb/find_mysqld.py and postgres/find_postgres.py know the programs' names, places and answers. Fetches nothing and
+starts no database.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from bufferlab.engines.servers.builds import (
     newest_fetched,
     servers_root,
 )
+from bufferlab.engines.servers.child_process import MissingLibraryError, environment, missing_library
 from bufferlab.engines.servers.fetch import Ask
-from bufferlab.engines.servers.process import MissingLibraryError, environment, missing_library
 from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 

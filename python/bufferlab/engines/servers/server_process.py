@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers import process
+from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.user import give
 from bufferlab.errors import EnvironmentLackingError
@@ -75,7 +75,7 @@ class ServerProcess(ABC):
         # We open the log and the server inherits it, so that it also has what the loader and a dying server say.
         with self.log.open("ab") as log:
             give(self.log, self.user)
-            self._process = process.start(
+            self._process = child_process.start(
                 self.command(conf),
                 user=self.user,
                 libraries=self.build.libraries,

@@ -9,12 +9,12 @@ from typing import Any
 import pymysql
 
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.boot import InnodbProcess
+from bufferlab.engines.innodb.mysqld import InnodbProcess
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.server import Server
+from bufferlab.engines.servers.private_server import PrivateServer
 
 
-class InnodbServer(Server):
+class PrivateInnodb(PrivateServer):
     """A private MySQL or MariaDB server, asked over PyMySQL."""
 
     unanswered = (pymysql.Error, OSError, control.AccessDenied)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from bufferlab.engines.servers import find as finding
+from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
 from bufferlab.errors import EnvironmentLackingError
 

@@ -12,11 +12,11 @@ import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.existing import schema as schemas
+from bufferlab.engines.innodb.existing import owned_schema as schemas
 from bufferlab.engines.innodb.existing.connection import connect
-from bufferlab.engines.servers.boot import OnWait
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.server import ANSWER_SECONDS
+from bufferlab.engines.servers.private_server import ANSWER_SECONDS
+from bufferlab.engines.servers.server_process import OnWait
 
 _READ_ONLY = 1238
 _DENIED = (1227, 1044)

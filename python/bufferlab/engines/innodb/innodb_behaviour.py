@@ -9,21 +9,21 @@ from typing import Any
 
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.innodb import accounts, conditions, initialise, program, sizes
-from bufferlab.engines.innodb import find as servers
-from bufferlab.engines.innodb.existing.server import ExistingInnodb
-from bufferlab.engines.innodb.find import Flavour
-from bufferlab.engines.innodb.read_back import read_back
-from bufferlab.engines.innodb.server import InnodbServer
-from bufferlab.engines.innodb.settings import server_settings, with_one_chunk
+from bufferlab.engines.innodb import accounts, consistency_by_pymysql, initialise, program, table_sizes
+from bufferlab.engines.innodb import find_mysqld as servers
+from bufferlab.engines.innodb.existing.existing_innodb import ExistingInnodb
+from bufferlab.engines.innodb.find_mysqld import Flavour
+from bufferlab.engines.innodb.option_file import server_settings, with_one_chunk
+from bufferlab.engines.innodb.private_innodb import PrivateInnodb
+from bufferlab.engines.innodb.variables_read_back import read_back
 from bufferlab.engines.native import answer, native
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.drive import ServerBehaviour
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory import free_quarter
 from bufferlab.engines.servers.memory_limit import MemoryLimit
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.read_back import ReadBack
-from bufferlab.engines.servers.server import Server
+from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 from bufferlab.units import GIB, MIB
 
 
@@ -41,10 +41,10 @@ class InnodbBehaviour(ServerBehaviour):
     def find_build(self, name: str) -> Build:
         return servers.find(self.flavour, name)
 
-    def make_server(self, build: Build, database: Path, *, group: Path | None, **given: Any) -> InnodbServer:
+    def make_server(self, build: Build, database: Path, *, group: Path | None, **given: Any) -> PrivateInnodb:
         """Return a server on a database's data, not yet started. Its memory is never bounded."""
         assert group is None
-        return InnodbServer(build, database / "data", database.parent / "server", **given)
+        return PrivateInnodb(build, database / "data", database.parent / "server", **given)
 
     def make_data(
         self, build: Build, database: Path, identity: Identity, knobs: NativeKnobs, settings: Mapping[str, str],
@@ -55,7 +55,7 @@ class InnodbBehaviour(ServerBehaviour):
         initialise.initialise(build, database / "data", home, owner, settings, wait)
         return ("root", "")
 
-    def set_up(self, server: Server, identity: Identity, build: Build) -> None:
+    def set_up(self, server: PrivateServer, identity: Identity, build: Build) -> None:
         with closing(server.connect()) as connection:
             if build.flavour == "mysql" and build.numbers < (5, 7):
                 with connection.cursor() as cursor:
@@ -64,16 +64,16 @@ class InnodbBehaviour(ServerBehaviour):
             accounts.make(connection, identity, build)
         server.log_in_as(identity.user, identity.password)
 
-    def end_load(self, server: Server, build: Build) -> dict[str, Any]:
+    def end_load(self, server: PrivateServer, build: Build) -> dict[str, Any]:
         """Return what the tables hold, and ask for a slow shutdown: purge done, change buffer merged, logs empty."""
         with closing(server.connect(patient=True)) as connection:
-            asked = sizes.ask(connection, build)
+            asked = table_sizes.ask(connection, build)
             with connection.cursor() as cursor:
                 cursor.execute("SET GLOBAL innodb_fast_shutdown = 0")
             return asked
 
     def store_sizes(self, database: Path, asked: Mapping[str, Any], identity: Identity) -> None:
-        sizes.store(database, asked, identity.page_size_bytes)
+        table_sizes.store(database, asked, identity.page_size_bytes)
 
     def settings_of(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
         asked = server_settings(build.flavour, build.version, knobs)
@@ -112,7 +112,7 @@ class InnodbBehaviour(ServerBehaviour):
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
         return read_back(connection, build, knobs)
 
-    def target(self, server: Server, identity: Identity) -> dict[str, Any]:
+    def target(self, server: PrivateServer, identity: Identity) -> dict[str, Any]:
         return {
             "socket": str(server.socket),
             "host": None,
@@ -128,7 +128,9 @@ class InnodbBehaviour(ServerBehaviour):
     def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         return answer(native().run_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
-    def program_of(self, job: Mapping[str, Any], server: Server, target: Mapping[str, Any]) -> dict[str, Any] | None:
+    def program_of(
+        self, job: Mapping[str, Any], server: PrivateServer, target: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
         external = job.get("program")
         if not external:
             return None
@@ -137,7 +139,7 @@ class InnodbBehaviour(ServerBehaviour):
         return {**expanded, "kind_of_transaction": external["kind_of_transaction"]}
 
     def conditions(self, connection: Any, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        return conditions.check(connection, job["workload"], job["delivered_orders"], database)
+        return consistency_by_pymysql.check(connection, job["workload"], job["delivered_orders"], database)
 
 
 def _spare_pool_bytes(at_most: int) -> int:

@@ -1,0 +1,26 @@
+"""One MySQL or MariaDB process. This file knows no data, no accounts and no workload.
+
+A private server listens on a Unix socket in a folder that only its user may enter, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bufferlab.engines.innodb.failure import failure
+from bufferlab.engines.innodb.option_file import option_file
+from bufferlab.engines.servers.server_process import ServerProcess
+
+
+class InnodbProcess(ServerProcess):
+    """The process of a running server."""
+
+    socket_name = "mysqld.sock"
+    failure = staticmethod(failure)
+
+    def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
+        return option_file(self.build, self.data, self.home, self.socket, connections, settings)
+
+    def command(self, conf: Path) -> list[str]:
+        return [str(self.build.binary), f"--defaults-file={conf}"]
