@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.report.compare import compare_sides
+from bufferlab.report.compare_metrics import compare_sides
 from bufferlab.report.compare_sides import of_two_folders
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from support import core

@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from bufferlab.engines.native import native
-from bufferlab.execute.block_trace import BlockTraceAsked, clean, in_pid_namespace, keep
-from bufferlab.results.block_trace import counters, match, spans
+from bufferlab.execute.block_trace_probe import BlockTraceAsked, clean, in_pid_namespace, keep
+from bufferlab.results.block_requests import counters, match, spans
 from bufferlab.results.store import SweepFolder
 from support import core
 from support.block_traces import SECTOR, Traced, instances, loop_device, read_direct, require_tracing

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from bufferlab.cli import run
 from bufferlab.engines.file import behaviour
 from bufferlab.errors import SpecError
-from bufferlab.execute import block_trace, block_trace_table
-from bufferlab.execute.block_trace import BlockTraceAsked, keep
+from bufferlab.execute import block_trace_probe, block_trace_table
+from bufferlab.execute.block_trace_probe import BlockTraceAsked, keep
 from bufferlab.importers.blkparse import Range
 from bufferlab.report.blkparse import render
-from bufferlab.results.block_trace import Span, counters, match, spans
+from bufferlab.results.block_requests import Span, counters, match, spans
 from support.audit_files import evidence_of
 from support.block_traces import trace_of
 
@@ -249,7 +249,7 @@ def test_a_trace_without_a_window_or_without_a_worker_fails_and_says_so(
     stored, _ = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "window_start_ns": None}}}, tmp_path)
     assert stored["reason"] == "the measured window was not reached"
     cleaned = []
-    monkeypatch.setattr(block_trace, "clean", lambda: cleaned.append(1))
+    monkeypatch.setattr(block_trace_probe, "clean", lambda: cleaned.append(1))
     stored, _ = keep(BlockTraceAsked(), None, tmp_path)
     assert stored == {"status": "failed", "reason": "the run ended before the trace did", "hint": "repeat the run"}
     assert cleaned
@@ -267,7 +267,7 @@ class _Core:
 
 
 def test_a_good_trace_is_kept_as_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_trace, "native", lambda: _Core(1))
+    monkeypatch.setattr(block_trace_probe, "native", lambda: _Core(1))
     stored, path = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "events_read": 1}}}, tmp_path)
     assert path is not None
     assert (stored["status"], stored["events"], stored["actions"], stored["window_ns"]) == ("ok", 1, {"Q": 1}, 5)
@@ -275,7 +275,7 @@ def test_a_good_trace_is_kept_as_a_table(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_count_that_is_not_the_kernels_fails_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_trace, "native", lambda: _Core(1))
+    monkeypatch.setattr(block_trace_probe, "native", lambda: _Core(1))
     stored, path = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "events_read": 2}}}, tmp_path)
     assert path is None
     assert stored["reason"] == "the kernel handed over 2 events, and 1 were found"
@@ -304,8 +304,8 @@ def test_only_a_run_that_makes_its_device_is_not_asked_for_the_databases(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Path] = []
-    monkeypatch.setattr(block_trace, "check", asked.append)
-    block_trace.require(engine, {"database": "/data/x", "knobs": {}})
+    monkeypatch.setattr(block_trace_probe, "check", asked.append)
+    block_trace_probe.require(engine, {"database": "/data/x", "knobs": {}})
     assert (asked == [Path("/data/x")]) == (engine != "file")
 
 
@@ -315,7 +315,7 @@ def test_only_a_run_that_makes_its_device_is_not_asked_for_the_databases(
 )
 def test_what_cannot_be_traced_is_refused_with_a_hint(engine: str, knobs: dict[str, str], what: str) -> None:
     with pytest.raises(SpecError) as caught:
-        block_trace.require(engine, {"database": "/x", "knobs": knobs})
+        block_trace_probe.require(engine, {"database": "/x", "knobs": knobs})
     assert what in caught.value.what
     assert caught.value.hint
 

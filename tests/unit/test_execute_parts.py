@@ -328,7 +328,7 @@ def test_a_sweep_waits_for_another_that_loads_and_can_be_interrupted_there(tmp_p
 def test_sizes_may_be_rounded_to_a_page_and_other_settings_hardly(
     name: str, asked: int, actual: int, status: str
 ) -> None:
-    from bufferlab.execute.integrity import _settings_applied
+    from bufferlab.execute.run_checks import _settings_applied
     from bufferlab.results.schema import StoredSetting
 
     unit = "" if name == "sectors" else "bytes"
@@ -384,7 +384,7 @@ def test_data_on_a_server_that_runs_already_are_said_to_lie_there_and_with_their
 def test_a_window_may_exceed_its_time_by_five_seconds_or_by_one_transaction(
     tmp_path: Path, seconds: float, longest_s: float, status: str
 ) -> None:
-    from bufferlab.execute.integrity import _ran_through
+    from bufferlab.execute.run_checks import _ran_through
 
     experiment = Bench(tmp_path).experiment()
     experiment.write_text(experiment.read_text().replace('max_duration = "600s"', 'max_duration = "12s"'))

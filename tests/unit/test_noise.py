@@ -14,10 +14,10 @@ from scipy import stats
 
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.errors import Problem
-from bufferlab.execute import noise as floors
+from bufferlab.execute import stored_noise as floors
+from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.noise_floor import noise_floor
-from bufferlab.report.reading import analysis_of
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.noise import Scatter, clearly_more, detectable, noise, scatter
 from support.fake import Bench, Heard

@@ -18,7 +18,7 @@ from bufferlab.engines.file.chapters.costs import point_name
 from bufferlab.engines.file.chapters.factors import answer
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
-from bufferlab.report.reading import own_chapters
+from bufferlab.report.analyse import own_chapters
 from bufferlab.results import schema
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.derive import figures_of

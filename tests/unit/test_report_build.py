@@ -11,10 +11,10 @@ import pytest
 
 from bufferlab.chapter.blocks import Figure, PointsPlot, Table, TimePlot
 from bufferlab.chapter.point_table import headed, point_table
+from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
-from bufferlab.report.reading import analysis_of
 from bufferlab.report.terminal import terminal_table
 from support.synthetic import BUFFER_SIZE, Kind, Sweep, Truth, build
 

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlot
+from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.figures import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
-from bufferlab.report.reading import analysis_of
 from bufferlab.report.terminal import terminal_table
 from bufferlab.results.store import SweepFolder
 from bufferlab.theory.hot_rows import predicted_knee

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.report.analyse import analysis_of
 from bufferlab.report.answer import answer
-from bufferlab.report.reading import analysis_of
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
 

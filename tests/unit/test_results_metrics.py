@@ -8,13 +8,13 @@ import pytest
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import PointRuns
-from bufferlab.report import compare
-from bufferlab.report.compare import compare_sides
+from bufferlab.report import compare_metrics
+from bufferlab.report.analyse import analysis_of
+from bufferlab.report.compare_metrics import compare_sides
 from bufferlab.report.compare_sides import of_one_folder
-from bufferlab.report.reading import analysis_of
 from bufferlab.results import metrics
 from bufferlab.results.check import ENGINES, EngineResults
-from bufferlab.results.families import hand_in
+from bufferlab.results.handed_in import hand_in
 from bufferlab.stats.estimate import Estimate
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
@@ -30,7 +30,7 @@ def every_metric(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
 
     monkeypatch.setattr(PointRuns, "values", values)
-    monkeypatch.setattr(compare, "_metrics", lambda sides: list(metrics.DERIVED))
+    monkeypatch.setattr(compare_metrics, "_metrics", lambda sides: list(metrics.DERIVED))
 
 
 @pytest.mark.usefixtures("every_metric")

@@ -10,10 +10,10 @@ import pytest
 from bufferlab.chapter.blocks import Table
 from bufferlab.engines.postgres import formulas
 from bufferlab.engines.postgres.chapters import inside as chapter
+from bufferlab.report.analyse import analysis_of
 from bufferlab.report.answer import answer
 from bufferlab.report.chapters import chapters_of
 from bufferlab.report.points_tables import main_table
-from bufferlab.report.reading import analysis_of
 from bufferlab.results import metrics
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.schema import StoredSetting

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bufferlab.stats.compare import Comparison, Match, Method, compare, method_for, single_level
+from bufferlab.stats.comparison import Comparison, Match, Method, compare, method_for, single_level
 
 TRIALS = 1500
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from bufferlab.stats.compare import single_level
+from bufferlab.stats.comparison import single_level
 from bufferlab.stats.trend import Trend, page_p, trend
 
 SWEEPS = 1000

@@ -16,7 +16,7 @@ from bufferlab.audit.throughput import counted
 from bufferlab.importers.innodb_status import StatusDump
 from bufferlab.importers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.importers.read import FileEvidence
-from bufferlab.importers.results import ResultRow, ResultTable
+from bufferlab.importers.result_rows import ResultRow, ResultTable
 from bufferlab.importers.stated import Stated, parse_lenient_bytes, stated_together
 from bufferlab.importers.tpcc_mysql import TpccLog, spacing_s
 

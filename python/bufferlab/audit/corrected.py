@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import mean
 
-from bufferlab.audit import block_traces
-from bufferlab.audit.block_traces import DeviceCounts, device_counts
 from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Run, name_of
+from bufferlab.audit.device_counts import DeviceCounts, device_counts, device_name
 from bufferlab.audit.rules.gets_per_new_order import gets_of
 from bufferlab.audit.rules.rounded_sizes import rounds, sizes_run
 from bufferlab.audit.rules.shares_of_what import adds_up, exclusive
 from bufferlab.audit.rules.tpmc_counts import right_tpmc
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.importers.read import FileEvidence
-from bufferlab.importers.results import ResultRow, ResultTable
+from bufferlab.importers.result_rows import ResultRow, ResultTable
 from bufferlab.importers.stated import parse_lenient_bytes
 from bufferlab.units import MIB, format_bytes
 
@@ -61,7 +60,7 @@ def _run_cells(run: Run) -> _Cells:
 
 
 def _traces(case: Case) -> Table | None:
-    rows = [(block_traces.name_of(counts), _trace_cells(counts)) for counts in device_counts(case.files)]
+    rows = [(device_name(counts), _trace_cells(counts)) for counts in device_counts(case.files)]
     return _table("block-traces", "Block traces, as counted", rows) if rows else None
 
 

@@ -46,7 +46,7 @@ def command(
       bufferlab compare runs/before runs/after
       bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%
     """
-    from bufferlab.report.compare import compare_sides
+    from bufferlab.report.compare_metrics import compare_sides
     from bufferlab.report.compare_sides import of_one_folder, of_two_folders
 
     if (b is None) == (between is None):

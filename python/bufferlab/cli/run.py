@@ -16,7 +16,7 @@ from bufferlab.spec import Experiment, Overrides, load
 from bufferlab.spec.overrides import Profile
 
 if TYPE_CHECKING:
-    from bufferlab.execute.block_trace import BlockTraceAsked
+    from bufferlab.execute.block_trace_probe import BlockTraceAsked
     from bufferlab.execute.sweep import SweepOptions, SweepOutcome
 
 _DEFAULT_OUT = Path("runs")
@@ -185,7 +185,7 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:
     """Return the block trace that the command line asks for; None if it asks for none."""
-    from bufferlab.execute.block_trace import BlockTraceAsked
+    from bufferlab.execute.block_trace_probe import BlockTraceAsked
     from bufferlab.units import GIB, UnitError, parse_bytes
 
     if BLOCK_TRACE not in probes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.results import families
+from bufferlab.results import handed_in
 
 if TYPE_CHECKING:
     from bufferlab.chapter.own import OwnChapters
@@ -52,4 +52,4 @@ def behaviour(name: str) -> Behaviour:
     return cast(Behaviour, import_module(f"{ENGINES[name]}.behaviour").BEHAVIOUR)
 
 
-families.hand_in({name: declaration(name).results for name in ENGINES})
+handed_in.hand_in({name: declaration(name).results for name in ENGINES})

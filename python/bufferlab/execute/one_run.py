@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import BufferlabError, Failure, Interrupted, RunFailed, causes, is_full
-from bufferlab.execute.block_trace import BlockTraceAsked, keep
+from bufferlab.execute.block_trace_probe import BlockTraceAsked, keep
 from bufferlab.execute.datasets import Dataset, database_name
-from bufferlab.execute.host_settings import restore_host
-from bufferlab.execute.integrity import check_run, fatal
 from bufferlab.execute.jobs import check_job, run_job, run_workload
 from bufferlab.execute.reach import open_way
 from bufferlab.execute.restore import restore
+from bufferlab.execute.restore_host import restore_host
+from bufferlab.execute.run_checks import check_run, fatal
 from bufferlab.execute.server_text import engine_status, log_ends
-from bufferlab.execute.setting import Setting
 from bufferlab.execute.stored_conditions import stored_conditions, violations
 from bufferlab.execute.supervise import Event, interrupted, supervise
+from bufferlab.execute.sweep_context import Setting
 from bufferlab.execute.trees import size_of
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.facts import workload_of

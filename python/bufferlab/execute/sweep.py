@@ -17,20 +17,20 @@ from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, SpecError
-from bufferlab.execute import block_trace, host, noise, resume, storage
+from bufferlab.execute import block_trace_probe, host, resume, storage, stored_noise
 from bufferlab.execute import cache as cache_folders
-from bufferlab.execute.block_trace import BlockTraceAsked
+from bufferlab.execute.block_trace_probe import BlockTraceAsked
 from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
-from bufferlab.execute.host_settings import restore_host
-from bufferlab.execute.integrity import warnings
 from bufferlab.execute.one_run import COPYING, MEASURING, WARMING_UP, describe, execute_run
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import require_reachable, servers_owner
 from bufferlab.execute.restore import probe_method
-from bufferlab.execute.setting import Setting
+from bufferlab.execute.restore_host import restore_host
+from bufferlab.execute.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.sweep_context import Setting
 from bufferlab.plan import (
     DataFacts,
     DataSetting,
@@ -243,7 +243,7 @@ def _require_trace(plan: Plan, data_dir: Path) -> None:
     engine = plan.experiment.engine
     database = str(data_dir / database_name(engines.declaration(engine)))
     for knobs in {tuple(point.native_knobs.items()) for point in plan.points}:
-        block_trace.require(engine, {"database": database, "knobs": dict(knobs)})
+        block_trace_probe.require(engine, {"database": database, "knobs": dict(knobs)})
 
 
 def _known_rates(experiment: Experiment, cache: Path) -> KnownRates:
@@ -327,7 +327,7 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
     if folder is None:
         document: dict[str, Any] = {**plan.as_dict(), "versions": versions}
         with storage.locked(sweep.out):
-            known = noise.attach(host_facts, sweep.progress)
+            known = stored_noise.attach(host_facts, sweep.progress)
             folder = SweepFolder.create(sweep.out, to_toml(experiment), document, known)
     else:
         resume.require_same_plan(folder, plan)
@@ -400,7 +400,7 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
             refused_again.add(run.point)
     outcome.signal_number = sweep.stop.signal_number
     if outcome.signal_number is None:
-        noise.keep(setting.folder, sweep.progress)
+        stored_noise.keep(setting.folder, sweep.progress)
     return outcome
 
 

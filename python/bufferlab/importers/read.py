@@ -11,7 +11,7 @@ from bufferlab.importers.blkparse import BlkparseParser, BlockTraceText
 from bufferlab.importers.caption import Caption, read_caption
 from bufferlab.importers.innodb_status import StatusDump, StatusParser
 from bufferlab.importers.iostat import IostatParser, IostatReport
-from bufferlab.importers.results import ResultTable, results_of
+from bufferlab.importers.result_rows import ResultTable, results_of
 from bufferlab.importers.stated import Stated, StatedParser
 from bufferlab.importers.tables import Table, TableParser
 from bufferlab.importers.text import Line, Place, file_lines

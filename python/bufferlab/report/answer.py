@@ -13,7 +13,7 @@ from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, Poi
 from bufferlab.chapter.blocks import Banner
 from bufferlab.knob import Value
 from bufferlab.report import findings
-from bufferlab.report.reading import own_chapters
+from bufferlab.report.analyse import own_chapters
 from bufferlab.results import metrics
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.stats.verdict import SweepVerdict

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from bufferlab.results.block_trace import SECTOR_BYTES, Counters, Way, counters
+from bufferlab.results.block_requests import SECTOR_BYTES, Counters, Way, counters
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,6 +8,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Figure, Section, Table
 from bufferlab.chapter.plots import points_figure
+from bufferlab.report.analyse import analysis_of, own_chapters
 from bufferlab.report.answer import answer, banners, limits
 from bufferlab.report.chapters import chapters_of
 from bufferlab.report.detail_tables import (
@@ -30,7 +31,6 @@ from bufferlab.report.points_tables import (
     step_table,
     verdict_cell,
 )
-from bufferlab.report.reading import analysis_of, own_chapters
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results import metrics
 from bufferlab.results.store import SweepFolder

@@ -6,8 +6,8 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.report.compare import FigureCompared, SidesCompared
 from bufferlab.report.compare_guard import differing_settings
+from bufferlab.report.compare_metrics import FigureCompared, SidesCompared
 from bufferlab.report.compare_words import answer, limits
 
 COMPARISON_VERSION = 1

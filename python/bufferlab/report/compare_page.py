@@ -11,8 +11,8 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Banner, Column, Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.plots import dot, points_data
 from bufferlab.report.answer import banners
-from bufferlab.report.compare import SidesCompared
 from bufferlab.report.compare_guard import differing_settings
+from bufferlab.report.compare_metrics import SidesCompared
 from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.report.compare_words import answer, limits, table, unmatched
 from bufferlab.report.detail_tables import check_table

@@ -17,7 +17,7 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
 from bufferlab.knob import Knob
-from bufferlab.report.reading import analysis_of
+from bufferlab.report.analyse import analysis_of
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import UnitError, readable
 from bufferlab.workloads import registry as workloads

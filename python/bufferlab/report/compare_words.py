@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Column, Row, Table
-from bufferlab.report.compare import FigureCompared, SidesCompared
+from bufferlab.report.compare_metrics import FigureCompared, SidesCompared
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.verdict import Verdict
 

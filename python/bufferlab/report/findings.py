@@ -12,9 +12,9 @@ from typing import Literal
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.engines import registry as engines
+from bufferlab.report.analyse import own_chapters
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
-from bufferlab.report.reading import own_chapters
 from bufferlab.results import metrics
 from bufferlab.results.metrics import qualified
 from bufferlab.stats.best import BestSet, equivalence_set

@@ -8,7 +8,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns, rest_label
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.point_table import headed, point_table
-from bufferlab.report.reading import own_chapters
+from bufferlab.report.analyse import own_chapters
 from bufferlab.results.derive import FORMULAS
 from bufferlab.results.metrics import per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part

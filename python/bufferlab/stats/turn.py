@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from bufferlab.stats.compare import single_level
+from bufferlab.stats.comparison import single_level
 from bufferlab.stats.fit import Fit
 from bufferlab.stats.verdict import Verdict, direction_of
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from bufferlab.audit.case import Case, Run, name_of
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.importers.innodb_status import StatusDump
-from bufferlab.importers.results import Number, ResultRow, ResultTable
+from bufferlab.importers.result_rows import Number, ResultRow, ResultTable
 
 NAME = "counters-as-rates"
 _COUNTERS = {

@@ -12,7 +12,7 @@ from statistics import mean
 
 from bufferlab.audit.case import Case
 from bufferlab.audit.finding import Finding, Rule
-from bufferlab.importers.results import ResultRow, ResultTable
+from bufferlab.importers.result_rows import ResultRow, ResultTable
 
 NAME = "gets-per-new-order"
 #: Rounding of the other two, and a little: intervals this near each other still agree.

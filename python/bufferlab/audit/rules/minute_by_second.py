@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case
 from bufferlab.audit.finding import Finding, Rule
-from bufferlab.importers.results import Number, ResultRow, ResultTable
+from bufferlab.importers.result_rows import Number, ResultRow, ResultTable
 
 NAME = "minute-by-second"
 _KINDS = (

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bufferlab.audit.block_traces import DeviceCounts, device_counts, name_of
 from bufferlab.audit.case import Case
+from bufferlab.audit.device_counts import DeviceCounts, device_counts, device_name
 from bufferlab.audit.finding import Finding, Rule
 
 NAME = "queued-only"
@@ -27,7 +27,7 @@ def _finding(counts: DeviceCounts) -> Finding:
     return Finding(
         NAME,
         counts.trace.place,
-        f"{name_of(counts)}: {counts.requests} requests queued{splits}, none completed",
+        f"{device_name(counts)}: {counts.requests} requests queued{splits}, none completed",
         "what the disks did, and how long it took, is not in this trace",
         "trace the members of the array too: their events D and C are the disk's",
         {"requests_low": counts.requests.low, "requests_high": counts.requests.high},

@@ -11,7 +11,7 @@ from statistics import median
 
 from bufferlab.audit.case import Case
 from bufferlab.audit.finding import Finding, Rule
-from bufferlab.importers.results import Number, ResultRow, ResultTable
+from bufferlab.importers.result_rows import Number, ResultRow, ResultTable
 
 NAME = "shares-of-what"
 PATHS = ("free_list", "lru_scan", "single_page")

@@ -13,7 +13,7 @@ from statistics import mean, stdev, variance
 
 from bufferlab.audit.case import Case, Run, name_of
 from bufferlab.audit.finding import Finding, Rule
-from bufferlab.importers.results import ResultTable
+from bufferlab.importers.result_rows import ResultTable
 from bufferlab.importers.text import Place
 from bufferlab.stats.student import quantile_of_t
 from bufferlab.units import format_percent

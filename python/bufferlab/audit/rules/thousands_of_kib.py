@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bufferlab.audit.block_traces import DeviceCounts, device_counts, name_of
 from bufferlab.audit.case import Case
+from bufferlab.audit.device_counts import DeviceCounts, device_counts, device_name
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.units import MIB
 
@@ -29,7 +29,7 @@ def _finding(counts: DeviceCounts) -> Finding:
     return Finding(
         NAME,
         counts.trace.place,
-        f'"{counts.trace.shortened}" of {name_of(counts)} are thousands of KiB',
+        f'"{counts.trace.shortened}" of {device_name(counts)} are thousands of KiB',
         f"read as MiB they make {naive / 1024:.2f} KiB of a request",
         f"{size:,.0f} MiB; {_kib(least, most)} a request",
         {"bytes": counts.bytes.low, "request_bytes_low": least, "request_bytes_high": most, "as_printed_bytes": naive},

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from bufferlab.audit.case import Case
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.audit.throughput import Counted, counted
-from bufferlab.importers.results import Number, ResultRow, ResultTable
+from bufferlab.importers.result_rows import Number, ResultRow, ResultTable
 from bufferlab.importers.text import Place
 from bufferlab.importers.tpcc_mysql import TpccLog
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.own import Chapter
 from bufferlab.chapter.time_series import time_series
+from bufferlab.report.analyse import own_chapters
 from bufferlab.report.chapters.best import best
 from bufferlab.report.chapters.block_trace import block_trace
 from bufferlab.report.chapters.cost_of_pages import cost_of_pages
@@ -15,7 +16,6 @@ from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
 from bufferlab.report.chapters.query_cost import query_cost
-from bufferlab.report.reading import own_chapters
 
 
 def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Cloud, Column, Figure, HistogramPlot, Row, ScatterPlot, Section, Steps, Table
-from bufferlab.results.block_trace import SECTOR_BYTES, Matched, Span, match, spans
+from bufferlab.results.block_requests import SECTOR_BYTES, Matched, Span, match, spans
 from bufferlab.units import GIB, format_bytes
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """The chapter on this host's noise floor and the sweep's scatter.
 
-It tells what repetitions can find here, and whether today is worse. The floor is a copy that execute/noise.py put into
-host.json. An A/A sweep, whose points differ in a label alone, shows what it found itself. The chapter reads no clock: a
-floor's age is its age when the sweep ran.
+It tells what repetitions can find here, and whether today is worse. execute/stored_noise.py put a copy of the floor
+into host.json. An A/A sweep, whose points differ in a label alone, shows what it found itself. The chapter reads no
+clock: a floor's age is its age when the sweep ran.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from bufferlab.chapter.plots import points_figure
 from bufferlab.chapter.point_table import Heads, point_table
 from bufferlab.results.metrics import get
 from bufferlab.stats.best import equivalence_set
-from bufferlab.stats.compare import single_level
+from bufferlab.stats.comparison import single_level
 from bufferlab.stats.trend import MIN_POINTS, Trend, trend
 from bufferlab.stats.turn import Turn, turn
 from bufferlab.stats.verdict import Verdict

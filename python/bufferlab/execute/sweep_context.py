@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.execute.block_trace import BlockTraceAsked
+from bufferlab.execute.block_trace_probe import BlockTraceAsked
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import Owner
 from bufferlab.execute.restore import Method

@@ -14,7 +14,7 @@ from bufferlab.errors import Problem, SpecError
 from bufferlab.report.compare_guard import objections, warnings
 from bufferlab.report.compare_sides import MatchedPoint, Sides
 from bufferlab.results.metrics import get, qualified
-from bufferlab.stats.compare import Compared, Match, Method, compare, method_for, single_level
+from bufferlab.stats.comparison import Compared, Match, Method, compare, method_for, single_level
 from bufferlab.stats.fit import Cell
 
 LEVEL = 0.95

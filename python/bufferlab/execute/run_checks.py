@@ -11,7 +11,7 @@ from typing import Any
 from bufferlab.errors import Failure
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
-from bufferlab.execute.setting import Setting
+from bufferlab.execute.sweep_context import Setting
 from bufferlab.plan import Point
 from bufferlab.results.schema import IntegrityRow, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill

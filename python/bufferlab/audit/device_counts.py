@@ -106,7 +106,7 @@ def _of_lines(trace: BlockTraceText) -> Iterator[DeviceCounts]:
         )
 
 
-def name_of(counts: DeviceCounts) -> str:
+def device_name(counts: DeviceCounts) -> str:
     """Return the name of a device in a table."""
     place = counts.trace.place
     return f"{place.label or Path(place.file).name}, {counts.name}"
