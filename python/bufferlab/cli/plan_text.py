@@ -6,7 +6,7 @@ from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.execute.sweep import prepare_estimate
 from bufferlab.knob import KnobKind
-from bufferlab.plan import Estimate, Plan
+from bufferlab.plan import Cost, Plan
 from bufferlab.plan.facts import workload_of
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes, format_duration
@@ -21,7 +21,7 @@ def show_plan(experiment: Experiment, as_json: bool) -> None:
         put(_text(plan, cost))
 
 
-def _text(plan: Plan, cost: Estimate) -> str:
+def _text(plan: Plan, cost: Cost) -> str:
     experiment = plan.experiment
     parameters = ", ".join(f"{name} {value}" for name, value in experiment.workload.parameters.items())
     if experiment.workload.script:
@@ -84,7 +84,7 @@ def _order(plan: Plan) -> str:
     return "\n".join(f"block {block + 1}: points {' '.join(points)}" for block, points in blocks.items())
 
 
-def _cost(cost: Estimate) -> str:
+def _cost(cost: Cost) -> str:
     stages = [
         ("load", cost.load_seconds),
         ("copy", cost.restore_seconds),

@@ -34,7 +34,7 @@ from bufferlab.execute.storage import require_space
 from bufferlab.execute.stored_conditions import stored_conditions, violations
 from bufferlab.execute.supervise import Event, Outcome, supervise
 from bufferlab.execute.trees import Fingerprint, difference, fingerprint, fsync, make_durable, protect, size_of
-from bufferlab.plan import DataSetting
+from bufferlab.plan import DataKnobs
 from bufferlab.results.keys import data_key
 from bufferlab.spec.experiment import Workload
 from bufferlab.units import format_bytes, format_duration
@@ -98,24 +98,24 @@ class Datasets:
         self.loads = 0
         """Databases loaded so far."""
 
-    def key(self, setting: DataSetting) -> str:
-        """Return the `data_key` of the database that this setting decides."""
-        return data_key(self._recipe(setting))
+    def key(self, data: DataKnobs) -> str:
+        """Return the `data_key` of the database that these knobs decide."""
+        return data_key(self._recipe(data))
 
-    def has(self, setting: DataSetting) -> bool:
+    def has(self, data: DataKnobs) -> bool:
         """Return whether no load is needed: the database is in the cache (it is not verified) or the user's own."""
-        return self._outside(setting) is not None or (self._root / self.key(setting) / _MANIFEST).is_file()
+        return self._outside(data) is not None or (self._root / self.key(data) / _MANIFEST).is_file()
 
-    def get(self, setting: DataSetting, estimate_bytes: int) -> Dataset:
-        """Return the verified database of this setting; load it first if the cache lacks it.
+    def get(self, data: DataKnobs, estimate_bytes: int) -> Dataset:
+        """Return the verified database of these knobs; load it first if the cache lacks it.
 
         `estimate_bytes` must be free for a load. The database stays in use until `release`. Raises RunFailed when the
         load fails, and EnvironmentLackingError when there is no room for it.
         """
-        outside = self._outside(setting)
+        outside = self._outside(data)
         if outside is not None:
             return outside
-        key = self.key(setting)
+        key = self.key(data)
         known = self._verified.get(key)
         if known is not None and _unchanged(known):
             return known
@@ -124,7 +124,7 @@ class Datasets:
         with self._locked(key):
             if key in self._in_use:
                 os.close(self._in_use.pop(key))
-            dataset = self._verify(key) or self._load(key, setting, estimate_bytes)
+            dataset = self._verify(key) or self._load(key, data, estimate_bytes)
             held = marked.use(dataset.database.parent)
         if held is not None:
             self._in_use[key] = held
@@ -136,17 +136,17 @@ class Datasets:
         while self._in_use:
             os.close(self._in_use.popitem()[1])
 
-    def _outside(self, setting: DataSetting) -> Dataset | None:
+    def _outside(self, data: DataKnobs) -> Dataset | None:
         """Return the user's own data, which are read in place and never copied or written; None if there are none."""
-        found = self._behaviour.data_in_place(dict(setting.knobs))
+        found = self._behaviour.data_in_place(dict(data.knobs))
         if found is None:
             return None
         path, size_bytes = found
-        return Dataset(self.key(setting), path, size_bytes, size_bytes, "", None)
+        return Dataset(self.key(data), path, size_bytes, size_bytes, "", None)
 
-    def _recipe(self, setting: DataSetting) -> dict[str, Any]:
-        workload = {**load_workload(self._workload, setting), "version": load_version(self._workload)}
-        return self._behaviour.data_recipe(dict(setting.knobs), workload)
+    def _recipe(self, data: DataKnobs) -> dict[str, Any]:
+        workload = {**load_workload(self._workload, data), "version": load_version(self._workload)}
+        return self._behaviour.data_recipe(dict(data.knobs), workload)
 
     def _verify(self, key: str) -> Dataset | None:
         """Return the cached database if it is whole; None when it is missing, or was corrupt and is now removed.
@@ -210,7 +210,7 @@ class Datasets:
                 fsync(folder)
         return replace(dataset, shape=shape)
 
-    def _load(self, key: str, setting: DataSetting, estimate_bytes: int) -> Dataset:
+    def _load(self, key: str, data: DataKnobs, estimate_bytes: int) -> Dataset:
         require_space(
             self._root, estimate_bytes + self._declaration.base_bytes, "the loaded database", "BUFFERLAB_CACHE=DIR"
         )
@@ -218,14 +218,14 @@ class Datasets:
             open_way(temporary, servers_owner(self._engine))
             database = temporary / database_name(self._declaration)
             started = time.monotonic()
-            loaded = self._load_file(database, setting, temporary / "worker.log")
+            loaded = self._load_file(database, data, temporary / "worker.log")
             seconds = time.monotonic() - started
             found = {
                 "loaded": loaded,
-                "consistency": self._check(database, setting, temporary / "worker.log"),
+                "consistency": self._check(database, data, temporary / "worker.log"),
                 "shape": self._shape(database, temporary / "worker.log"),
             }
-            dataset = self._seal(temporary, key, setting, found)
+            dataset = self._seal(temporary, key, data, found)
         self.loads += 1
         size_bytes, place = _loaded_where(dataset, loaded)
         self._rates.observe("load_bytes_per_s", size_bytes, seconds)
@@ -237,8 +237,8 @@ class Datasets:
         """Make a temporary folder that is removed on leaving, unless it was renamed to become an entry of the cache."""
         return marked.folder(self._root, f"{marked.TEMPORARY}{key}-{secrets.token_hex(4)}")
 
-    def _load_file(self, database: Path, setting: DataSetting, log_file: Path) -> dict[str, Any]:
-        job = load_job(load_workload(self._workload, setting), dict(setting.knobs), database)
+    def _load_file(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
+        job = load_job(load_workload(self._workload, data), dict(data.knobs), database)
 
         def on_event(event: Event) -> None:
             if event.get("event") == "progress" and event.get("total"):
@@ -261,12 +261,12 @@ class Datasets:
         shape: dict[str, Any] | None = outcome.result["shape"]
         return shape
 
-    def _check(self, database: Path, setting: DataSetting, log_file: Path) -> dict[str, Any]:
+    def _check(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
         """Check the workload's consistency conditions on a loaded database and return them as they are stored.
 
         Raises RunFailed when one is broken: no run may start from such a database.
         """
-        job = check_job(load_workload(self._workload, setting), database, [])
+        job = check_job(load_workload(self._workload, data), database, [])
         outcome = self._worker("check", job, log_file, lambda event: None)
         if outcome.failure is not None:
             self._fail("the check of the loaded database failed", outcome.failure, database.parent)
@@ -302,7 +302,7 @@ class Datasets:
         self,
         temporary: Path,
         key: str,
-        setting: DataSetting,
+        data: DataKnobs,
         found: dict[str, Any],
     ) -> Dataset:
         """Write the manifest, make everything durable, and rename the folder into place."""
@@ -320,7 +320,7 @@ class Datasets:
             "format": "bufferlab-data",
             "format_version": _FORMAT_VERSION,
             "data_key": key,
-            "recipe": self._recipe(setting),
+            "recipe": self._recipe(data),
             "database": {
                 "bytes": loaded.size_bytes,
                 "sha256": loaded.sha256,

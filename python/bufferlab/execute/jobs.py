@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import registry as engines
-from bufferlab.plan import DataSetting, Point
+from bufferlab.plan import DataKnobs, Point
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import Phase, Workload
 from bufferlab.workloads import registry as workloads
@@ -65,7 +65,7 @@ def run_workload(workload: Workload, point: Point) -> Job:
     return {"name": workload.name, "source": script.source, "text": script.text, "variables": point.variables}
 
 
-def load_workload(workload: Workload, data: DataSetting) -> Job:
+def load_workload(workload: Workload, data: DataKnobs) -> Job:
     """Return the workload of a load: the parameters that decide data.
 
     A script also names the workload whose data it works on (`data`); None if its setup makes all its data.

@@ -26,7 +26,7 @@ from bufferlab.execute.run_checks import check_run, fatal
 from bufferlab.execute.server_text import engine_status, log_ends
 from bufferlab.execute.stored_conditions import stored_conditions, violations
 from bufferlab.execute.supervise import Event, interrupted, supervise
-from bufferlab.execute.sweep_context import Setting
+from bufferlab.execute.sweep_context import SweepContext
 from bufferlab.execute.trees import size_of
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.facts import workload_of
@@ -61,7 +61,7 @@ class _Gathered:
 
 
 def execute_run(
-    setting: Setting,
+    context: SweepContext,
     planned: PlannedRun,
     point: Point,
     dataset: Callable[[], Dataset],
@@ -73,15 +73,15 @@ def execute_run(
     published.
     """
     run_id = new_run_id()
-    home = setting.scratch / run_id
-    gathered = _Gathered(_identity(setting, planned, point, run_id))
+    home = context.scratch / run_id
+    gathered = _Gathered(_identity(context, planned, point, run_id))
     try:
         try:
             home.mkdir()
-            open_way(home, setting.owner)
-            _do(setting, planned, point, dataset(), home, gathered, on_stage)
+            open_way(home, context.owner)
+            _do(context, planned, point, dataset(), home, gathered, on_stage)
         except Interrupted:
-            _end(gathered, interrupted(setting.stop))
+            _end(gathered, interrupted(context.stop))
         except BufferlabError as error:
             _LOG.debug("the run's error, with its causes:\n%s", causes(error))
             _end(gathered, error.failure)
@@ -93,7 +93,7 @@ def execute_run(
             for said in restore_host():  # A worker that was killed could not put these back itself.
                 gathered.log += f"{said}\n"
         gathered.run["ended_at"] = _now()
-        return setting.folder.publish_run(
+        return context.folder.publish_run(
             gathered.run, gathered.samples, gathered.latency, gathered.log, gathered.beside, gathered.tables
         )
     finally:
@@ -101,7 +101,7 @@ def execute_run(
 
 
 def _do(
-    setting: Setting,
+    context: SweepContext,
     planned: PlannedRun,
     point: Point,
     dataset: Dataset,
@@ -109,39 +109,39 @@ def _do(
     gathered: _Gathered,
     on_stage: OnStage,
 ) -> None:
-    database = dataset.database if setting.engine.data_is_read_only else home / database_name(setting.engine)
+    database = dataset.database if context.engine.data_is_read_only else home / database_name(context.engine)
     gathered.run |= {"data_key": dataset.data_key}
-    if not setting.engine.data_is_read_only:
-        _restore(setting, dataset, database, on_stage)
+    if not context.engine.data_is_read_only:
+        _restore(context, dataset, database, on_stage)
     log_file = home / "worker.log"
-    allow = setting.allow_online_changes
-    job = run_job(setting.experiment, point, gathered.run["seed"], database, allow_online_changes=allow)
+    allow = context.allow_online_changes
+    job = run_job(context.experiment, point, gathered.run["seed"], database, allow_online_changes=allow)
     outcome = supervise(
         "run",
-        setting.experiment.engine,
-        {**job, **({"probes": setting.block_trace.job(home)} if setting.block_trace else {})},
+        context.experiment.engine,
+        {**job, **({"probes": context.block_trace.job(home)} if context.block_trace else {})},
         log_file=log_file,
-        stop=setting.stop,
-        silent_seconds=setting.experiment.limits.worker_silent,
+        stop=context.stop,
+        silent_seconds=context.experiment.limits.worker_silent,
         on_event=lambda event: _hear(event, gathered, on_stage),
     )
     gathered.log = outcome.log
-    if setting.block_trace:
-        _keep_trace(setting.block_trace, outcome.result, home, gathered, on_stage)
+    if context.block_trace:
+        _keep_trace(context.block_trace, outcome.result, home, gathered, on_stage)
     gathered.run["database"] = {
         # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
-        "bytes_loaded": dataset.size_bytes if setting.engine.data_kind == "file" else dataset.allocated_bytes,
+        "bytes_loaded": dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
         "bytes_start": gathered.sizes[0] if gathered.sizes else None,
         "bytes_end": gathered.sizes[-1] if len(gathered.sizes) > 1 else None,
         "shape": dataset.shape,
     }
     if outcome.result is not None:
-        _keep_result(setting, point, dataset, outcome.result, gathered)
+        _keep_result(context, point, dataset, outcome.result, gathered)
     if outcome.failure is not None:
         _end(gathered, outcome.failure)
         return
     assert outcome.result is not None
-    _check(setting, point, outcome.result, database, log_file, gathered, on_stage)
+    _check(context, point, outcome.result, database, log_file, gathered, on_stage)
 
 
 def _keep_trace(
@@ -162,8 +162,8 @@ def _keep_texts(home: Path, gathered: _Gathered) -> None:
         gathered.log += log_ends(home)
 
 
-def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) -> dict[str, Any]:
-    experiment, engine = setting.experiment, setting.engine
+def _identity(context: SweepContext, planned: PlannedRun, point: Point, run_id: str) -> dict[str, Any]:
+    experiment, engine = context.experiment, context.engine
     return {
         "run_id": run_id,
         "experiment": experiment.name,
@@ -180,29 +180,29 @@ def _identity(setting: Setting, planned: PlannedRun, point: Point, run_id: str) 
         "repetition": planned.repetition,
         "block": planned.block,
         "order": planned.order,
-        "seed": _seed(setting, planned),
-        "host": setting.host_id,
-        "versions": setting.versions,
+        "seed": _seed(context, planned),
+        "host": context.host_id,
+        "versions": context.versions,
         "status": "failed",
         "failure": asdict(Failure("the run did not end")),
         "started_at": _now(),
     }
 
 
-def _seed(setting: Setting, planned: PlannedRun) -> int:
+def _seed(context: SweepContext, planned: PlannedRun) -> int:
     """Return the block's seed, so that the points of a block are paired; a fresh seed for a run that reads in place.
 
     Such a run must read other places than earlier runs did. Those may lie in a cache below this host (a hypervisor's),
     which cannot be dropped from here.
     """
-    return secrets.randbits(53) if setting.engine.data_is_read_only else planned.seed
+    return secrets.randbits(53) if context.engine.data_is_read_only else planned.seed
 
 
-def _restore(setting: Setting, dataset: Dataset, database: Path, on_stage: OnStage) -> None:
+def _restore(context: SweepContext, dataset: Dataset, database: Path, on_stage: OnStage) -> None:
     on_stage(COPYING, 0.0)
     started = time.monotonic()
-    restore(dataset.database, database, setting.method, setting.stop.check, setting.owner)
-    setting.rates.observe("restore_bytes_per_s", dataset.size_bytes, time.monotonic() - started)
+    restore(dataset.database, database, context.method, context.stop.check, context.owner)
+    context.rates.observe("restore_bytes_per_s", dataset.size_bytes, time.monotonic() - started)
 
 
 def _hear(event: Event, gathered: _Gathered, on_stage: OnStage) -> None:
@@ -230,30 +230,32 @@ def _stage(event: Event) -> str:
     return _STAGES.get(phase, f"measuring {phase}")
 
 
-def _keep_result(setting: Setting, point: Point, dataset: Dataset, result: dict[str, Any], gathered: _Gathered) -> None:
+def _keep_result(
+    context: SweepContext, point: Point, dataset: Dataset, result: dict[str, Any], gathered: _Gathered
+) -> None:
     settings = _settings(point, result)
     gathered.latency = latency_rows(result["latency"])
     gathered.run |= {
         "engine_version": result["engine_version"],
         "settings": settings,
-        "workload": {**_workload(setting.experiment, point), "drawn": result.get("drawn")},
+        "workload": {**_workload(context.experiment, point), "drawn": result.get("drawn")},
         "actual_key": actual_key(
-            engine=setting.engine.name,
+            engine=context.engine.name,
             engine_version=result["engine_version"],
-            workload=_workload(setting.experiment, point),
+            workload=_workload(context.experiment, point),
             knobs_actual={name: one["actual"] for name, one in settings.items()},
         ),
         "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
         "phases": result["phases"],
-        "integrity": check_run(setting, point, settings, result, dataset, gathered.samples),
+        "integrity": check_run(context, point, settings, result, dataset, gathered.samples),
     }
     if result.get("engine_conf"):
         gathered.beside["engine.conf"] = result["engine_conf"]
     if point.load["mode"] == "closed":  # In an open loop the rate is what was asked, not what could be had.
-        setting.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
+        context.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
     if result["warm_up"]["gate"] not in ("cap", "cold"):
-        setting.rates.observe("warm_up_bytes_per_s", dataset.size_bytes, result["warm_up"]["seconds"])
+        context.rates.observe("warm_up_bytes_per_s", dataset.size_bytes, result["warm_up"]["seconds"])
 
 
 def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
@@ -295,7 +297,7 @@ def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _check(
-    setting: Setting,
+    context: SweepContext,
     point: Point,
     result: dict[str, Any],
     database: Path,
@@ -312,27 +314,27 @@ def _check(
     size_bytes = size_of(database)
     outcome = supervise(
         "check",
-        setting.experiment.engine,
-        check_job(run_workload(setting.experiment.workload, point), database, result["delivered_orders"]),
+        context.experiment.engine,
+        check_job(run_workload(context.experiment.workload, point), database, result["delivered_orders"]),
         log_file=log_file,
-        stop=setting.stop,
-        silent_seconds=setting.experiment.limits.worker_silent,
+        stop=context.stop,
+        silent_seconds=context.experiment.limits.worker_silent,
         on_event=lambda event: None,
     )
     gathered.log = outcome.log
     if outcome.failure is not None:
         failure = outcome.failure
         if failure.kind == "interrupted":
-            raise Interrupted(setting.stop.signal_number or 2)
+            raise Interrupted(context.stop.signal_number or 2)
         what = f"the consistency check failed: {failure.what}"
         raise RunFailed(what, failure.where, failure.hint, kind=failure.kind)
     assert outcome.result is not None
-    setting.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
+    context.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
     gathered.run["consistency"] = stored_conditions(outcome.result)
     broken = violations(outcome.result)
     if broken:
         raise RunFailed(f"the data is inconsistent after the run: {broken}", kind="data")
-    _end(gathered, fatal(setting.experiment, gathered.run["integrity"], result["warm_up"]))
+    _end(gathered, fatal(context.experiment, gathered.run["integrity"], result["warm_up"]))
 
 
 def _end(gathered: _Gathered, failure: Failure | None) -> None:

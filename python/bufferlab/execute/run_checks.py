@@ -11,7 +11,7 @@ from typing import Any
 from bufferlab.errors import Failure
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
-from bufferlab.execute.sweep_context import Setting
+from bufferlab.execute.sweep_context import SweepContext
 from bufferlab.plan import Point
 from bufferlab.results.schema import IntegrityRow, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
@@ -30,7 +30,7 @@ _RAN_THROUGH = "window_ran_through"
 
 
 def check_run(
-    setting: Setting,
+    context: SweepContext,
     point: Point,
     settings: Mapping[str, Mapping[str, Any]],
     result: Mapping[str, Any],
@@ -41,16 +41,16 @@ def check_run(
 
     `settings` are run.json's settings, and `samples` the rows of samples.parquet.
     """
-    experiment = setting.experiment
+    experiment = context.experiment
     return [
         _started(result["start"])
         if "start" in result
-        else _same_start(dataset, setting.method, in_place=setting.engine.data_is_read_only),
-        _settings_applied(_asked_of(point, settings, result), setting.engine.rounds),
+        else _same_start(dataset, context.method, in_place=context.engine.data_is_read_only),
+        _settings_applied(_asked_of(point, settings, result), context.engine.rounds),
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
         _window_complete(experiment, result["measured"], is_open=point.load["mode"] == "open"),
         *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
-        _ran_through(experiment, result, samples, is_server=setting.engine.is_server),
+        _ran_through(experiment, result, samples, is_server=context.engine.is_server),
     ]
 
 

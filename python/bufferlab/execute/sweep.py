@@ -30,11 +30,11 @@ from bufferlab.execute.restore import probe_method
 from bufferlab.execute.restore_host import restore_host
 from bufferlab.execute.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.sweep_context import Setting
+from bufferlab.execute.sweep_context import SweepContext
 from bufferlab.plan import (
+    Cost,
     DataFacts,
-    DataSetting,
-    Estimate,
+    DataKnobs,
     Facts,
     Plan,
     PlannedRun,
@@ -128,14 +128,14 @@ def run_sweep(
         sweep = _begin(experiment, options, out, cache, progress, stop)
         stack.callback(sweep.datasets.release)
         plan = _plan(sweep, guess, data_dir, cache)
-        setting = _setting(sweep, plan, folder, scratch, data_dir)
+        context = _context(sweep, plan, folder, scratch, data_dir)
         try:
-            return _run_all(sweep, plan, setting)
+            return _run_all(sweep, plan, context)
         finally:
             sweep.rates.save()
 
 
-def prepare_estimate(experiment: Experiment) -> tuple[Plan, Estimate]:
+def prepare_estimate(experiment: Experiment) -> tuple[Plan, Cost]:
     """Return the plan and its cost, both for a database of the estimated size. Loads and runs nothing.
 
     Raises EnvironmentLackingError when a point needs more memory than the host has.
@@ -276,10 +276,10 @@ def _datasets(
 def _cached(experiment: Experiment, plan: Plan, cache: Path) -> int:
     """Return how many of the plan's databases are in the cache."""
     datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
-    return sum(datasets.has(setting) for setting in _settings(plan))
+    return sum(datasets.has(data) for data in _databases(plan))
 
 
-def _settings(plan: Plan) -> list[DataSetting]:
+def _databases(plan: Plan) -> list[DataKnobs]:
     """Return the plan's distinct databases: those that percentages refer to, then those of the points."""
     return list(dict.fromkeys([*needed_data(plan.experiment), *(point.data for point in plan.points)]))
 
@@ -295,19 +295,19 @@ def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     storage.require_space(data_dir, cost.data_bytes, "a run's copy of the database", "--data-dir")
     storage.require_space(sweep.out, cost.results_bytes, "the results", "--out")
     sweep.pace = Pace(cost.load_seconds, (cost.seconds - cost.load_seconds) / len(guess.runs), len(guess.runs))
-    sweep.datasets.on_load = _load_reporter(sweep, cost, len(_settings(guess)) - loaded)
-    known = {setting: _facts(sweep, setting, cost) for setting in needed_data(experiment)}
+    sweep.datasets.on_load = _load_reporter(sweep, cost, len(_databases(guess)) - loaded)
+    known = {data: _facts(sweep, data, cost) for data in needed_data(experiment)}
     return make(experiment, known_facts(experiment, known)) if known else guess
 
 
-def _facts(sweep: _Sweep, setting: DataSetting, cost: Estimate) -> DataFacts:
+def _facts(sweep: _Sweep, data: DataKnobs, cost: Cost) -> DataFacts:
     """Return the size and trees of a database, and load the database first if the cache lacks it."""
     sweep.progress.show(Status("verifying the database", 0, sweep.pace.runs, "", 0.0, cost.seconds))
-    dataset = sweep.datasets.get(setting, sweep.estimated(setting).allocated_bytes)
+    dataset = sweep.datasets.get(data, sweep.estimated(data).allocated_bytes)
     return DataFacts(dataset.allocated_bytes, dataset.shape)
 
 
-def _load_reporter(sweep: _Sweep, cost: Estimate, databases: int) -> Callable[[float], None]:
+def _load_reporter(sweep: _Sweep, cost: Cost, databases: int) -> Callable[[float], None]:
     """Return a function that takes the done share of one load and shows the progress of the whole sweep."""
     runs, seconds = sweep.pace.runs, cost.load_seconds / max(1, databases)
 
@@ -320,7 +320,7 @@ def _load_reporter(sweep: _Sweep, cost: Estimate, databases: int) -> Callable[[f
     return on_load
 
 
-def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Path, data_dir: Path) -> Setting:
+def _context(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Path, data_dir: Path) -> SweepContext:
     experiment = sweep.experiment
     versions = _versions(experiment, plan)
     host_facts = host.fingerprint(data_dir)
@@ -333,7 +333,7 @@ def _setting(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
         resume.require_same_plan(folder, plan)
         for problem in resume.version_warnings(folder, versions):
             sweep.progress.warn(problem)
-    return Setting(
+    return SweepContext(
         experiment=experiment,
         engine=engines.declaration(experiment.engine),
         folder=folder,
@@ -365,15 +365,15 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
     return {"bufferlab": __version__, "core": core, "python": platform.python_version(), **engine}
 
 
-def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
-    outcome = SweepOutcome(setting.folder)
-    done = resume.done_cells(setting.folder)
-    resuming = bool(setting.folder.runs())
+def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext) -> SweepOutcome:
+    outcome = SweepOutcome(context.folder)
+    done = resume.done_cells(context.folder)
+    resuming = bool(context.folder.runs())
     todo = [run for run in plan.runs if run.cell not in done]
     if resuming:
-        resume.supersede_all(setting.folder)
+        resume.supersede_all(context.folder)
         sweep.progress.say(f"{len(plan.runs) - len(todo)} of {len(plan.runs)} runs are there; {len(todo)} to do")
-    refused, refused_again = resume.refused_cells(setting.folder), set[int]()
+    refused, refused_again = resume.refused_cells(context.folder), set[int]()
     for place, run in enumerate(todo):
         if sweep.stop.requested:
             break
@@ -383,14 +383,14 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
             continue
         started = time.monotonic()
         record = execute_run(
-            setting,
+            context,
             run,
             plan.points[run.point],
             lambda run=run: _dataset(sweep, plan, run),  # type: ignore[misc]
             _stage_reporter(sweep, plan, todo, place, started),
         )
         if resuming:
-            resume.supersede(setting.folder, record)
+            resume.supersede(context.folder, record)
         sweep.pace.finish(run.point, time.monotonic() - started)
         _warn(sweep, record.run)
         _tell(sweep, record.run.status, describe(record), number, len(plan.runs))
@@ -400,7 +400,7 @@ def _run_all(sweep: _Sweep, plan: Plan, setting: Setting) -> SweepOutcome:
             refused_again.add(run.point)
     outcome.signal_number = sweep.stop.signal_number
     if outcome.signal_number is None:
-        stored_noise.keep(setting.folder, sweep.progress)
+        stored_noise.keep(context.folder, sweep.progress)
     return outcome
 
 
@@ -422,12 +422,12 @@ def _warn(sweep: _Sweep, run: Run) -> None:
 
 def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:
     """Return the run's database. A load that failed once raises the same error again and is not tried again."""
-    setting = plan.points[run.point].data
-    key = sweep.datasets.key(setting)
+    data = plan.points[run.point].data
+    key = sweep.datasets.key(data)
     if key in sweep.load_failures:
         raise sweep.load_failures[key]
     try:
-        return sweep.datasets.get(setting, sweep.estimated(setting).allocated_bytes)
+        return sweep.datasets.get(data, sweep.estimated(data).allocated_bytes)
     except Interrupted:
         raise
     except BufferlabError as error:

@@ -16,7 +16,7 @@ from bufferlab.spec import Experiment
 
 
 @dataclass
-class Setting:
+class SweepContext:
     """The objects of a sweep that each of its runs uses."""
 
     experiment: Experiment

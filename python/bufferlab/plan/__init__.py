@@ -1,15 +1,15 @@
 """From an Experiment to the runs to do: points, blocks, order, seeds, and what they will cost."""
 
-from bufferlab.plan.estimate import Estimate, estimate
-from bufferlab.plan.facts import DataFacts, DataSetting, Facts, estimated_facts, known_facts
+from bufferlab.plan.estimate import Cost, estimate
+from bufferlab.plan.facts import DataFacts, DataKnobs, Facts, estimated_facts, known_facts
 from bufferlab.plan.grid import Point, needed_data, points_of
 from bufferlab.plan.make import Plan, PlannedRun, make
 from bufferlab.plan.order import block_order, run_seed
 
 __all__ = [
+    "Cost",
     "DataFacts",
-    "DataSetting",
-    "Estimate",
+    "DataKnobs",
     "Facts",
     "Plan",
     "PlannedRun",

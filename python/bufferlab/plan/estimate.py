@@ -25,7 +25,7 @@ _PHASE_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Cost:
     """The cost of a plan: seconds by stage, and the bytes that must be free."""
 
     load_seconds: float
@@ -51,7 +51,7 @@ class Estimate:
         return {**asdict(self), "seconds": self.seconds}
 
 
-def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Estimate:
+def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost:
     """Return the cost of a plan of which `loaded` databases are in the cache already.
 
     Without `rates` the declared ones are taken.
@@ -84,7 +84,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Esti
     missing = max(0, len(sizes) - loaded)
     starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # To load, and to check.
     missing_bytes = sum(sizes) * missing // max(1, len(sizes))
-    return Estimate(
+    return Cost(
         load_seconds=missing_bytes / rates.load_bytes_per_s + missing * starts_seconds,
         restore_seconds=restore_seconds,
         warm_up_seconds=warm_up_seconds,

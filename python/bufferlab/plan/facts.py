@@ -19,8 +19,8 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 
 @dataclass(frozen=True)
-class DataSetting:
-    """The native settings that decide one loaded database: equal settings mean the same database."""
+class DataKnobs:
+    """The native knobs that decide one loaded database: equal knobs mean the same database."""
 
     knobs: tuple[tuple[str, int | str], ...]
     """The engine's knobs that decide the file, by native name."""
@@ -38,7 +38,7 @@ class DataFacts:
     """Pages per level of every b-tree (`database.shape` in run.json); None if the engine cannot tell."""
 
 
-Facts = Callable[[DataSetting], DataFacts]
+Facts = Callable[[DataKnobs], DataFacts]
 """A function that returns the facts of any database of an experiment."""
 
 
@@ -47,10 +47,10 @@ def estimated_facts(experiment: Experiment) -> Facts:
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     page_name = engine.by_name()[engine.page_knob].native_name if engine.page_knob else ""
 
-    def estimate(setting: DataSetting) -> DataFacts:
+    def estimate(data: DataKnobs) -> DataFacts:
         if engine.data_bytes:
-            return DataFacts(engine.data_bytes(dict(setting.knobs)))
-        parameters, page_size_bytes = dict(setting.parameters), int(dict(setting.knobs)[page_name])
+            return DataFacts(engine.data_bytes(dict(data.knobs)))
+        parameters, page_size_bytes = dict(data.parameters), int(dict(data.knobs)[page_name])
         size_bytes = int(workload.estimate_bytes(parameters, page_size_bytes) * engine.size_factor)
         shape = workload.estimate_shape(parameters, page_size_bytes) if workload.estimate_shape else None
         return DataFacts(size_bytes, shape)
@@ -58,10 +58,10 @@ def estimated_facts(experiment: Experiment) -> Facts:
     return estimate
 
 
-def known_facts(experiment: Experiment, known: Mapping[DataSetting, DataFacts]) -> Facts:
+def known_facts(experiment: Experiment, known: Mapping[DataKnobs, DataFacts]) -> Facts:
     """Return the function that gives the `known` facts of a loaded database, and the estimate of any other."""
     estimate = estimated_facts(experiment)
-    return lambda setting: known.get(setting) or estimate(setting)
+    return lambda data: known.get(data) or estimate(data)
 
 
 def workload_of(experiment: Experiment) -> WorkloadDeclaration:
@@ -70,14 +70,14 @@ def workload_of(experiment: Experiment) -> WorkloadDeclaration:
     return workloads.on_data(declaration, experiment.workload.parameters.get(declaration.data_parameter, ""))
 
 
-def data_setting(
+def data_knobs(
     engine: EngineDeclaration,
     workload: WorkloadDeclaration,
     native_knobs: Mapping[str, int | str],
     parameters: Mapping[str, Native],
-) -> DataSetting:
-    """Return the settings that decide the database of a point with these native knobs and parameters."""
-    return DataSetting(
+) -> DataKnobs:
+    """Return what decides the database of a point with these native knobs and parameters."""
+    return DataKnobs(
         tuple(
             (knob.native_name, native_knobs[knob.native_name])
             for knob in engine.knobs
@@ -91,11 +91,11 @@ def data_setting(
     )
 
 
-def reference_setting(experiment: Experiment, engine: EngineDeclaration, own: DataSetting) -> DataSetting:
+def reference_data(experiment: Experiment, engine: EngineDeclaration, own: DataKnobs) -> DataKnobs:
     """Return the database that percentages of a point refer to: `own`, or the same at the reference page size."""
     page_size = experiment.reference.page_size
     if page_size == OWN or not engine.page_knob:
         return own
     page_name = engine.by_name()[engine.page_knob].native_name
     knobs = tuple((name, page_size if name == page_name else value) for name, value in own.knobs)
-    return DataSetting(knobs, own.parameters)
+    return DataKnobs(knobs, own.parameters)

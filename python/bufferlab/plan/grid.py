@@ -15,7 +15,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError
 from bufferlab.knob import Knob, Native
 from bufferlab.load_knobs import LOAD_KNOBS, native_load
-from bufferlab.plan.facts import DataSetting, Facts, data_setting, reference_setting, workload_of
+from bufferlab.plan.facts import DataKnobs, Facts, data_knobs, reference_data, workload_of
 from bufferlab.results.keys import point_key
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
@@ -57,8 +57,8 @@ class Point:
     """The workload's parameters as the core takes them, with percentages turned into counts."""
     load: dict[str, Any] = field(hash=False)
     """The load as the core takes it."""
-    data: DataSetting
-    """The settings of the loaded database that the point runs on."""
+    data: DataKnobs
+    """The knobs of the loaded database that the point runs on."""
     database_bytes: int
     """Bytes of the database that percentages of this point refer to."""
     point_key: str
@@ -112,16 +112,16 @@ def points_of(experiment: Experiment, facts: Facts) -> list[Point]:
     ]
 
 
-def needed_data(experiment: Experiment) -> list[DataSetting]:
+def needed_data(experiment: Experiment) -> list[DataKnobs]:
     """Return the databases that must be loaded before the plan is made: percentages refer to their size or trees."""
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
-    needed: dict[DataSetting, None] = {}
+    needed: dict[DataKnobs, None] = {}
     for swept in _combinations(experiment):
         asked = {**experiment.knobs, **swept}
         parameters = {**experiment.workload.parameters, **swept}
         own = _own_data(engine, workload, asked, parameters)
         if any(knob.share(asked[knob.name]) is not None for knob in engine.knobs):
-            needed[reference_setting(experiment, engine, own)] = None
+            needed[reference_data(experiment, engine, own)] = None
         if any(_is_share(knob, parameters) for knob in workload.parameters):
             needed[own] = None
     return list(needed)
@@ -145,7 +145,7 @@ def _point(
     asked = {**experiment.knobs, **swept}
     parameters = {**experiment.workload.parameters, **swept}
     data = _own_data(engine, workload, asked, parameters)
-    database_bytes = facts(reference_setting(experiment, engine, data)).allocated_bytes
+    database_bytes = facts(reference_data(experiment, engine, data)).allocated_bytes
     native = _native_knobs(engine, asked, database_bytes)
     of_workload = _native_parameters(engine, workload, parameters, native, data, facts, _label(swept))
     settings = {
@@ -201,8 +201,8 @@ def _is_share(knob: Knob, parameters: Mapping[str, str]) -> bool:
 
 def _own_data(
     engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, str], parameters: Mapping[str, str]
-) -> DataSetting:
-    """Return the settings that decide a point's database.
+) -> DataKnobs:
+    """Return the knobs that decide a point's database.
 
     None of them is a percentage of a database, so that any size (here 0 bytes) gives the same answer.
     """
@@ -211,7 +211,7 @@ def _own_data(
         for knob in workload.parameters
         if knob.decides_file and knob.name in parameters
     }
-    return data_setting(engine, workload, engine.native(asked, 0), deciding)
+    return data_knobs(engine, workload, engine.native(asked, 0), deciding)
 
 
 def _native_parameters(
@@ -219,7 +219,7 @@ def _native_parameters(
     workload: WorkloadDeclaration,
     texts: Mapping[str, str],
     native_knobs: Mapping[str, int | str],
-    data: DataSetting,
+    data: DataKnobs,
     facts: Facts,
     label: str,
 ) -> dict[str, Native]:
