@@ -50,7 +50,7 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
         assert drawn["answers_checked"] == 2
         assert 1_000 < drawn["rows_in_range"] < 4_000, "a quarter of a year at scale factor 0.01"
         assert [row["passed"] for row in run["consistency"]["conditions"]] == [True, True, True]
-        figures = derive.run_figures(record)
+        figures = derive.run_values(record)
         assert (figures["seconds_per_transaction"].value or 0) > 0
         reads[plan].append(figures["reads_per_transaction"].value or 0)
     assert all(len(of) == 2 for of in reads.values())
@@ -78,7 +78,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
             assert record.run.status == "ok", record.run.failure
             actual = {name: setting.actual for name, setting in record.run.settings.items()}
             assert actual["read_ahead"] == str(actual["read_ahead_run_kib"])
-            size_kib = derive.run_figures(record)["device_read_size_kib"].value
+            size_kib = derive.run_values(record)["device_read_size_kib"].value
             assert size_kib is not None
             sizes_kib[actual["read_ahead_run_kib"]].add(size_kib)
         assert max(sizes_kib[0]) < 5, "a page of the kernel's at a time, and a few files read at the start"

@@ -130,7 +130,7 @@ def growth_of_gets(sweep: Path) -> list[float]:
     """Page gets a transaction after the longest warm-up over those after the shortest, block by block."""
     by_block: dict[int, dict[int, float]] = {}
     for record in SweepFolder.open(sweep).runs():
-        gets = MeasuredRun.read(record).figures["page_gets_per_transaction"].value
+        gets = MeasuredRun.read(record).values["page_gets_per_transaction"].value
         assert gets is not None
         by_block.setdefault(record.run.block, {})[record.run.warm_up.transactions] = gets
     return [gets[max(gets)] / gets[min(gets)] for gets in by_block.values()]
@@ -161,7 +161,7 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
         edges = samples.filter(samples["edge"].is_not_null()).select("phase", "edge").unique(maintain_order=True)
         assert edges.rows() == [(phase, edge) for phase in ("measure", *asked) for edge in ("start", "end")]
         measured = MeasuredRun.read(record)
-        assert measured.figures["transactions"].value == run["measured"]["transactions"] == 300
+        assert measured.values["transactions"].value == run["measured"]["transactions"] == 300
         for phase, transactions in asked.items():
             window = Window.of(samples, phase)
             assert window.change("transactions_committed").value == transactions

@@ -12,7 +12,7 @@ from bufferlab import spec
 from bufferlab.errors import SpecError
 from bufferlab.plan import (
     DataFacts,
-    DataSetting,
+    DataKnobs,
     Plan,
     estimate,
     estimated_facts,
@@ -116,7 +116,7 @@ def test_a_swept_scale_needs_a_database_for_each_and_a_share_is_of_the_points_ow
 
 
 def test_a_share_is_of_the_reference_page_size_or_of_the_points_own() -> None:
-    def size(setting: DataSetting) -> DataFacts:
+    def size(setting: DataKnobs) -> DataFacts:
         return DataFacts({4096: 80_000_000, 16384: 100_000_000}[int(dict(setting.knobs)["page_size_bytes"])])
 
     swept = {"sweep": (("page_size", ("4k", "16k")),), "set_knobs": (("pool_size", "20%"),)}

@@ -1,4 +1,4 @@
-"""Random reads without a device: the model of pages, figures and their scatter, effects of factors, what is refused."""
+"""Random reads without a device: the model of pages, values and their scatter, effects of factors, what is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bufferlab.plan import estimated_facts, make
 from bufferlab.report.analyse import own_chapters
 from bufferlab.results import schema
 from bufferlab.results.check import MeasuredRun
-from bufferlab.results.derive import figures_of
+from bufferlab.results.derive import values_of
 from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
@@ -88,8 +88,8 @@ def cumulative(steps: list[int]) -> list[int]:
 
 
 def test_costs_per_read_come_from_the_edges() -> None:
-    figures = figures_of(samples(cumulative([1000] * 8)))
-    found = {name: figure.value for name, figure in figures.items()}
+    values = values_of(samples(cumulative([1000] * 8)))
+    found = {name: value.value for name, value in values.items()}
     assert found["requests_per_read"] == found["requests_expected_per_read"] == 3
     assert found["requests_over_expected"] == 1
     assert found["pages_touched_per_read"] == found["pages_first_touched_per_read"] == 3
@@ -101,26 +101,26 @@ def test_costs_per_read_come_from_the_edges() -> None:
 
 
 def test_scatter_is_that_between_neighbours_so_that_a_drift_does_not_pass_for_it() -> None:
-    drift = figures_of(samples(cumulative([1000 + 20 * place for place in range(40)])))["reads_cv"].value
+    drift = values_of(samples(cumulative([1000 + 20 * place for place in range(40)])))["reads_cv"].value
     assert drift is not None
     assert drift < 0.02, "a rate that doubles slowly"
-    swings = figures_of(samples(cumulative([500, 1500] * 20)))["reads_cv"].value
+    swings = values_of(samples(cumulative([500, 1500] * 20)))["reads_cv"].value
     assert swings == pytest.approx(1000 / math.sqrt(2) / 1000)
     drawn = random.Random(5)
     steps = [round(drawn.gauss(1000, 100)) for _ in range(400)]
-    figures = figures_of(samples(cumulative(steps)))
-    assert figures["reads_cv"].value == pytest.approx(0.1, rel=0.15)
-    assert figures["reads_dispersion_index"].value == pytest.approx(10, rel=0.3)
+    values = values_of(samples(cumulative(steps)))
+    assert values["reads_cv"].value == pytest.approx(0.1, rel=0.15)
+    assert values["reads_dispersion_index"].value == pytest.approx(10, rel=0.3)
 
 
 def test_scatter_needs_samples_and_says_so() -> None:
-    figure = figures_of(samples(cumulative([1000] * 4)))["reads_cv"]
-    assert figure.value is None
-    assert "sample intervals" in (figure.reason or "")
+    value = values_of(samples(cumulative([1000] * 4)))["reads_cv"]
+    assert value.value is None
+    assert "sample intervals" in (value.reason or "")
 
 
 def observed(blocks: int, noise: float) -> list[Observation]:
-    """Buffered doubles the figure, alignment does so when buffered alone, read-ahead does nothing."""
+    """Buffered doubles the value, alignment does so when buffered alone, read-ahead does nothing."""
     drawn = random.Random(11)
     found = []
     for block in range(blocks):
@@ -311,7 +311,7 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
         settings={name: schema.StoredSetting(actual=value) for name, value in ran.items()},
         measured=schema.Measured(seconds=seconds, transactions=sum(counts)),
     )  # fmt: skip
-    return MeasuredRun(run, window, figures_of(frame), {"service": service_us}, sum(counts))
+    return MeasuredRun(run, window, values_of(frame), {"service": service_us}, sum(counts))
 
 
 def status(run: MeasuredRun) -> dict[str, str]:

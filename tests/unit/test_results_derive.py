@@ -1,4 +1,4 @@
-"""Derived figures against numbers worked out by hand, and against what the synthetic sweep was told to be."""
+"""Derived values against numbers worked out by hand, and against what the synthetic sweep was told to be."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab.results import metrics
-from bufferlab.results.derive import cpu_shares, figures_of, run_metrics
-from bufferlab.results.latency import latency_figures, total_us
+from bufferlab.results.derive import cpu_shares, run_metrics, values_of
+from bufferlab.results.latency import latency_values, total_us
 from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.timeline import finest_share, measured_instants, part, per_second
 from support.synthetic import BUFFER_SIZE, Sweep, build
@@ -44,33 +44,33 @@ def work(new_orders: int = 100, rolled_back: int = 1, payments: int = 100) -> Co
 
 
 def test_per_new_order_divides_by_new_orders_completed_rolled_back_included() -> None:
-    figures = figures_of(samples(0, 10, {**work(100, 1), ("pages_read", ""): (1000, 1970)}))
-    assert figures["reads_per_new_order"].value == pytest.approx(9.70)
-    assert figures["new_orders"].value == 100
+    values = values_of(samples(0, 10, {**work(100, 1), ("pages_read", ""): (1000, 1970)}))
+    assert values["reads_per_new_order"].value == pytest.approx(9.70)
+    assert values["new_orders"].value == 100
 
 
 def test_per_transaction_divides_by_transactions_of_every_type() -> None:
-    figures = figures_of(samples(0, 10, {**work(100, 1, 130), ("pages_read", ""): (0, 460)}))
-    assert figures["reads_per_transaction"].value == pytest.approx(2.0)
+    values = values_of(samples(0, 10, {**work(100, 1, 130), ("pages_read", ""): (0, 460)}))
+    assert values["reads_per_transaction"].value == pytest.approx(2.0)
 
 
 def test_rates_are_over_the_time_between_the_edges() -> None:
-    figures = figures_of(samples(3.5, 13.5, {**work(100, 1, 100), ("pages_read", ""): (0, 50)}))
-    assert figures["reads_per_s"].value == pytest.approx(5.0)
-    assert figures["new_orders_per_s"].value == pytest.approx(10.0)
-    assert figures["new_orders_committed_per_s"].value == pytest.approx(9.9)
-    assert figures["new_orders_rolled_back_per_s"].value == pytest.approx(0.1)
-    assert figures["transactions_per_s"].value == pytest.approx(19.9)
+    values = values_of(samples(3.5, 13.5, {**work(100, 1, 100), ("pages_read", ""): (0, 50)}))
+    assert values["reads_per_s"].value == pytest.approx(5.0)
+    assert values["new_orders_per_s"].value == pytest.approx(10.0)
+    assert values["new_orders_committed_per_s"].value == pytest.approx(9.9)
+    assert values["new_orders_rolled_back_per_s"].value == pytest.approx(0.1)
+    assert values["transactions_per_s"].value == pytest.approx(19.9)
 
 
 def test_the_hit_ratio_comes_from_counters_not_from_a_floored_screen() -> None:
-    figures = figures_of(samples(0, 1, {("page_gets", ""): (10, 100_010), ("demand_misses", ""): (4, 349)}))
-    assert figures["hit_ratio"].value == pytest.approx(1 - 345 / 100_000)
+    values = values_of(samples(0, 1, {("page_gets", ""): (10, 100_010), ("demand_misses", ""): (4, 349)}))
+    assert values["hit_ratio"].value == pytest.approx(1 - 345 / 100_000)
 
 
 def test_nanoseconds_of_reads_become_microseconds_a_read() -> None:
     counts: Counts = {("db_read_ns", ""): (0, 3_000_000), ("pages_read", ""): (0, 28), ("db_other_reads", ""): (0, 2)}
-    assert figures_of(samples(0, 1, counts))["read_us"].value == pytest.approx(100.0)
+    assert values_of(samples(0, 1, counts))["read_us"].value == pytest.approx(100.0)
 
 
 def test_device_columns_are_those_iostat_prints() -> None:
@@ -84,7 +84,7 @@ def test_device_columns_are_those_iostat_prints() -> None:
             "discards": 0, "discards_merged": 0, "discard_bytes": 0, "discard_ms": 0,
         }.items()
     }  # fmt: skip
-    figures = figures_of(samples(100, 110, counts))
+    values = values_of(samples(100, 110, counts))
     expected = {
         "device_reads_per_s": 400.0,
         "device_read_kib_per_s": 3200.0,
@@ -101,8 +101,8 @@ def test_device_columns_are_those_iostat_prints() -> None:
         "device_flushes_per_s": 2.0,
         "device_flush_await_ms": 10.0,
     }
-    assert {name: figures[name].value for name in expected} == pytest.approx(expected)
-    assert figures["device_discard_await_ms"].value is None
+    assert {name: values[name].value for name in expected} == pytest.approx(expected)
+    assert values["device_discard_await_ms"].value is None
 
 
 def test_cpu_shares_add_up_to_one_on_every_core() -> None:
@@ -115,8 +115,8 @@ def test_cpu_shares_add_up_to_one_on_every_core() -> None:
     table = cpu_shares(samples(0, 1, counts))
     assert set(table) == {"all", "cpu0", "cpu1"}
     for columns in table.values():
-        assert sum(figure.value or 0 for figure in columns.values()) == pytest.approx(1.0)
-    assert figures_of(samples(0, 1, counts))["cpu_iowait_share"].value == pytest.approx(0.2)
+        assert sum(value.value or 0 for value in columns.values()) == pytest.approx(1.0)
+    assert values_of(samples(0, 1, counts))["cpu_iowait_share"].value == pytest.approx(0.2)
 
 
 def with_a_scan() -> pl.DataFrame:
@@ -143,33 +143,33 @@ def with_a_scan() -> pl.DataFrame:
 
 
 def test_a_phase_after_the_window_changes_nothing_in_it() -> None:
-    figures = figures_of(with_a_scan())
-    assert figures["reads_per_new_order"].value == pytest.approx(9.70)
-    assert figures["transactions"].value == 200
-    assert figures["rows_per_s"].value == pytest.approx(30.0)
+    values = values_of(with_a_scan())
+    assert values["reads_per_new_order"].value == pytest.approx(9.70)
+    assert values["transactions"].value == 200
+    assert values["rows_per_s"].value == pytest.approx(30.0)
 
 
 def test_a_phase_has_figures_of_its_own_per_row_and_per_second() -> None:
-    figures = figures_of(with_a_scan(), "scan")
-    assert figures["measured_seconds"].value == pytest.approx(4.0)
-    assert figures["transactions"].value == 20
-    assert figures["rows_per_s"].value == pytest.approx(2000.0)
-    assert figures["rows_per_transaction"].value == pytest.approx(400.0)
-    assert figures["reads_per_row"].value == pytest.approx(0.05)
-    assert figures["read_bytes_per_row"].value == pytest.approx(0.05 * 4096)
-    assert figures["cpu_us_per_row"].value == pytest.approx(2.0)
+    values = values_of(with_a_scan(), "scan")
+    assert values["measured_seconds"].value == pytest.approx(4.0)
+    assert values["transactions"].value == 20
+    assert values["rows_per_s"].value == pytest.approx(2000.0)
+    assert values["rows_per_transaction"].value == pytest.approx(400.0)
+    assert values["reads_per_row"].value == pytest.approx(0.05)
+    assert values["read_bytes_per_row"].value == pytest.approx(0.05 * 4096)
+    assert values["cpu_us_per_row"].value == pytest.approx(2.0)
 
 
 def test_a_phase_that_returns_no_rows_says_so_instead_of_dividing_by_them() -> None:
-    figures = figures_of(
+    values = values_of(
         samples(0, 4, {("rows_returned", "add.x"): (0, 0), ("pages_read", ""): (0, 9)}, phase="add"), "add"
     )
-    assert figures["reads_per_row"].value is None
-    assert "rows_returned is zero" in (figures["reads_per_row"].reason or "")
+    assert values["reads_per_row"].value is None
+    assert "rows_returned is zero" in (values["reads_per_row"].reason or "")
 
 
 def test_a_phase_that_never_began_has_no_figures() -> None:
-    assert all(figure.value is None for figure in figures_of(with_a_scan(), "insert").values())
+    assert all(value.value is None for value in values_of(with_a_scan(), "insert").values())
 
 
 def test_arrivals_are_counted_apart_from_transactions() -> None:
@@ -182,48 +182,48 @@ def test_arrivals_are_counted_apart_from_transactions() -> None:
         ("arrivals_dropped", "new_order"): (1, 11),
         ("arrivals_dropped", "payment"): (0, 10),
     }
-    figures = figures_of(samples(0, 10, counts))
-    assert figures["arrivals_per_s"].value == pytest.approx(20.0)
-    assert figures["transactions_per_s"].value == pytest.approx(18.0)
-    assert figures["late_share"].value == pytest.approx(0.05)
-    assert figures["dropped_share"].value == pytest.approx(0.10)
+    values = values_of(samples(0, 10, counts))
+    assert values["arrivals_per_s"].value == pytest.approx(20.0)
+    assert values["transactions_per_s"].value == pytest.approx(18.0)
+    assert values["late_share"].value == pytest.approx(0.05)
+    assert values["dropped_share"].value == pytest.approx(0.10)
 
 
 def test_in_closed_loop_there_are_no_arrivals_and_no_share_of_them() -> None:
     counts: Counts = {**work(), ("arrivals", "payment"): (0, 0), ("arrivals_late", "payment"): (0, 0)}
-    assert figures_of(samples(0, 10, counts))["late_share"].reason == "arrivals is zero in the measured window"
+    assert values_of(samples(0, 10, counts))["late_share"].reason == "arrivals is zero in the measured window"
 
 
 def test_pages_created_are_told_per_new_order_and_per_transaction() -> None:
-    figures = figures_of(samples(0, 10, {**work(100, 1, 130), ("pages_created", ""): (40, 86)}))
-    assert figures["pages_created_per_new_order"].value == pytest.approx(0.46)
-    assert figures["pages_created_per_transaction"].value == pytest.approx(0.2)
+    values = values_of(samples(0, 10, {**work(100, 1, 130), ("pages_created", ""): (40, 86)}))
+    assert values["pages_created_per_new_order"].value == pytest.approx(0.46)
+    assert values["pages_created_per_transaction"].value == pytest.approx(0.2)
 
 
 def test_a_missing_counter_gives_null_and_its_reason_in_every_figure_made_from_it() -> None:
     counts: Counts = {**work(), ("device_reads", ""): (None, None)}
-    figures = figures_of(samples(0, 10, counts, reason="overlay has no block device"))
+    values = values_of(samples(0, 10, counts, reason="overlay has no block device"))
     for name in ("device_reads_per_s", "device_reads_per_new_order"):
-        assert figures[name].value is None
-        assert figures[name].reason == "overlay has no block device"
+        assert values[name].value is None
+        assert values[name].reason == "overlay has no block device"
 
 
 def test_a_counter_that_went_backwards_gives_no_number() -> None:
-    figures = figures_of(samples(0, 10, {**work(), ("pages_read", ""): (500, 400)}))
-    assert figures["reads_per_new_order"].value is None
-    assert "pages_read went backwards, from 500 to 400" in (figures["reads_per_new_order"].reason or "")
+    values = values_of(samples(0, 10, {**work(), ("pages_read", ""): (500, 400)}))
+    assert values["reads_per_new_order"].value is None
+    assert "pages_read went backwards, from 500 to 400" in (values["reads_per_new_order"].reason or "")
 
 
 def test_dividing_by_no_new_orders_is_a_reason_not_an_error() -> None:
-    figures = figures_of(samples(0, 10, {**work(0, 0, 5), ("pages_read", ""): (0, 10)}))
-    assert figures["reads_per_new_order"].value is None
-    assert "zero" in (figures["reads_per_new_order"].reason or "")
+    values = values_of(samples(0, 10, {**work(0, 0, 5), ("pages_read", ""): (0, 10)}))
+    assert values["reads_per_new_order"].value is None
+    assert "zero" in (values["reads_per_new_order"].reason or "")
 
 
 def test_a_run_without_edges_has_no_figures_and_says_why() -> None:
-    figures = figures_of(samples(0, 10, work()).filter(pl.col("edge") == "start"))
-    assert all(figure.value is None for figure in figures.values())
-    assert "ended before its measured window did" in (figures["new_orders"].reason or "")
+    values = values_of(samples(0, 10, work()).filter(pl.col("edge") == "start"))
+    assert all(value.value is None for value in values.values())
+    assert "ended before its measured window did" in (values["new_orders"].reason or "")
 
 
 @given(
@@ -233,9 +233,9 @@ def test_a_run_without_edges_has_no_figures_and_says_why() -> None:
 def test_no_figure_is_ever_negative_or_infinite(ends: list[tuple[int, int]], seconds: float) -> None:
     names = ("pages_read", "rows_returned", "pages_created", "arrivals")
     counts: Counts = {**work(), **{(name, ""): pair for name, pair in zip(names, ends, strict=True)}}
-    for figure in figures_of(samples(0, seconds, counts)).values():
-        assert figure.value is None or (figure.value >= 0 and math.isfinite(figure.value))
-        assert (figure.value is None) == (figure.reason is not None)
+    for value in values_of(samples(0, seconds, counts)).values():
+        assert value.value is None or (value.value >= 0 and math.isfinite(value.value))
+        assert (value.value is None) == (value.reason is not None)
 
 
 def test_the_figures_of_a_stored_sweep_are_what_it_was_told_to_be(tmp_path: Path) -> None:
@@ -243,11 +243,11 @@ def test_the_figures_of_a_stored_sweep_are_what_it_was_told_to_be(tmp_path: Path
     truths = {truth.pool: truth for truth in BUFFER_SIZE}
     for record in quiet.runs():
         truth = truths[record.run.point.swept["pool_size"]]
-        figures = run_metrics(record)
-        assert figures["reads_per_new_order"] == pytest.approx(truth.reads_per_new_order, rel=1e-4)
-        assert figures["writes_per_new_order"] == pytest.approx(truth.writes_per_new_order, rel=1e-4)
-        assert figures["page_gets_per_transaction"] == pytest.approx(truth.page_gets_per_transaction, rel=1e-6)
-        assert figures["measured_seconds"] == pytest.approx(record.run.measured.seconds)
+        values = run_metrics(record)
+        assert values["reads_per_new_order"] == pytest.approx(truth.reads_per_new_order, rel=1e-4)
+        assert values["writes_per_new_order"] == pytest.approx(truth.writes_per_new_order, rel=1e-4)
+        assert values["page_gets_per_transaction"] == pytest.approx(truth.page_gets_per_transaction, rel=1e-6)
+        assert values["measured_seconds"] == pytest.approx(record.run.measured.seconds)
 
 
 def drifting(values: list[int], seconds: float = 1.0) -> pl.DataFrame:
@@ -288,7 +288,7 @@ def test_sparse_samples_are_not_cut_finer_than_they_are() -> None:
 def test_per_second_rates_follow_the_samples() -> None:
     seconds = per_second(drifting([10, 30, 20]), ["reads_per_s"])
     assert [second.t_s for second in seconds] == [1.0, 2.0, 3.0]
-    assert [second.figures["reads_per_s"].value for second in seconds] == pytest.approx([10, 30, 20])
+    assert [second.values["reads_per_s"].value for second in seconds] == pytest.approx([10, 30, 20])
 
 
 def histogram(*buckets: tuple[float, float, int]) -> pl.DataFrame:
@@ -298,7 +298,7 @@ def histogram(*buckets: tuple[float, float, int]) -> pl.DataFrame:
 
 def test_percentiles_are_of_all_transactions_of_all_runs() -> None:
     fast, slow = histogram((10.0, 11.0, 990)), histogram((10.0, 11.0, 0), (1000.0, 1001.0, 10))
-    (found,) = latency_figures([fast, slow])
+    (found,) = latency_values([fast, slow])
     assert found.n == 1000
     assert found.percentiles_us[0.5] == pytest.approx(10.5, abs=0.1)
     assert found.percentiles_us[0.99] == pytest.approx(11.0)
@@ -310,7 +310,7 @@ def test_percentiles_are_of_all_transactions_of_all_runs() -> None:
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=60))
 def test_percentiles_never_fall_and_never_pass_the_maximum(times_us: list[int]) -> None:
     frame = histogram(*((float(us), us + 1.0, times_us.count(us)) for us in sorted(set(times_us))))
-    (found,) = latency_figures([frame])
+    (found,) = latency_values([frame])
     shares = list(found.percentiles_us.values())
     assert shares == sorted(shares)
     assert min(times_us) <= shares[0] <= shares[-1] <= found.max_us

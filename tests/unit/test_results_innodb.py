@@ -1,4 +1,4 @@
-"""InnoDB's figures from stored samples: the victim path, the cache it has, what it writes, what a version lacks."""
+"""InnoDB's values from stored samples: the victim path, the cache it has, what it writes, what a version lacks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def runs(folder: Path, sweep: Sweep) -> list[MeasuredRun]:
     return [MeasuredRun.read(record) for record in build(folder, sweep).runs()]
 
 
-def figure(run: MeasuredRun, name: str) -> float:
-    value = run.figures[name].value
-    assert value is not None, run.figures[name].reason
+def value(run: MeasuredRun, name: str) -> float:
+    value = run.values[name].value
+    assert value is not None, run.values[name].reason
     return value
 
 
@@ -41,21 +41,21 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> dict[int, MeasuredRun]:
 def test_shares_of_the_victim_path_are_those_planted_and_add_to_one(quiet: dict[int, MeasuredRun]) -> None:
     for truth in SCAN_DEPTH:
         run = quiet[truth.depth]
-        assert figure(run, "lru_scan_share") == pytest.approx(truth.lru_scan_share, abs=1e-5)
-        assert figure(run, "single_page_share") == pytest.approx(truth.single_page_share, abs=1e-5)
+        assert value(run, "lru_scan_share") == pytest.approx(truth.lru_scan_share, abs=1e-5)
+        assert value(run, "single_page_share") == pytest.approx(truth.single_page_share, abs=1e-5)
         names = ("free_list_share", "lru_scan_share", "single_page_share")
-        assert sum(figure(run, name) for name in names) == pytest.approx(1.0, abs=1e-12)
+        assert sum(value(run, name) for name in names) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_frames_are_told_per_new_order_per_transaction_and_per_second(quiet: dict[int, MeasuredRun]) -> None:
     run, truth = quiet[128], SCAN_DEPTH[0]
     frames = truth.reads_per_new_order + 1230 / 5000
-    assert figure(run, "frame_requests_per_new_order") == pytest.approx(frames, rel=1e-4)
-    per_new_order = figure(run, "single_page_flushes_per_new_order")
+    assert value(run, "frame_requests_per_new_order") == pytest.approx(frames, rel=1e-4)
+    per_new_order = value(run, "single_page_flushes_per_new_order")
     assert per_new_order == pytest.approx(truth.single_page_share * frames, rel=0.01)
-    assert figure(run, "single_page_flushes_per_transaction") == pytest.approx(per_new_order * 10 / 23)
-    per_second = figure(run, "single_page_flushes_per_s")
-    assert per_second == pytest.approx(per_new_order * figure(run, "new_orders_per_s"))
+    assert value(run, "single_page_flushes_per_transaction") == pytest.approx(per_new_order * 10 / 23)
+    per_second = value(run, "single_page_flushes_per_s")
+    assert per_second == pytest.approx(per_new_order * value(run, "new_orders_per_s"))
 
 
 def test_the_effective_cache_is_a_mean_over_time_and_what_free_and_other_frames_leave(
@@ -63,10 +63,10 @@ def test_the_effective_cache_is_a_mean_over_time_and_what_free_and_other_frames_
 ) -> None:
     for depth, run in quiet.items():
         lost = 1.15 * depth
-        assert figure(run, "effective_cache_pages") == pytest.approx(6400 - 45 - lost, abs=0.25 * lost)
-        assert figure(run, "pool_less_free_and_misc_pages") == pytest.approx(figure(run, "effective_cache_pages"))
-        assert figure(run, "free_list_min_pages") < figure(run, "free_list_pages")
-        assert figure(run, "dirty_share") == pytest.approx(0.3, abs=1e-3)
+        assert value(run, "effective_cache_pages") == pytest.approx(6400 - 45 - lost, abs=0.25 * lost)
+        assert value(run, "pool_less_free_and_misc_pages") == pytest.approx(value(run, "effective_cache_pages"))
+        assert value(run, "free_list_min_pages") < value(run, "free_list_pages")
+        assert value(run, "dirty_share") == pytest.approx(0.3, abs=1e-3)
 
 
 def test_a_mean_over_time_weighs_samples_by_the_time_between_them() -> None:
@@ -87,18 +87,18 @@ def test_writes_are_told_by_who_asked_for_them_and_lru_writes_are_derived_where_
     (dead,) = runs(tmp_path, scan_depth(**QUIET, truths=FEW[:1], kind=Innodb(dead_lru_counter=True)))
     for run in (quiet[128], dead):
         kinds = ("lru_batch_writes_per_s", "flush_list_writes_per_s", "single_page_flushes_per_s")
-        assert sum(figure(run, name) for name in kinds) == pytest.approx(figure(run, "writes_per_s"), rel=1e-3)
-        assert figure(run, "flush_list_writes_per_s") == pytest.approx(0.55 * figure(run, "writes_per_s"), rel=1e-3)
-    assert figure(dead, "lru_batch_writes_per_s") > 0
+        assert sum(value(run, name) for name in kinds) == pytest.approx(value(run, "writes_per_s"), rel=1e-3)
+        assert value(run, "flush_list_writes_per_s") == pytest.approx(0.55 * value(run, "writes_per_s"), rel=1e-3)
+    assert value(dead, "lru_batch_writes_per_s") > 0
 
 
 def test_redo_doublewrite_splits_and_the_servers_cpu_are_told(quiet: dict[int, MeasuredRun]) -> None:
     run = quiet[1024]
-    assert figure(run, "redo_bytes_per_transaction") == pytest.approx(5600.0)
-    assert figure(run, "doublewrite_share") == pytest.approx(1.0, rel=1e-4)
-    assert figure(run, "page_splits_per_transaction") == pytest.approx(0.004, rel=1e-3)
-    assert figure(run, "server_cpu_us_per_transaction") == pytest.approx(1100.0)
-    assert figure(run, "log_age_bytes") == pytest.approx(9 * MIB)
+    assert value(run, "redo_bytes_per_transaction") == pytest.approx(5600.0)
+    assert value(run, "doublewrite_share") == pytest.approx(1.0, rel=1e-4)
+    assert value(run, "page_splits_per_transaction") == pytest.approx(0.004, rel=1e-3)
+    assert value(run, "server_cpu_us_per_transaction") == pytest.approx(1100.0)
+    assert value(run, "log_age_bytes") == pytest.approx(9 * MIB)
 
 
 @pytest.mark.parametrize(
@@ -115,16 +115,16 @@ def test_a_version_that_cannot_tell_the_victim_path_says_why_and_tells_the_rest(
         tmp_path, scan_depth(**QUIET, truths=FEW[:1], engine=engine, kind=Innodb(version=version, lacks=lacks))
     )
     for name in ("free_list_share", "lru_scan_share", "single_page_share", "single_page_flushes_per_s"):
-        assert run.figures[name].value is None
-        assert run.figures[name].reason == why
-    assert figure(run, "effective_cache_pages") > 0
-    assert figure(run, "frame_requests_per_transaction") > 0
+        assert run.values[name].value is None
+        assert run.values[name].reason == why
+    assert value(run, "effective_cache_pages") > 0
+    assert value(run, "frame_requests_per_transaction") > 0
 
 
 def test_an_engine_without_innodb_has_none_of_its_figures_and_says_so_plainly(tmp_path: Path) -> None:
     run = runs(tmp_path, Sweep(blocks=1))[0]
-    assert run.figures["lru_scan_share"].reason is not None
-    assert run.figures["lru_scan_share"].reason.endswith("was not sampled")
+    assert run.values["lru_scan_share"].reason is not None
+    assert run.values["lru_scan_share"].reason.endswith("was not sampled")
 
 
 def test_every_counter_of_innodb_says_where_its_number_comes_from() -> None:
@@ -259,7 +259,7 @@ def test_frames_given_back_may_be_many_but_the_same_for_every_transaction(tmp_pa
     searches = f"{_LRU}get_free_search"
     every = [changed(run, searches, lambda count: count + 8 * 11_500) for run in found]
     assert frames(every) == "passed"
-    assert figure(found[0], "frames_given_back_share") == pytest.approx(0.0, abs=1e-3)
+    assert value(found[0], "frames_given_back_share") == pytest.approx(0.0, abs=1e-3)
     one = [changed(found[0], searches, lambda count: count + 2 * 11_500), *found[1:]]
     assert frames(one) == "failed"
     kept = [changed(one[0], "innodb_buffer_pool_pages_misc", lambda count: count + 2 * 11_500), *one[1:]]

@@ -1,4 +1,4 @@
-"""PostgreSQL's figures from stored samples: where pages came from, who wrote them, what a version lacks; its checks."""
+"""PostgreSQL's values from stored samples: where pages came from, who wrote them, what a version lacks; its checks."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def runs(folder: Path, sweep: Sweep) -> list[MeasuredRun]:
     return [MeasuredRun.read(record) for record in build(folder, sweep).runs()]
 
 
-def figure(run: MeasuredRun, name: str) -> float:
-    value = run.figures[name].value
-    assert value is not None, run.figures[name].reason
+def value(run: MeasuredRun, name: str) -> float:
+    value = run.values[name].value
+    assert value is not None, run.values[name].reason
     return value
 
 
@@ -46,43 +46,43 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> list[MeasuredRun]:
 def test_a_page_get_is_served_by_shared_buffers_by_the_page_cache_or_by_the_device(quiet: list[MeasuredRun]) -> None:
     for truth, run in zip(SPLITS, quiet, strict=True):
         reads = truth.reads_per_new_order
-        assert figure(run, "device_pages_per_new_order") == pytest.approx(reads * (1 - truth.cached_share), rel=1e-3)
-        assert figure(run, "page_cache_pages_per_new_order") == pytest.approx(reads * truth.cached_share, rel=1e-3)
-        assert figure(run, "page_cache_share") == pytest.approx(truth.cached_share, abs=1e-3)
+        assert value(run, "device_pages_per_new_order") == pytest.approx(reads * (1 - truth.cached_share), rel=1e-3)
+        assert value(run, "page_cache_pages_per_new_order") == pytest.approx(reads * truth.cached_share, rel=1e-3)
+        assert value(run, "page_cache_share") == pytest.approx(truth.cached_share, abs=1e-3)
         parts = ("shared_buffer_hits", "page_cache_pages", "device_pages")
-        whole = sum(figure(run, f"{name}_per_transaction") for name in parts)
-        assert whole == pytest.approx(figure(run, "page_gets_per_transaction"), rel=1e-6)
+        whole = sum(value(run, f"{name}_per_transaction") for name in parts)
+        assert whole == pytest.approx(value(run, "page_gets_per_transaction"), rel=1e-6)
 
 
 def test_where_the_device_read_more_than_was_asked_the_split_is_not_told(tmp_path: Path) -> None:
     (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[2:], kind=Postgres(read_ahead=2.0)))
     for name in ("page_cache_share", "page_cache_pages_per_transaction"):
-        assert run.figures[name].value is None
-        assert run.figures[name].reason == formulas.NO_SPLIT
-    assert figure(run, "device_pages_per_transaction") > 0
+        assert run.values[name].value is None
+        assert run.values[name].reason == formulas.NO_SPLIT
+    assert value(run, "device_pages_per_transaction") > 0
 
 
 def test_where_the_servers_own_bytes_cannot_be_read_the_devices_stand_for_them(tmp_path: Path) -> None:
     kind = Postgres(hidden=True)
     (run, *_) = runs(tmp_path / "device", memory_split(**QUIET, truths=SPLITS[:1], kind=kind))
-    assert figure(run, "page_cache_share") == pytest.approx(SPLITS[0].cached_share, abs=1e-3)
+    assert value(run, "page_cache_share") == pytest.approx(SPLITS[0].cached_share, abs=1e-3)
     (run, *_) = runs(
         tmp_path / "none", memory_split(**QUIET, truths=SPLITS[:1], kind=kind, device_reason="not resolved")
     )
-    assert run.figures["page_cache_share"].reason == "not resolved"
-    assert figure(run, "shared_buffer_hits_per_transaction") > 0
+    assert run.values["page_cache_share"].reason == "not resolved"
+    assert value(run, "shared_buffer_hits_per_transaction") > 0
 
 
 @pytest.mark.parametrize("version", ["15.18", "16.10", "17.2", "18.0"])
 def test_who_wrote_pages_is_told_on_every_version(tmp_path: Path, version: str) -> None:
     (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[:1], kind=Postgres(version=version)))
-    whole = figure(run, "writes_per_s")
-    assert figure(run, "checkpoint_writes_per_s") == pytest.approx(0.5 * whole, rel=1e-3)
-    assert figure(run, "cleaner_writes_per_s") == pytest.approx(0.3 * whole, rel=1e-3)
-    assert figure(run, "backend_writes_per_s") == pytest.approx(0.2 * whole, rel=1e-3)
-    assert figure(run, "checkpoints_in_window") == 1
-    assert figure(run, "wal_log_bytes_per_transaction") == pytest.approx(3000)
-    assert figure(run, "server_cpu_us_per_transaction") == pytest.approx(1000)
+    whole = value(run, "writes_per_s")
+    assert value(run, "checkpoint_writes_per_s") == pytest.approx(0.5 * whole, rel=1e-3)
+    assert value(run, "cleaner_writes_per_s") == pytest.approx(0.3 * whole, rel=1e-3)
+    assert value(run, "backend_writes_per_s") == pytest.approx(0.2 * whole, rel=1e-3)
+    assert value(run, "checkpoints_in_window") == 1
+    assert value(run, "wal_log_bytes_per_transaction") == pytest.approx(3000)
+    assert value(run, "server_cpu_us_per_transaction") == pytest.approx(1000)
 
 
 @pytest.mark.parametrize("version", ["15.18", "17.2"])
@@ -90,18 +90,18 @@ def test_pages_by_which_tables_grow_are_no_reads_on_any_version(tmp_path: Path, 
     """Until 15 the server's own counters hold them."""
     kind = Postgres(version=version, growth=10_000.0)
     (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[:1], kind=kind))
-    reads = figure(run, "reads_per_new_order")
-    assert figure(run, "heap_pages_read_per_new_order") == pytest.approx(0.7 * reads, rel=1e-3)
-    assert figure(run, "index_pages_read_per_new_order") == pytest.approx(0.3 * reads, rel=1e-3)
+    reads = value(run, "reads_per_new_order")
+    assert value(run, "heap_pages_read_per_new_order") == pytest.approx(0.7 * reads, rel=1e-3)
+    assert value(run, "index_pages_read_per_new_order") == pytest.approx(0.3 * reads, rel=1e-3)
     found = {check.name: check for check in check_sweep([run])}
     assert found["postgres_tables"].status == "passed"
 
 
 def test_other_engines_have_none_of_these_figures_and_say_so(tmp_path: Path) -> None:
     (run, *_) = runs(tmp_path, Sweep(blocks=1))
-    assert run.figures["page_cache_share"].reason == formulas.NOT_POSTGRES
-    assert run.figures["backend_writes_per_s"].reason == formulas.NOT_POSTGRES
-    assert run.figures["heap_pages_read_per_transaction"].value is None
+    assert run.values["page_cache_share"].reason == formulas.NOT_POSTGRES
+    assert run.values["backend_writes_per_s"].reason == formulas.NOT_POSTGRES
+    assert run.values["heap_pages_read_per_transaction"].value is None
 
 
 def test_every_counter_says_where_its_number_comes_from() -> None:

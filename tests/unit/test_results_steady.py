@@ -56,7 +56,7 @@ def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
     from bufferlab.results.check import MeasuredRun
     from bufferlab.results.integrity import check_sweep
     from bufferlab.results.schema import Point, Run, WarmUp
-    from bufferlab.results.window import Figure, Window
+    from bufferlab.results.window import Value, Window
 
     table = samples([1500] * 4 + [1200] * 4 + [1000] * 4)
     run = Run.model_construct(
@@ -69,7 +69,7 @@ def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
         warm_up=WarmUp(gate="pool_turnover", seconds=1.0, transactions=1),
     )
     measured = MeasuredRun(
-        run, Window.of(table), {"cpu_steal_share": Figure(None, "not counted")}, {}, 0, {}, drift(table)
+        run, Window.of(table), {"cpu_steal_share": Value(None, "not counted")}, {}, 0, {}, drift(table)
     )
     found = next(check for check in check_sweep([measured]) if check.name == "steady_window")
     assert found.status == "failed"

@@ -38,7 +38,7 @@ def test_the_measured_instants_end_where_the_window_does_and_not_with_the_last_p
 def test_every_stretch_has_the_figures_of_its_own_phase(record: RunRecord) -> None:
     stretches = per_second(record.samples(), ["page_gets_per_transaction"])
     gets = {
-        phase: [each.figures["page_gets_per_transaction"].value for each in stretches if each.phase == phase]
+        phase: [each.values["page_gets_per_transaction"].value for each in stretches if each.phase == phase]
         for phase in ("measure", "scan")
     }
     assert gets["measure"] == pytest.approx([60] * 3, rel=0.01)

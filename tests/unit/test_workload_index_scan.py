@@ -77,8 +77,8 @@ def test_no_warm_up_is_a_cold_pool_and_neither_a_cap_nor_a_failed_check(bench: B
     assert all(run["measured"]["transactions"] == 2 for run in runs)
     sweep = bench.sweep()
     for record in sweep.runs():
-        figures = derive.run_figures(record)
-        assert figures["seconds_per_transaction"].value == pytest.approx((figures["measured_seconds"].value or 0) / 2)
+        values = derive.run_values(record)
+        assert values["seconds_per_transaction"].value == pytest.approx((values["measured_seconds"].value or 0) / 2)
     report = build(sweep)
     checks = {check.name: check for check in report.checks}
     assert checks["warm_up_gates"].status == "not_applicable"

@@ -97,9 +97,9 @@ class PointRuns:
         phase, name = phase_of(metric)
         found: list[tuple[Hashable, Hashable, float]] = []
         for run in self.ok:
-            figure = (run.phases.get(phase, {}) if phase else run.figures).get(name)
-            if figure is not None and figure.value is not None:
-                found.append((self.index, run.run.block, figure.value))
+            value = (run.phases.get(phase, {}) if phase else run.values).get(name)
+            if value is not None and value.value is not None:
+                found.append((self.index, run.run.block, value.value))
         return found
 
 

@@ -82,7 +82,7 @@ def _read(point: PointRuns, record: RunRecord, metrics: Sequence[str]) -> _Run:
     times = [second.t_s for second in seconds]
     traces, measured = [], []
     for metric in metrics:
-        values = [second.figures[metric].value for second in seconds]
+        values = [second.values[metric].value for second in seconds]
         inside = [
             (t_s, value)
             for t_s, value in zip(times, values, strict=True)

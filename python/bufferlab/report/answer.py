@@ -275,5 +275,5 @@ def _served_by_log(run: MeasuredRun) -> float:
     """
     if run.engine.is_server:
         return 0.0
-    misses, reads = run.figures["misses_per_transaction"].value, run.figures["reads_per_transaction"].value
+    misses, reads = run.values["misses_per_transaction"].value, run.values["reads_per_transaction"].value
     return max(0.0, 1 - reads / misses) if misses and reads is not None else 0.0

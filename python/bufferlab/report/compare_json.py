@@ -7,7 +7,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.report.compare_guard import differing_settings
-from bufferlab.report.compare_metrics import FigureCompared, SidesCompared
+from bufferlab.report.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.report.compare_words import answer, limits
 
 COMPARISON_VERSION = 1
@@ -50,7 +50,7 @@ def _points(points: tuple[PointRuns, ...]) -> list[dict[str, Any]]:
     return [{"label": point.label, "settings": point.swept, "runs": len(point.ok)} for point in points]
 
 
-def _figure(figure: FigureCompared) -> dict[str, Any]:
+def _figure(figure: MetricCompared) -> dict[str, Any]:
     found = figure.found
     estimate = found.verdict.estimate if found else None
     return {

@@ -1,6 +1,6 @@
-"""Compares two sides figure by figure: what is the same, what differs and by how much, what cannot be told apart.
+"""Compares two sides metric by metric: what is the same, what differs and by how much, what cannot be told apart.
 
-The headline figure is one family of claims, all other figures together another: the intervals of a family hold together
+The headline metric is one family of claims, all other metrics together another: the intervals of a family hold together
 at 95 %. This file makes data. compare_words makes sentences of it, compare_page a report, compare_json an object.
 """
 
@@ -23,13 +23,13 @@ _OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
 
 
 @dataclass(frozen=True)
-class FigureCompared:
-    """One figure at one matched point."""
+class MetricCompared:
+    """One metric at one matched point."""
 
     match: MatchedPoint
     metric: str
     found: Compared | None
-    """None when a side has no such figure."""
+    """None when a side has no such value."""
     level: float
     """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None
@@ -63,13 +63,13 @@ class SidesCompared:
     sides: Sides
     method: Method
     headline: str
-    figures: tuple[FigureCompared, ...]
+    figures: tuple[MetricCompared, ...]
     """The headline's first, then figure by figure, each in the order of the matched points."""
     warnings: tuple[str, ...]
     forced: tuple[Problem, ...]
     """Objections that --force overruled."""
 
-    def of(self, metric: str) -> list[FigureCompared]:
+    def of(self, metric: str) -> list[MetricCompared]:
         """Return one figure at every matched point."""
         return [figure for figure in self.figures if figure.metric == metric]
 
@@ -93,7 +93,7 @@ def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
     blocked = {metric: _blocked(sides, metric) for metric in metrics}
     present = {metric: [match for match in sides.matched if _has(match, metric)] for metric in metrics}
     others = sum(len(present[metric]) for metric in metrics[1:] if blocked[metric] is None)
-    figures: list[FigureCompared] = []
+    figures: list[MetricCompared] = []
     for metric in metrics:
         family = len(present[metric]) if metric == metrics[0] else max(others, len(present[metric]))
         level = single_level(LEVEL, family)
@@ -106,7 +106,7 @@ def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
         )
         by_place = {found.name: found for found in judged.compared}
         figures += [
-            FigureCompared(match, metric, by_place.get(match.place), level, blocked[metric]) for match in sides.matched
+            MetricCompared(match, metric, by_place.get(match.place), level, blocked[metric]) for match in sides.matched
         ]
     return SidesCompared(sides, method, metrics[0], tuple(figures), tuple(warnings(sides)), tuple(against))
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Column, Row, Table
-from bufferlab.report.compare_metrics import FigureCompared, SidesCompared
+from bufferlab.report.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.verdict import Verdict
 
@@ -118,7 +118,7 @@ def unmatched(compared: SidesCompared) -> list[str]:
     return found
 
 
-def _single(compared: SidesCompared, figure: FigureCompared) -> str:
+def _single(compared: SidesCompared, figure: MetricCompared) -> str:
     title, unit, sides = _title(figure.metric), words.unit_of_change(figure.metric), compared.sides
     if figure.found is None or figure.outcome == "not_claimed":
         return f"No claim: {title} of {sides.name_a} and {sides.name_b} cannot be compared ({figure.reason})."
@@ -136,7 +136,7 @@ def _single(compared: SidesCompared, figure: FigureCompared) -> str:
     return f"Not distinguishable: {title} change by {shown}{words.could_find(verdict, unit)} ({basis})."
 
 
-def _several(compared: SidesCompared, figures: Sequence[FigureCompared]) -> str:
+def _several(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
     title, sides, count = _title(compared.headline), compared.sides, len(figures)
     different = [figure for figure in figures if figure.outcome == "different"]
     basis, rest = _basis(compared, figures), _rest(figures)
@@ -161,7 +161,7 @@ _OUTCOME_WORDS = {
 }
 
 
-def _rest(figures: Sequence[FigureCompared]) -> str:
+def _rest(figures: Sequence[MetricCompared]) -> str:
     """Return the settings at which nothing differs, in words."""
     parts = []
     for outcome in ("not_distinguishable", "same", "not_claimed"):
@@ -175,7 +175,7 @@ def _rest(figures: Sequence[FigureCompared]) -> str:
     return "; ".join(parts)
 
 
-def _largest(figures: Sequence[FigureCompared]) -> str:
+def _largest(figures: Sequence[MetricCompared]) -> str:
     """Return the change that would have been found at every one of these points."""
     verdicts = [figure.found.verdict for figure in figures if figure.found and figure.found.verdict.detectable]
     if not verdicts:
@@ -186,7 +186,7 @@ def _largest(figures: Sequence[FigureCompared]) -> str:
     return words.could_find(worst, words.unit_of_change(figures[0].metric)).removeprefix("; ")
 
 
-def _basis(compared: SidesCompared, figures: Sequence[FigureCompared]) -> str:
+def _basis(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
     found = [figure.found for figure in figures if figure.found]
     n = _n_text(min(one.n_a for one in found), min(one.n_b for one in found)) if found else "n = 0"
     if not any(figure.outcome in ("different", "not_distinguishable") for figure in figures):
@@ -199,7 +199,7 @@ def _n_text(n_a: int, n_b: int) -> str:
     return f"n = {n_a} a side" if n_a == n_b else f"n = {n_a} and {n_b}"
 
 
-def _cells(figure: FigureCompared) -> tuple[str, ...]:
+def _cells(figure: MetricCompared) -> tuple[str, ...]:
     """Return both values, n, the verdict, the change, and the smallest change that would have been found."""
     verdict = _OUTCOME_WORDS[figure.outcome]
     if figure.found is None:

@@ -12,7 +12,7 @@ from bufferlab.chapter.point_table import point_table
 from bufferlab.results import metrics
 from bufferlab.results.derive import cpu_shares
 from bufferlab.results.integrity import Check
-from bufferlab.results.latency import PERCENTILES, LatencyFigures, latency_figures
+from bufferlab.results.latency import PERCENTILES, LatencyValues, latency_values
 from bufferlab.units import format_bytes, format_count
 
 _DEVICE = (
@@ -55,7 +55,7 @@ def latency_table(analysis: Analysis) -> Table | None:
     for point in analysis.points:
         frames = [record.latency() for record in point.records if record.ok]
         label = analysis.name_of(point)
-        rows += [Row((label, *_latency_cells(figures))) for figures in latency_figures(frames)]
+        rows += [Row((label, *_latency_cells(values))) for values in latency_values(frames)]
     if not rows:
         return None
     heads = ("n", "mean (ms)", *(f"p{100 * share:g} (ms)" for share in PERCENTILES), "max (ms)")
@@ -71,16 +71,16 @@ def latency_table(analysis: Analysis) -> Table | None:
     return Table("latency", "Latency by transaction type", columns, tuple(rows), caption, folded=True)
 
 
-def _latency_cells(figures: LatencyFigures) -> tuple[str, ...]:
-    times_us = (figures.mean_us, *figures.percentiles_us.values(), figures.max_us)
-    name = figures.transaction_type.replace("_", "-")
-    return name, figures.time, format_count(figures.n), *(words.number(time_us / 1000) for time_us in times_us)
+def _latency_cells(values: LatencyValues) -> tuple[str, ...]:
+    times_us = (values.mean_us, *values.percentiles_us.values(), values.max_us)
+    name = values.transaction_type.replace("_", "-")
+    return name, values.time, format_count(values.n), *(words.number(time_us / 1000) for time_us in times_us)
 
 
 def device_table(analysis: Analysis) -> Table:
     """Return iostat -x of the measured windows, means over the runs of a point."""
     heads = {words.title_of(metric): partial(_plain_mean, metric) for metric in _DEVICE}
-    reasons = {run.figures["device_reads_per_s"].reason for run in analysis.runs} - {None}
+    reasons = {run.values["device_reads_per_s"].reason for run in analysis.runs} - {None}
     caption = "The whole disk that holds the data, columns as iostat -x has them (kB are 1024 bytes, awaits in ms)."
     caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
     return point_table(analysis, "device", "Device", heads, caption, folded=True)
@@ -141,13 +141,13 @@ def consistency_table(analysis: Analysis) -> Table | None:
 def run_table(analysis: Analysis) -> Table:
     """Return every run in the order it ran, with how its warm-up ended; failed ones with their reason."""
     records = {record.run_id: record for point in analysis.points for record in point.records}
-    figures = {run.run.run_id: run.figures for run in analysis.runs}
+    values = {run.run.run_id: run.values for run in analysis.runs}
     rows = []
     for record in sorted(records.values(), key=lambda record: (record.run.started_at, record.run.order)):
         run = record.run
         warm_up, measured, base = run.warm_up, run.measured, run.database
         grown = base.bytes_end - base.bytes_start if base and base.bytes_end and base.bytes_start else None
-        reads = figures[record.run_id][analysis.headline].value if record.ok else None
+        reads = values[record.run_id][analysis.headline].value if record.ok else None
         rows.append(
             Row(
                 (

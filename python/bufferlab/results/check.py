@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
-from bufferlab.results.derive import FORMULAS, Basis, figures_of
+from bufferlab.results.derive import FORMULAS, Basis, values_of
 from bufferlab.results.latency import total_us
 from bufferlab.results.metrics import Metric
 from bufferlab.results.quantity import Quantity
 from bufferlab.results.steady import MIN_MISSES, device_drift, drift
-from bufferlab.results.window import Figure, Window
+from bufferlab.results.window import Value, Window
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,13 +46,13 @@ class MeasuredRun:
 
     run: Run
     window: Window
-    figures: dict[str, Figure]
+    values: dict[str, Value]
     latency_us: dict[str, float]
     """All the time transactions spent, in service and in the queue."""
     latency_n: int
     """Transactions in the service histograms."""
-    phases: dict[str, dict[str, Figure]] = field(default_factory=dict)
-    """The same figures of every phase after the measured window."""
+    phases: dict[str, dict[str, Value]] = field(default_factory=dict)
+    """The same values of every phase after the measured window."""
     drift: float | None = None
     """Misses per transaction in the window's last third over its first (`steady.drift`)."""
     device_drift: float | None = None
@@ -65,11 +65,11 @@ class MeasuredRun:
         window = Window.of(samples)
         latency = _of_window(record.latency())
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
-        figures = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
-        phases = {phase.name: figures_of(samples, phase.name) for phase in record.run.phases}
+        values = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
+        phases = {phase.name: values_of(samples, phase.name) for phase in record.run.phases}
         late = ENGINES.get(record.run.engine, UNKNOWN).late_work
         drifts = drift(samples, late), device_drift(samples)
-        return cls(record.run, window, figures, total_us(latency), n, phases, *drifts)
+        return cls(record.run, window, values, total_us(latency), n, phases, *drifts)
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
@@ -149,7 +149,7 @@ class EngineResults:
     """
     page_gets_vary: Callable[[MeasuredRun], str | None] = lambda run: None
     """Return why the same work asks for other numbers of pages in pools of other sizes; None where it does not."""
-    asked_for: Callable[[MeasuredRun], Figure] = lambda run: run.figures["page_gets_per_transaction"]
+    asked_for: Callable[[MeasuredRun], Value] = lambda run: run.values["page_gets_per_transaction"]
     """Return the page gets per transaction that the work itself asks for."""
     has_pool: bool = True
     """True if the engine keeps pages in its own pool."""
@@ -163,7 +163,7 @@ class EngineResults:
 
 #: The results of an engine that no registry knows.
 UNKNOWN = EngineResults()
-#: The results by engine's name; `families` fills it.
+#: The results by engine's name; `handed_in` fills it.
 ENGINES: dict[str, EngineResults] = {}
 
 
@@ -208,8 +208,8 @@ def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
     return outcome(name, title, share <= limit, detail)
 
 
-def ratio_off(run: MeasuredRun, value: Figure, reference: Figure) -> Off:
-    """Return how far a figure is from another that should be the same."""
+def ratio_off(run: MeasuredRun, value: Value, reference: Value) -> Off:
+    """Return how far a value is from another that should be the same."""
     if value.value is None or reference.value is None:
         return Off(run, None, value.reason or reference.reason)
     if reference.value == 0:

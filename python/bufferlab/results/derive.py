@@ -1,7 +1,7 @@
-"""The formula registry: every derived figure of a run, computed from its edge samples and from nothing else.
+"""The formula registry: every derived value of a run, computed from its edge samples and from nothing else.
 
 Pure: it takes samples and returns numbers. Every formula's unit is checked against the registry's when it is added.
-This file has the figures that any engine may have; `families` adds those of the engines. Device columns are computed as
+This file has the values that any engine may have; `handed_in` adds those of the engines. Device columns are computed as
 iostat -x does, CPU columns as mpstat does.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bufferlab.results import metrics
 from bufferlab.results.quantity import Quantity, check_units
 from bufferlab.results.sampled import Sampled, elapsed
-from bufferlab.results.window import MEASURE, Figure, Window
+from bufferlab.results.window import MEASURE, Value, Window
 
 if TYPE_CHECKING:
     import polars as pl
@@ -138,7 +138,7 @@ class Basis:
     work: Mapping[metrics.Work, Quantity]
 
     def per_work(self, counts: Mapping[str, Quantity]) -> dict[str, Quantity]:
-        """Return each count over each unit of work, under the name of that figure."""
+        """Return each count over each unit of work, under the name of that value."""
         return {
             metrics.per_work(name, work): count / quantity
             for work, quantity in self.work.items()
@@ -152,7 +152,7 @@ FORMULAS: dict[str, Quantity] = {}
 
 
 def add(formulas: Mapping[str, Quantity], declared: Iterable[metrics.Metric]) -> None:
-    """Add the formulas of declared figures, one for each; UnitMismatchError if one gives another unit."""
+    """Add the formulas of declared values, one for each; UnitMismatchError if one gives another unit."""
     FORMULAS.update(check_units(formulas, {metric.name: metric.unit for metric in declared}))
 
 
@@ -167,23 +167,23 @@ add(
 )
 
 
-def figures_of(samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Figure]:
-    """Return every derived figure of a run's window (the measured one, or a phase's), or the reason for its absence."""
+def values_of(samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Value]:
+    """Return every derived value of a run's window (the measured one, or a phase's), or the reason for its absence."""
     window = Window.of(samples, phase)
     return {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
 
 
-def run_figures(record: RunRecord) -> dict[str, Figure]:
-    """Return every derived figure of a published run."""
-    return figures_of(record.samples())
+def run_values(record: RunRecord) -> dict[str, Value]:
+    """Return every derived value of a published run."""
+    return values_of(record.samples())
 
 
 def run_metrics(record: RunRecord) -> dict[str, float | None]:
-    """Return the derived figures of a published run as plain numbers; None where there is none."""
-    return {name: figure.value for name, figure in run_figures(record).items()}
+    """Return the derived values of a published run as plain numbers; None where there is none."""
+    return {name: value.value for name, value in run_values(record).items()}
 
 
-def cpu_shares(samples: pl.DataFrame) -> dict[str, dict[str, Figure]]:
+def cpu_shares(samples: pl.DataFrame) -> dict[str, dict[str, Value]]:
     """Return mpstat's table: core -> column -> share of that core's time."""
     window = Window.of(samples)
     table = {}

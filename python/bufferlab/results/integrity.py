@@ -11,7 +11,7 @@ from typing import Any
 
 from bufferlab.results import metrics
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, stood_still, worst_of
-from bufferlab.results.window import Figure
+from bufferlab.results.window import Value
 
 __all__ = ["Check", "MeasuredRun", "check_sweep"]
 
@@ -50,7 +50,7 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     if not swept <= _SAME_WORK | engine.same_work:
         return not_applicable(name, title, f"{', '.join(sorted(swept))} may change which pages the work asks for")
     gets = [(run, engine.asked_for(run)) for run in runs]
-    told = [(run, figure.value) for run, figure in gets if figure.value is not None]
+    told = [(run, value.value) for run, value in gets if value.value is not None]
     if not told:
         return not_applicable(name, title, gets[0][1].reason or "not sampled")
     # A block shares its seed, so its points run the same transactions, on a database that grew in their warm-ups.
@@ -150,12 +150,12 @@ def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
     def off(run: MeasuredRun) -> Off:
         if not run.open_loop:
             return Off(run, None, _NO_RATE)
-        counts, ended = _arrival_counts(run), run.figures["transactions"]
+        counts, ended = _arrival_counts(run), run.values["transactions"]
         if ended.value is None or counts["arrivals"] is None:
             return Off(run, None, ended.reason or "arrivals were not sampled")
         if (counts["arrivals_late"] or 0) > ended.value:
             return Off(run, 1.0, "more late than served")
-        return ratio_off(run, Figure(ended.value + (counts["arrivals_dropped"] or 0)), Figure(counts["arrivals"]))
+        return ratio_off(run, Value(ended.value + (counts["arrivals_dropped"] or 0)), Value(counts["arrivals"]))
 
     return worst_of(name, title, 0.0, map(off, runs))
 
@@ -192,7 +192,7 @@ def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
     def off(run: MeasuredRun) -> Off:
         if not run.latency_n:
             return Off(run, None, "the run has no latency histograms")
-        return ratio_off(run, Figure(float(run.latency_n)), run.figures["transactions"])
+        return ratio_off(run, Value(float(run.latency_n)), run.values["transactions"])
 
     return worst_of("latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs))
 
@@ -257,17 +257,17 @@ def _counters_rise(runs: Sequence[MeasuredRun]) -> Check:
 def _swapping(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "no_swapping", "The host did not swap during the measured windows"
     changes = [run.window.change(metric) for run in runs for metric in ("swap_in_pages", "swap_out_pages")]
-    reason = next((figure.reason for figure in changes if figure.value is None), None)
+    reason = next((value.reason for value in changes if value.value is None), None)
     if reason:
         return not_applicable(name, title, reason)
-    total = sum(figure.value or 0 for figure in changes)
+    total = sum(value.value or 0 for value in changes)
     return outcome(name, title, total == 0, f"{total:.0f} pages swapped in {len(runs)} runs")
 
 
 def _stolen(runs: Sequence[MeasuredRun]) -> Check:
     """Check stolen time: a hypervisor's other guests slow the measurement, and no counter of the database shows it."""
     name, title = "stolen_time", "The hypervisor took no more than a fifth of the processors' time"
-    shares = [(run, run.figures["cpu_steal_share"]) for run in runs]
+    shares = [(run, run.values["cpu_steal_share"]) for run in runs]
     return worst_of(name, title, STOLEN_LIMIT, (Off(run, told.value, told.reason or "stolen") for run, told in shares))
 
 

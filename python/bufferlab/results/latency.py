@@ -1,4 +1,4 @@
-"""Computes latency figures from stored histogram buckets: n, mean, percentiles, maximum, per transaction type and time.
+"""Computes latency values from stored histogram buckets: n, mean, percentiles, maximum, per transaction type and time.
 
 Runs of a point are added bucket by bucket, so a percentile is of all their transactions, never a mean of percentiles.
 Within a bucket the times are taken to be spread evenly.
@@ -17,7 +17,7 @@ PERCENTILES = (0.5, 0.95, 0.99, 0.999)
 
 
 @dataclass(frozen=True)
-class LatencyFigures:
+class LatencyValues:
     """The times of one transaction type: in service, or waiting in the queue."""
 
     transaction_type: str
@@ -28,8 +28,8 @@ class LatencyFigures:
     max_us: float
 
 
-def latency_figures(frames: Sequence[pl.DataFrame]) -> list[LatencyFigures]:
-    """Return the figures of all runs together, ordered by type and time as first stored."""
+def latency_values(frames: Sequence[pl.DataFrame]) -> list[LatencyValues]:
+    """Return the values of all runs together, ordered by type and time as first stored."""
     buckets: dict[tuple[str, str], dict[float, tuple[float, int]]] = {}
     for frame in frames:
         for kind, time, low, high, count in frame.iter_rows():
@@ -38,7 +38,7 @@ def latency_figures(frames: Sequence[pl.DataFrame]) -> list[LatencyFigures]:
             widest, n = at.get(low, (high, 0))
             at[low] = (max(widest, high), n + count)
     return [
-        _figures(kind, time, [((low, high), count) for low, (high, count) in sorted(at.items())])
+        _values(kind, time, [((low, high), count) for low, (high, count) in sorted(at.items())])
         for (kind, time), at in buckets.items()
     ]
 
@@ -51,10 +51,10 @@ def total_us(frame: pl.DataFrame) -> dict[str, float]:
     return totals
 
 
-def _figures(kind: str, time: str, buckets: list[tuple[tuple[float, float], int]]) -> LatencyFigures:
+def _values(kind: str, time: str, buckets: list[tuple[tuple[float, float], int]]) -> LatencyValues:
     n = sum(count for _, count in buckets)
     total = sum((low + high) / 2 * count for (low, high), count in buckets)
-    return LatencyFigures(
+    return LatencyValues(
         kind,
         time,
         n,

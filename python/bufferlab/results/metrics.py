@@ -1,7 +1,7 @@
-"""The metric registry: every raw metric and every derived figure, declared once.
+"""The metric registry: every raw metric and every derived value, declared once.
 
 It says what a number means, its unit and who counts it. It computes nothing: `derive` holds the formulas. This file has
-the metrics that any engine may have; a family of engines declares its own, and `families` adds them. Device columns
+the metrics that any engine may have; a family of engines declares its own, and `handed_in` adds them. Device columns
 follow the kernel's Documentation/admin-guide/iostats.rst, CPU columns follow mpstat(1).
 """
 
@@ -18,7 +18,7 @@ Work = Literal["new_order", "transaction"]
 
 #: The units of work that counts are told per, and their names in titles and units.
 WORK: dict[Work, str] = {"new_order": "New-Order", "transaction": "transaction"}
-#: The properties that the last cell of a derived figure's row may give it.
+#: The properties that the last cell of a derived value's row may give it.
 _LONG_WINDOW, _LOG_SCALE, _NOT_FROM_ZERO = "long window", "log scale", "not from zero"
 
 
@@ -108,7 +108,7 @@ def per_work(count: str, work: Work) -> str:
 
 
 def _figure(name: str, unit: str, kind: str, better: str, title: str, meaning: str, *said: str) -> Metric:
-    """Return one derived figure; AssertionError if its row says of it something that nothing here understands."""
+    """Return one derived value; AssertionError if its row says of it something that nothing here understands."""
     if unknown := set(said) - {_LONG_WINDOW, _LOG_SCALE, _NOT_FROM_ZERO}:
         raise AssertionError(f"{name}: {unknown} is not understood")
     return Metric(
@@ -268,7 +268,7 @@ _CPU_COUNTERS = "\n".join(f"cpu_{name}_us | us | neither | CPU time in mpstat's 
 
 _PROC_SELF = "getrusage, /proc/self/io and statm, and the driver thread's CPU clock"
 _RAW_LIST = [
-    # The engines themselves name the source of these (`families`).
+    # The engines themselves name the source of these (`handed_in`).
     *raw("engine", "", "counter", _ENGINE_COUNTERS),
     *raw("engine", "", "gauge", _ENGINE_GAUGES),
     *raw("workload", "the driver's own exact counters", "counter", _WORKLOAD_COUNTERS),
@@ -400,12 +400,12 @@ declare(_RAW_LIST, _DERIVED_LIST)
 
 
 def qualified(phase: str, name: str) -> str:
-    """Return the name of a derived figure in a phase after the measured window: "range_scan.rows_per_s"."""
+    """Return the name of a derived value in a phase after the measured window: "range_scan.rows_per_s"."""
     return f"{phase}.{name}"
 
 
 def phase_of(name: str) -> tuple[str, str]:
-    """Return the phase and the bare name of a figure; "" as the phase for the measured window.
+    """Return the phase and the bare name of a value; "" as the phase for the measured window.
 
     >>> phase_of("range_scan.rows_per_s"), phase_of("rows_per_s")
     (('range_scan', 'rows_per_s'), ('', 'rows_per_s'))
@@ -415,7 +415,7 @@ def phase_of(name: str) -> tuple[str, str]:
 
 
 def get(name: str) -> Metric:
-    """Return the declaration of one metric, raw or derived; a phase's figure is declared as any other."""
+    """Return the declaration of one metric, raw or derived; a phase's value is declared as any other."""
     _, bare = phase_of(name)
     metric = RAW.get(bare) or DERIVED.get(bare)
     if metric is None:

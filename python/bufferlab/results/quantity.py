@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bufferlab.results.window import Figure, Window
+from bufferlab.results.window import Value, Window
 
 #: Units that are another unit times a factor. All others are base units ("page", "New-Order").
 _SCALED = {
@@ -80,39 +80,39 @@ class Quantity:
     """A formula over a measured window, and the unit of its result."""
 
     unit: Unit
-    evaluate: Callable[[Window], Figure]
+    evaluate: Callable[[Window], Value]
     name: str
 
     def __truediv__(self, other: Quantity) -> Quantity:
-        def divide(window: Window) -> Figure:
+        def divide(window: Window) -> Value:
             top, bottom = self.evaluate(window), other.evaluate(window)
             if top.value is None or bottom.value is None:
-                return Figure(None, top.reason or bottom.reason)
+                return Value(None, top.reason or bottom.reason)
             if bottom.value == 0:
-                return Figure(None, f"{other.name} is zero in the measured window")
-            return Figure(top.value / bottom.value)
+                return Value(None, f"{other.name} is zero in the measured window")
+            return Value(top.value / bottom.value)
 
         return Quantity(self.unit / other.unit, divide, f"{self.name} / {other.name}")
 
     def __add__(self, other: Quantity) -> Quantity:
         factor = other.unit.factor_to(self.unit)
 
-        def add(window: Window) -> Figure:
+        def add(window: Window) -> Value:
             first, second = self.evaluate(window), other.evaluate(window)
             if first.value is None or second.value is None:
-                return Figure(None, first.reason or second.reason)
-            return Figure(first.value + factor * second.value)
+                return Value(None, first.reason or second.reason)
+            return Value(first.value + factor * second.value)
 
         return Quantity(self.unit, add, f"({self.name} + {other.name})")
 
     def __sub__(self, other: Quantity) -> Quantity:
         factor = other.unit.factor_to(self.unit)
 
-        def subtract(window: Window) -> Figure:
+        def subtract(window: Window) -> Value:
             first, second = self.evaluate(window), other.evaluate(window)
             if first.value is None or second.value is None:
-                return Figure(None, first.reason or second.reason)
-            return Figure(first.value - factor * second.value)
+                return Value(None, first.reason or second.reason)
+            return Value(first.value - factor * second.value)
 
         return Quantity(self.unit, subtract, f"({self.name} - {other.name})")
 
@@ -120,9 +120,9 @@ class Quantity:
         """Return one minus a share."""
         factor = self.unit.factor_to(Unit(()))
 
-        def subtract(window: Window) -> Figure:
+        def subtract(window: Window) -> Value:
             share = self.evaluate(window)
-            return share if share.value is None else Figure(1.0 - factor * share.value)
+            return share if share.value is None else Value(1.0 - factor * share.value)
 
         return Quantity(Unit(()), subtract, f"1 - {self.name}")
 
@@ -135,9 +135,9 @@ class Quantity:
         target = Unit.parse(unit)
         factor = self.unit.factor_to(target)
 
-        def convert(window: Window) -> Figure:
-            figure = self.evaluate(window)
-            return figure if figure.value is None else Figure(factor * figure.value)
+        def convert(window: Window) -> Value:
+            value = self.evaluate(window)
+            return value if value.value is None else Value(factor * value.value)
 
         return Quantity(target, convert, self.name)
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from bufferlab.results.metrics import Metric
 from bufferlab.results.quantity import Quantity, Unit
-from bufferlab.results.window import Figure, Window
+from bufferlab.results.window import Value, Window
 
 
 def elapsed() -> Quantity:
     """Return the seconds between the two edge samples."""
 
-    def seconds(window: Window) -> Figure:
+    def seconds(window: Window) -> Value:
         if window.seconds is None:
-            return Figure(None, "the run has no edge samples: it ended before its measured window did")
-        return Figure(window.seconds)
+            return Value(None, "the run has no edge samples: it ended before its measured window did")
+        return Value(window.seconds)
 
     return Quantity(Unit.parse("s"), seconds, "the window's length")
 

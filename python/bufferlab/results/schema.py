@@ -392,7 +392,7 @@ class StoredScatter(_Strict):
 
 
 class StoredNoise(_Open):
-    """The noise of one figure."""
+    """The noise of one value."""
 
     metric: str
     within: StoredScatter | None

@@ -1,6 +1,6 @@
-"""Tests whether figures stood still while measured: counts per transaction in the window's first and last third.
+"""Tests whether values stood still while measured: counts per transaction in the window's first and last third.
 
-A gate decides before the window that a pool is warm; this looks afterwards whether it was right. A figure that moves
+A gate decides before the window that a pool is warm; this looks afterwards whether it was right. A value that moves
 here is a property of the warm-up's length, not of the point. Pure: samples in, numbers out.
 """
 

@@ -1,7 +1,7 @@
-"""Computes figures of a run over time: second by second, and of any part of the measured window.
+"""Computes values of a run over time: second by second, and of any part of the measured window.
 
 Every stretch between two samples is a small window, so the same formulas serve; counters between samples are
-interpolated. Pure: samples in, figures out.
+interpolated. Pure: samples in, values out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bufferlab.results.derive import FORMULAS
-from bufferlab.results.window import MEASURE, Edge, Figure, Reading, Window
+from bufferlab.results.window import MEASURE, Edge, Reading, Value, Window
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,11 +36,11 @@ class Instant:
 
 @dataclass(frozen=True)
 class Second:
-    """The figures of the stretch that ends at `t_s`."""
+    """The values of the stretch that ends at `t_s`."""
 
     t_s: float
     phase: str
-    figures: dict[str, Figure]
+    values: dict[str, Value]
 
 
 def instants(samples: pl.DataFrame) -> list[Instant]:
@@ -58,7 +58,7 @@ def instants(samples: pl.DataFrame) -> list[Instant]:
 
 
 def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
-    """Return the named derived figures of every stretch between samples. Stretches too short to divide by are joined.
+    """Return the named derived values of every stretch between samples. Stretches too short to divide by are joined.
 
     A stretch that ends at a start edge does not belong to that window: it is warm-up, or lies between two windows.
     """

@@ -1,7 +1,7 @@
 """A window of one run, the measured one or a phase's: the change of every counter between its two edge samples.
 
 Counters go by difference, end minus start; one that went backwards gives a reason, not a number. Gauges are read at an
-edge, or over all samples of the window. Nothing here knows what a figure means.
+edge, or over all samples of the window. Nothing here knows what a value means.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Value:
     """A number, or the reason why there is none."""
 
     value: float | None
@@ -36,7 +36,7 @@ class Reading:
 Edge = dict[str, dict[str, Reading]]
 #: Gauge -> (time in s, number) of every sample of a window, in time's order.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
-#: Counters whose course is kept too: figures judge their rates from one sample to the next.
+#: Counters whose course is kept too: values judge their rates from one sample to the next.
 COUNTED_COURSE = ("logical_reads", "device_reads")
 #: The phase of the samples that bound the main window.
 MEASURE = "measure"
@@ -58,7 +58,7 @@ class Window:
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
         """Return the window of a phase in the samples of a run.
 
-        Without its edges every figure is null with that reason.
+        Without its edges every value is null with that reason.
         """
         start, start_s = _edge(samples, phase, "start")
         end, end_s = _edge(samples, phase, "end")
@@ -69,30 +69,30 @@ class Window:
         """Return the devices, cores or transaction types that a metric was sampled for."""
         return sorted(self.end.get(metric, {}))
 
-    def change(self, metric: str, subject: str | None = None) -> Figure:
+    def change(self, metric: str, subject: str | None = None) -> Value:
         """Return the change of a counter over the window, summed over its subjects when none is named."""
         names = self.subjects(metric) if subject is None else [subject]
         if self.seconds is None:
-            return Figure(None, "the run has no edge samples: it ended before its measured window did")
+            return Value(None, "the run has no edge samples: it ended before its measured window did")
         if not names:
-            return Figure(None, f"{metric} was not sampled")
+            return Value(None, f"{metric} was not sampled")
         total = 0.0
         for name in names:
-            figure = self._change_of_one(metric, name)
-            if figure.value is None:
-                return figure
-            total += figure.value
-        return Figure(total)
+            value = self._change_of_one(metric, name)
+            if value.value is None:
+                return value
+            total += value.value
+        return Value(total)
 
-    def level(self, metric: str, subject: str = "") -> Figure:
+    def level(self, metric: str, subject: str = "") -> Value:
         """Return the level of a gauge at the end edge."""
         return _shown(self.end, metric, subject)
 
-    def first_level(self, metric: str, subject: str = "") -> Figure:
+    def first_level(self, metric: str, subject: str = "") -> Value:
         """Return the level of a gauge at the start edge."""
         return _shown(self.start, metric, subject)
 
-    def time_mean(self, metric: str) -> Figure:
+    def time_mean(self, metric: str) -> Value:
         """Return the mean of a gauge over the window.
 
         Lines between its samples are straight; without further samples those at its edges serve.
@@ -101,39 +101,39 @@ class Window:
         whole = points[-1][0] - points[0][0] if points else 0.0
         if whole > 0:
             area = sum((b - a) * (of_a + of_b) / 2 for (a, of_a), (b, of_b) in pairwise(points))
-            return Figure(area / whole)
+            return Value(area / whole)
         first, last = self.first_level(metric), self.level(metric)
         if first.value is None or last.value is None:
-            return Figure(None, first.reason or last.reason)
-        return Figure((first.value + last.value) / 2)
+            return Value(None, first.reason or last.reason)
+        return Value((first.value + last.value) / 2)
 
-    def lowest(self, metric: str) -> Figure:
+    def lowest(self, metric: str) -> Value:
         """Return the smallest sample of a gauge in the window."""
         points = self.course.get(metric, ())
         if points:
-            return Figure(min(number for _, number in points))
+            return Value(min(number for _, number in points))
         first, last = self.first_level(metric), self.level(metric)
         if first.value is None or last.value is None:
-            return Figure(None, first.reason or last.reason)
-        return Figure(min(first.value, last.value))
+            return Value(None, first.reason or last.reason)
+        return Value(min(first.value, last.value))
 
-    def _change_of_one(self, metric: str, subject: str) -> Figure:
+    def _change_of_one(self, metric: str, subject: str) -> Value:
         before = self.start.get(metric, {}).get(subject)
         after = self.end.get(metric, {}).get(subject)
         if before is None or after is None:
-            return Figure(None, f"{metric} was not sampled at both edges")
+            return Value(None, f"{metric} was not sampled at both edges")
         if before.number is None or after.number is None:
-            return Figure(None, before.reason or after.reason)
+            return Value(None, before.reason or after.reason)
         if after.number < before.number:
-            return Figure(None, f"{metric} went backwards, from {before.number:.0f} to {after.number:.0f}")
-        return Figure(after.number - before.number)
+            return Value(None, f"{metric} went backwards, from {before.number:.0f} to {after.number:.0f}")
+        return Value(after.number - before.number)
 
 
-def _shown(edge: Edge, metric: str, subject: str) -> Figure:
+def _shown(edge: Edge, metric: str, subject: str) -> Value:
     reading = edge.get(metric, {}).get(subject)
     if reading is None:
-        return Figure(None, f"{metric} was not sampled")
-    return Figure(reading.number, reading.reason)
+        return Value(None, f"{metric} was not sampled")
+    return Value(reading.number, reading.reason)
 
 
 def _course(samples: pl.DataFrame, phase: str) -> Course:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, worst_of
-from bufferlab.results.window import Figure
+from bufferlab.results.window import Value
 
 REPLAY_LIMIT = 0.005
 PROCESS_LIMIT = 0.005
@@ -78,7 +78,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
         if not seconds or seconds < LITTLE_LEAST_S or not run.latency_n or run.latency_n < 100 * in_flight:
             return Off(run, None, "too short a window: the reads at its ends would weigh too much")
         inside = run.latency_us.get("service", 0.0) / 1e6 / seconds
-        return ratio_off(run, Figure(inside), Figure(float(in_flight)))
+        return ratio_off(run, Value(inside), Value(float(in_flight)))
 
     return worst_of(name, title, LITTLE_LIMIT, map(off, runs))
 

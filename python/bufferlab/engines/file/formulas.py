@@ -15,7 +15,7 @@ from bufferlab.results.derive import Basis
 from bufferlab.results.metrics import RAW
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.sampled import Sampled
-from bufferlab.results.window import Figure, Window
+from bufferlab.results.window import Value, Window
 
 counted = Sampled(RAW.values(), OWN).counted
 
@@ -28,7 +28,7 @@ _ODD_LENGTH = 0.5
 
 
 def formulas(basis: Basis) -> dict[str, Quantity]:
-    """Return every derived figure of random reads."""
+    """Return every derived value of random reads."""
     seconds = basis.seconds
     reads, read_bytes = counted(READS), counted("logical_read_bytes")
     requests, expected = counted(REQUESTS), counted("requests_expected")
@@ -51,23 +51,23 @@ def formulas(basis: Basis) -> dict[str, Quantity]:
 
 
 def _scatter(metric: str, *, index: bool) -> Quantity:
-    def evaluate(window: Window) -> Figure:
-        # Without the driver's counter this is another workload, whose device has other figures.
+    def evaluate(window: Window) -> Value:
+        # Without the driver's counter this is another workload, whose device has other values.
         if READS not in window.end:
-            return Figure(None, f"{READS} was not sampled")
+            return Value(None, f"{READS} was not sampled")
         stretches = _stretches(window, metric)
         if len(stretches) < MIN_STRETCHES:
-            return Figure(None, f"fewer than {MIN_STRETCHES} whole sample intervals in the window")
+            return Value(None, f"fewer than {MIN_STRETCHES} whole sample intervals in the window")
         rates = [growth / length_s for length_s, growth in stretches]
         mean = sum(rates) / len(rates)
         if mean <= 0:
-            return Figure(None, f"{metric} did not grow in the window")
+            return Value(None, f"{metric} did not grow in the window")
         squares = sum((b - a) ** 2 for a, b in pairwise(rates))
         variance = squares / (2 * (len(rates) - 1))
         if index:
             length_s = sum(length for length, _ in stretches) / len(stretches)
-            return Figure(variance * length_s / mean)
-        return Figure(float(variance**0.5 / mean))
+            return Value(variance * length_s / mean)
+        return Value(float(variance**0.5 / mean))
 
     return Quantity(Unit.parse("1"), evaluate, f"scatter of {metric}")
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from bufferlab.engines.innodb import formulas
 from bufferlab.engines.innodb.metrics import METRIC_PREFIX
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
-from bufferlab.results.window import Figure
+from bufferlab.results.window import Value
 
 FRAMES_LIMIT = 0.02
 FRAMES_MIN = 2000
@@ -46,9 +46,9 @@ def a_read_is_a_get(run: MeasuredRun) -> bool:
     return not (run.run.engine == "mariadb" and run.version >= (10, 5))
 
 
-def asked_for(run: MeasuredRun) -> Figure:
+def asked_for(run: MeasuredRun) -> Value:
     """Return the page gets per transaction that the work itself asks for."""
-    gets, reads = run.figures["page_gets_per_transaction"], run.figures["reads_per_transaction"]
+    gets, reads = run.values["page_gets_per_transaction"], run.values["reads_per_transaction"]
     if gets.value is None or reads.value is None or not a_read_is_a_get(run):
         return gets
     return replace(gets, value=gets.value - reads.value)
@@ -84,7 +84,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
             usual.setdefault(_work(run), []).append(value)
 
     def off(run: MeasuredRun) -> Off:
-        searches, transactions = run.window.change(formulas.SEARCHES).value, run.figures["transactions"].value
+        searches, transactions = run.window.change(formulas.SEARCHES).value, run.values["transactions"].value
         found = surplus[id(run)]
         if found.value is None or not searches or not transactions:
             return Off(run, None, found.reason)
@@ -98,17 +98,17 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("innodb_frames", title, FRAMES_LIMIT, map(off, runs))
 
 
-def _given_back(run: MeasuredRun) -> Figure:
+def _given_back(run: MeasuredRun) -> Value:
     """Return the frames searched for per transaction that neither a page nor another use kept."""
     parts = [run.window.change(name) for name in (formulas.SEARCHES, "pages_read", "pages_created")]
     missing = next((part.reason for part in parts if part.value is None), None)
-    transactions = run.figures["transactions"]
+    transactions = run.values["transactions"]
     if missing or not transactions.value:
-        return Figure(None, missing or transactions.reason or "no transaction ended in the window")
+        return Value(None, missing or transactions.reason or "no transaction ended in the window")
     searches, read, created = (part.value or 0.0 for part in parts)
     if searches < FRAMES_MIN:
-        return Figure(None, f"fewer than {FRAMES_MIN:,} frames were looked for")
-    return Figure((searches - read - created - max(0.0, _misc_growth(run))) / transactions.value)
+        return Value(None, f"fewer than {FRAMES_MIN:,} frames were looked for")
+    return Value((searches - read - created - max(0.0, _misc_growth(run))) / transactions.value)
 
 
 def _rows_changed(run: MeasuredRun) -> bool:
@@ -133,11 +133,11 @@ def _shares(runs: Sequence[MeasuredRun]) -> Check:
     names = ("free_list_share", "lru_scan_share", "single_page_share")
 
     def off(run: MeasuredRun) -> Off:
-        figures = [run.figures[name] for name in names]
-        missing = next((figure.reason for figure in figures if figure.value is None), None)
+        values = [run.values[name] for name in names]
+        missing = next((value.reason for value in values if value.value is None), None)
         if missing:
             return Off(run, None, missing)
-        shares = [figure.value or 0.0 for figure in figures]
+        shares = [value.value or 0.0 for value in values]
         worst = max(shares, key=lambda share: max(-share, share - 1))
         outside = max(0.0, -worst, worst - 1)
         return Off(run, max(abs(sum(shares) - 1), outside), "outside")
@@ -227,7 +227,7 @@ def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
         page, reads = run.knob("page_size"), run.window.change("pages_read")
         if not isinstance(page, int) or reads.value is None:
             return Off(run, None, reads.reason or "the page size was not read back")
-        return ratio_off(run, run.window.change("db_read_bytes"), Figure(reads.value * page))
+        return ratio_off(run, run.window.change("db_read_bytes"), Value(reads.value * page))
 
     return worst_of("innodb_whole_pages", title, WHOLE_PAGES_LIMIT, map(off, runs))
 

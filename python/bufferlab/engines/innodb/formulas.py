@@ -1,4 +1,4 @@
-"""The formulas of InnoDB's figures: the victim path, the cache it really has, what it writes and why.
+"""The formulas of InnoDB's values: the victim path, the cache it really has, what it writes and why.
 
 Where a frame comes from (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and MariaDB 10.2 to 10.4). Every search
 adds one to S = get_free_search. Each of its passes first looks at the free list. A pass that finds it empty adds one to
@@ -8,7 +8,7 @@ nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free
 three add up to S by construction: what can be wrong is checked elsewhere (`checks`).
 
 MySQL 5.6 does not count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the
-figures are null with that reason.
+values are null with that reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bufferlab.results.derive import Basis
 from bufferlab.results.metrics import RAW
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.sampled import Sampled
-from bufferlab.results.window import Figure, Window
+from bufferlab.results.window import Value, Window
 
 _SAMPLED = Sampled(RAW.values(), OWN)
 counted, level_of, lowest_of, mean_of = _SAMPLED.counted, _SAMPLED.level_of, _SAMPLED.lowest_of, _SAMPLED.mean_of
@@ -47,16 +47,16 @@ def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Qua
     It needs all four: W has another meaning where there is no F.
     """
 
-    def evaluate(window: Window) -> Figure:
+    def evaluate(window: Window) -> Value:
         counts = []
         for metric in (FAILURES, LOOPS, SEARCHES, WAIT_FREE):
             found = window.change(metric)
             if found.value is None:
                 sampled = metric in window.end and metric in window.start
-                return Figure(None, _MEANING.get(metric, found.reason) if sampled else found.reason)
+                return Value(None, _MEANING.get(metric, found.reason) if sampled else found.reason)
             counts.append(found.value)
         failures, loops, searches, waits = counts
-        return Figure(of(searches, loops, waits, failures))
+        return Value(of(searches, loops, waits, failures))
 
     return Quantity(Unit.parse("frames"), evaluate, name)
 
@@ -83,7 +83,7 @@ def _lru_writes() -> Quantity:
     own, batches = _counted("buffer_LRU_batch_flush_total_pages"), _counted("buffer_LRU_batch_flush_count")
     written, listed = counted("pages_written"), _counted("buffer_flush_batch_total_pages")
 
-    def evaluate(window: Window) -> Figure:
+    def evaluate(window: Window) -> Value:
         found, ended = own.evaluate(window), batches.evaluate(window)
         dead = found.value == 0 and not ended.value
         if not dead:
@@ -92,13 +92,13 @@ def _lru_writes() -> Quantity:
         single = SINGLE_PAGE.evaluate(window)
         if rest.value is None or single.value is None:
             return found
-        return Figure(max(0.0, rest.value - single.value))
+        return Value(max(0.0, rest.value - single.value))
 
     return Quantity(Unit.parse("pages"), evaluate, own.name)
 
 
 def formulas(basis: Basis) -> dict[str, Quantity]:
-    """Return every figure of InnoDB."""
+    """Return every value of InnoDB."""
     rates = {f"{name}_per_s": top / basis.seconds for name, top in _rates().items()}
     return basis.per_work(_counts()) | _shares() | _levels() | rates
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from bufferlab.engines.postgres.formulas import TABLES_GETS
 from bufferlab.engines.postgres.metrics import IO_CONTEXTS
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
-from bufferlab.results.window import Figure
+from bufferlab.results.window import Value
 
 #: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So the
 #: same work gets a few pages less after a longer warm-up, and a larger pool is warmed up for longer. It was 373 a
@@ -63,7 +63,7 @@ def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
         missing = next((part.reason for part in parts if part.value is None), None)
         if missing:
             return Off(run, None, missing)
-        return ratio_off(run, Figure(sum(part.value or 0.0 for part in parts)), run.window.change("pages_read"))
+        return ratio_off(run, Value(sum(part.value or 0.0 for part in parts)), run.window.change("pages_read"))
 
     return worst_of("postgres_io_reads", title, IO_LIMIT, map(off, runs))
 
@@ -88,11 +88,11 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
         return not_applicable(name, title, "direct I/O: the page cache serves nothing")
 
     def off(run: MeasuredRun) -> Off:
-        found = run.figures["page_cache_pages_per_transaction"]
-        read, device = run.window.change("pages_read"), run.figures["device_pages_per_transaction"]
+        found = run.values["page_cache_pages_per_transaction"]
+        read, device = run.window.change("pages_read"), run.values["device_pages_per_transaction"]
         if read.value is None or device.value is None:
             return Off(run, None, read.reason or device.reason)
-        # The kernel reads scans in table order ahead: that is no fault, and the figures say why there are none.
+        # The kernel reads scans in table order ahead: that is no fault, and the values say why there are none.
         return Off(run, 0.0 if found.value is not None else None, found.reason)
 
     return worst_of(name, title, 0.0, map(off, runs))

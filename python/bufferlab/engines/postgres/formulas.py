@@ -1,4 +1,4 @@
-"""The formulas of PostgreSQL's figures: where a page came from, who wrote pages, what went into the log.
+"""The formulas of PostgreSQL's values: where a page came from, who wrote pages, what went into the log.
 
 A page get is served by shared buffers, by the kernel's page cache, or by the device. The server tells the first from
 the other two (pg_stat_database: blks_hit, blks_read). It cannot tell those two apart, because it reads files through
@@ -15,7 +15,7 @@ from bufferlab.results.derive import Basis
 from bufferlab.results.metrics import RAW
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.sampled import Sampled
-from bufferlab.results.window import Figure, Window
+from bufferlab.results.window import Value, Window
 
 counted = Sampled(RAW.values(), OWN).counted
 
@@ -34,58 +34,58 @@ _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
 def _of_postgres(unit: str, name: str, *metrics: str) -> Quantity:
     """Return the change of the first counter less those of the others, in runs of PostgreSQL."""
 
-    def evaluate(window: Window) -> Figure:
+    def evaluate(window: Window) -> Value:
         if MARK not in window.end:
-            return Figure(None, NOT_POSTGRES)
+            return Value(None, NOT_POSTGRES)
         found = [window.change(metric) for metric in metrics]
-        missing = next((figure.reason for figure in found if figure.value is None), None)
+        missing = next((value.reason for value in found if value.value is None), None)
         if missing:
-            return Figure(None, missing)
-        first, *others = (figure.value or 0.0 for figure in found)
-        return Figure(first - sum(others))
+            return Value(None, missing)
+        first, *others = (value.value or 0.0 for value in found)
+        return Value(first - sum(others))
 
     return Quantity(Unit.parse(unit), evaluate, name)
 
 
-def _device_pages(window: Window) -> Figure:
+def _device_pages(window: Window) -> Value:
     if MARK not in window.end:
-        return Figure(None, NOT_POSTGRES)
+        return Value(None, NOT_POSTGRES)
     read = window.change("server_read_bytes")
     if read.value is None:
         read = window.change("device_read_bytes")
-    return read if read.value is None else Figure(read.value / PAGE_BYTES)
+    return read if read.value is None else Value(read.value / PAGE_BYTES)
 
 
-def _page_cache_pages(window: Window) -> Figure:
+def _page_cache_pages(window: Window) -> Value:
     device, read = _device_pages(window), window.change("pages_read")
     if device.value is None or read.value is None:
-        return Figure(None, device.reason or read.reason)
+        return Value(None, device.reason or read.reason)
     left = read.value - device.value
     if left < -max(_STRAY_PAGES, _STRAY_SHARE * read.value):
-        return Figure(None, NO_SPLIT)
-    return Figure(max(0.0, left))
+        return Value(None, NO_SPLIT)
+    return Value(max(0.0, left))
 
 
-def _page_cache_share(window: Window) -> Figure:
+def _page_cache_share(window: Window) -> Value:
     cached, read = _page_cache_pages(window), window.change("pages_read")
     if cached.value is None or not read.value:
-        return Figure(None, cached.reason or read.reason or "nothing was read in the measured window")
-    return Figure(cached.value / read.value)
+        return Value(None, cached.reason or read.reason or "nothing was read in the measured window")
+    return Value(cached.value / read.value)
 
 
-def _backend_writes(window: Window) -> Figure:
+def _backend_writes(window: Window) -> Value:
     """Return the pages that backends wrote.
 
     Until 16 the background writer's view counts them; from 17 on pg_stat_io does.
     """
     if MARK not in window.end:
-        return Figure(None, NOT_POSTGRES)
+        return Value(None, NOT_POSTGRES)
     old = window.change("postgres_bgwriter_buffers_backend")
     if old.value is not None:
         return old
     parts = [window.change(f"postgres_io_{context}_writes") for context in ("normal", "bulkread")]
     missing = next((part.reason for part in parts if part.value is None), None)
-    return Figure(None, missing) if missing else Figure(sum(part.value or 0.0 for part in parts))
+    return Value(None, missing) if missing else Value(sum(part.value or 0.0 for part in parts))
 
 
 HITS = _of_postgres("gets", "shared-buffer hits", "page_gets", "demand_misses")
@@ -103,7 +103,7 @@ _WAL_BYTES = _of_postgres("bytes", "log bytes", "postgres_wal_bytes")
 
 
 def formulas(basis: Basis) -> dict[str, Quantity]:
-    """Return every figure of PostgreSQL."""
+    """Return every value of PostgreSQL."""
     return basis.per_work(_counts()) | _rest(basis.seconds)
 
 

@@ -33,10 +33,10 @@ def _bounces(runs: Sequence[MeasuredRun]) -> Check:
     if not ours:
         return not_applicable(name, title, "only direct I/O into the aligned frames of our pool promises this")
     counts = [(run.window.change("bounce_reads"), run) for run in ours]
-    unknown = next((figure.reason for figure, _ in counts if figure.value is None), None)
+    unknown = next((value.reason for value, _ in counts if value.value is None), None)
     if unknown:
         return not_applicable(name, title, unknown)
-    total = sum(figure.value or 0 for figure, _ in counts)
+    total = sum(value.value or 0 for value, _ in counts)
     return outcome(name, title, total == 0, f"{total:.0f} bounced reads in {len(ours)} runs")
 
 

@@ -63,10 +63,10 @@ class _Line:
     def measured(self) -> list[tuple[Hashable, int, float]]:
         """Return (block, hot rows, misses per transaction) of every run."""
         return [
-            (run.run.block, int(run.run.workload["hot_rows"]), figure.value)
+            (run.run.block, int(run.run.workload["hot_rows"]), value.value)
             for point in self.points
             for run in point.ok
-            if (figure := run.figures[_MISSES]).value is not None
+            if (value := run.values[_MISSES]).value is not None
         ]
 
 

@@ -16,7 +16,7 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.plots import Axis, points_data
 from bufferlab.chapter.point_table import point_rows
-from bufferlab.results.latency import LatencyFigures, latency_figures
+from bufferlab.results.latency import LatencyValues, latency_values
 from bufferlab.stats.fit import Fit, fit
 
 if TYPE_CHECKING:
@@ -85,16 +85,16 @@ def _response(point: PointRuns) -> _Response | None:
     runs = [run for run in point.ok if run.run.load.mode == "open"]
     per_run = []
     for run in runs:
-        times = latency_figures([_together(records[run.run.run_id].latency())])
+        times = latency_values([_together(records[run.run.run_id].latency())])
         if times:
             per_run.append((int(run.run.block), _milliseconds(times[0])))
     if not per_run:
         return None
     rate = float(runs[0].run.load.rate_per_s or 0.0)
     completed = [
-        run.figures["transactions"].value / run.window.seconds
+        run.values["transactions"].value / run.window.seconds
         for run in runs
-        if run.figures["transactions"].value is not None and run.window.seconds
+        if run.values["transactions"].value is not None and run.window.seconds
     ]
     completed_per_s = sum(completed) / len(completed) if completed else 0.0
     seconds = sum(run.window.seconds or 0.0 for run in runs)
@@ -111,8 +111,8 @@ def _together(latency: pl.DataFrame) -> pl.DataFrame:
     return latency.filter(of_window).with_columns(pl.lit("all").alias("transaction_type"))
 
 
-def _milliseconds(figures: LatencyFigures) -> tuple[float, ...]:
-    return (*(figures.percentiles_us[share] / 1000 for share in _SHARES), figures.max_us / 1000)
+def _milliseconds(values: LatencyValues) -> tuple[float, ...]:
+    return (*(values.percentiles_us[share] / 1000 for share in _SHARES), values.max_us / 1000)
 
 
 def _fit(found: Sequence[_Response], place: int) -> Fit:

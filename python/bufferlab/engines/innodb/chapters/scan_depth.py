@@ -169,7 +169,7 @@ def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
 def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
     if any(get(one.metric).is_share for one in trends):
         return ""
-    reasons = {run.figures["lru_scan_share"].reason for run in analysis.runs} - {None}
+    reasons = {run.values["lru_scan_share"].reason for run in analysis.runs} - {None}
     return f"Where frames came from is not measurable: {min(map(str, reasons))}." if reasons else ""
 
 

@@ -19,7 +19,7 @@ _COUNTS = ("frame_requests", "free_list_hits", "lru_scan_hits", "single_page_flu
 def victim_path(analysis: Analysis) -> Section:
     """Return shares and counts per point; for versions that cannot tell them the reason why there are none."""
     told = [point for point in analysis.points if point.ok and all(point.values(name) for name in _SHARES)]
-    reasons = {run.figures["lru_scan_share"].reason for run in analysis.runs} - {None}
+    reasons = {run.values["lru_scan_share"].reason for run in analysis.runs} - {None}
     missing = f" Not measurable in some runs: {'; '.join(sorted(map(str, reasons)))}." if reasons else ""
     if not told:
         return Section("victim-path", "Where frames came from", missing.strip(), ())
