@@ -14,7 +14,7 @@ from bufferlab.chapter.blocks import Figure, Section, Table
 from bufferlab.cli.blkparse_format import print_traces
 from bufferlab.errors import RunFailed
 from bufferlab.report.build import build as build_report
-from bufferlab.report.figures import draw, for_page
+from bufferlab.report.figures.svg import draw, for_page
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
 from bufferlab.results.store import BLOCK_TRACE_FILE, SweepFolder, write_block_trace

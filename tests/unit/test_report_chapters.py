@@ -13,7 +13,7 @@ from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlo
 from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
-from bufferlab.report.figures import draw
+from bufferlab.report.figures.svg import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
 from bufferlab.report.terminal import terminal_table

@@ -14,7 +14,7 @@ import pytest
 
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
-from bufferlab.report.figures import draw
+from bufferlab.report.figures.svg import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.machine import as_json
 from bufferlab.report.markdown import figures_of, render_markdown
@@ -66,7 +66,7 @@ def test_a_figure_is_the_same_in_another_process(sweep: SweepFolder, report: Rep
     """Hash randomisation and import order must not leak into a picture."""
     script = (
         "import sys; from pathlib import Path; from bufferlab.results.store import SweepFolder; "
-        "from bufferlab.report.build import build; from bufferlab.report.figures import draw; "
+        "from bufferlab.report.build import build; from bufferlab.report.figures.svg import draw; "
         "sys.stdout.write(draw(build(SweepFolder.open(Path(sys.argv[1]))).headline))"
     )
     other = subprocess.run([sys.executable, "-c", script, str(sweep.path)], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ import pytest
 from bufferlab.chapter.blocks import Figure, PanelsPlot, Section, StackedPlot, Table, TimePlot
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
-from bufferlab.report.figures import draw, for_page
+from bufferlab.report.figures.svg import draw, for_page
 from bufferlab.report.markdown import figures_of
 from bufferlab.report.publish import publish
 from support.synthetic import MIB, Sweep, build

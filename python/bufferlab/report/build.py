@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Figure, Section, Table
-from bufferlab.chapter.plots import points_figure
+from bufferlab.chapter.points_figure import points_figure
 from bufferlab.report.analyse import analysis_of, own_chapters
 from bufferlab.report.answer import answer, banners, limits
 from bufferlab.report.chapters import chapters_of

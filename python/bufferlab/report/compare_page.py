@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Banner, Column, Dot, Figure, PointsPlot, Row, Section, Series, Table
-from bufferlab.chapter.plots import dot, points_data
+from bufferlab.chapter.points_figure import dot, points_data
 from bufferlab.report.answer import banners
 from bufferlab.report.compare_guard import differing_settings
 from bufferlab.report.compare_metrics import SidesCompared

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Figure
 from bufferlab.report.document import Report
-from bufferlab.report.figures import draw, for_page
+from bufferlab.report.figures.svg import draw, for_page
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder

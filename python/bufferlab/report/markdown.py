@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Figure, Table
 from bufferlab.report.document import Report
-from bufferlab.report.figures import draw
+from bufferlab.report.figures.svg import draw
 from bufferlab.texts import printable
 
 if TYPE_CHECKING:

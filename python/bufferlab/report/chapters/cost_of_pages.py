@@ -11,8 +11,8 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, Row, Section, Table
-from bufferlab.chapter.plots import points_figure
 from bufferlab.chapter.point_table import headed, point_table
+from bufferlab.chapter.points_figure import points_figure
 from bufferlab.results.metrics import qualified
 from bufferlab.units import format_bytes, format_count
 

@@ -14,7 +14,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
-from bufferlab.chapter.plots import dot, points_data
+from bufferlab.chapter.points_figure import dot, points_data
 from bufferlab.engines import registry as engines
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.stats.estimate import Estimate

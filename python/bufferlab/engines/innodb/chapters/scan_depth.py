@@ -17,8 +17,8 @@ from itertools import combinations
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
-from bufferlab.chapter.plots import points_figure
 from bufferlab.chapter.point_table import Heads, point_table
+from bufferlab.chapter.points_figure import points_figure
 from bufferlab.results.metrics import get
 from bufferlab.stats.best import equivalence_set
 from bufferlab.stats.comparison import single_level

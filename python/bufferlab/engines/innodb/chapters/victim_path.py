@@ -8,8 +8,8 @@ from __future__ import annotations
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, Row, Section, StackedPlot, Table
-from bufferlab.chapter.plots import Axis
 from bufferlab.chapter.point_table import point_table
+from bufferlab.chapter.points_figure import Axis
 
 _SHARES = ("free_list_share", "lru_scan_share", "single_page_share")
 _PARTS = ("free list", "LRU scan by the user thread", "single-page flush by the user thread")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import HistogramPlot, ScatterPlot, Steps
-from bufferlab.report.canvas import FONT_SIZE, INK, canvas, colour_of, tick
+from bufferlab.report.figures.canvas import FONT_SIZE, INK, canvas, colour_of, tick
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Makes figures over points as data: dots with runs and intervals. `figures` draws them."""
+"""Makes figures over points as data: dots with runs and intervals. report/figures draws them."""
 
 from __future__ import annotations
 

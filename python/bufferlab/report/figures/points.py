@@ -1,34 +1,14 @@
-"""Draws figures as SVG with matplotlib: the same data gives the same bytes at any time and on any host.
-
-Text stays text, so it can be read aloud and searched. Colours are Okabe and Ito's (2008), told apart by any eye, and
-series differ by marker too. matplotlib is imported on first use, because it costs half a second.
-"""
+"""Draws metrics over the points of a sweep: runs as dots, means with intervals, theory as curves; one or in panels."""
 
 from __future__ import annotations
 
 import math
-import re
-from functools import lru_cache
-from html import escape
-from io import StringIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import (
-    INTERVAL_REACH,
-    Dot,
-    Figure,
-    HistogramPlot,
-    PanelsPlot,
-    PointsPlot,
-    ScatterPlot,
-    Series,
-    StackedPlot,
-    TimePlot,
-)
-from bufferlab.report.canvas import FAINT, FONT_SIZE, INK, SERIES_COLOURS, canvas, colour_of, tick
-from bufferlab.report.clouds import draw_histograms, draw_scatter
+from bufferlab.chapter.blocks import INTERVAL_REACH, Dot, PanelsPlot, PointsPlot, Series
+from bufferlab.report.figures.canvas import FONT_SIZE, INK, SERIES_COLOURS, canvas, colour_of, tick
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -36,98 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-#: The fewest CSS pixels for a point of a figure's width.
-_NARROWEST = 0.76
-
-_STYLE: dict[str, Any] = {
-    "font.family": ["sans-serif"],
-    "font.size": FONT_SIZE,
-    "svg.fonttype": "none",
-    # A label may hold a dollar sign, and must be shown as it is.
-    "text.parse_math": False,
-    "text.usetex": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": FAINT,
-    "grid.linewidth": 0.8,
-    "axes.axisbelow": True,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.frameon": False,
-    "path.simplify": False,
-}
 
 
-@lru_cache(maxsize=32)
-def draw(figure: Figure) -> str:
-    """Return the figure as a standalone SVG document on a white ground."""
-    import matplotlib as mpl
-
-    with mpl.rc_context():
-        # A user's matplotlibrc must not change a report, and ids are made from the figure's own name.
-        mpl.rcdefaults()
-        style: Any = {**_STYLE, "svg.hashsalt": figure.id}
-        mpl.rcParams.update(style)
-        drawn = _drawn(figure.plot)
-        text = StringIO()
-        drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
-    return _on_white(text.getvalue())
-
-
-def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot | HistogramPlot) -> Canvas:
-    match plot:
-        case PointsPlot():
-            return _draw_points(plot)
-        case PanelsPlot():
-            return _draw_panels(plot)
-        case StackedPlot():
-            return _draw_stacked(plot)
-        case TimePlot():
-            return _draw_times(plot)
-        case ScatterPlot() | HistogramPlot():
-            return draw_scatter(plot) if isinstance(plot, ScatterPlot) else draw_histograms(plot)
-
-
-def for_page(svg: str, figure: Figure) -> str:
-    """Return the SVG as part of an HTML page: unique ids, the page's colours, no ground, words for a screen reader."""
-    body = svg[svg.index("<svg") :].replace(_GROUND, "")
-    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
-    body = re.sub(r'\b(id="|url\(#|href="#)', lambda found: f"{found[1]}{figure.id}-", body)
-    for colour, variable in _page_colours().items():
-        body = body.replace(colour, variable)
-    width_pt = float(re.findall(r' width="([\d.]+)pt"', body)[0])
-    # Below this width its words could not be read: then the figure scrolls, and the page does not.
-    size = f"max-width: {width_pt * 4 / 3:.0f}px; min-width: {width_pt * _NARROWEST:.0f}px"
-    opening = f'<svg role="img" aria-label="{escape(figure.alt)}" style="{size}"'
-    return _without_size(body).replace("<svg", opening, 1)
-
-
-def _without_size(body: str) -> str:
-    return re.sub(r' (?:width|height)="[\d.]+pt"', "", body, count=2)
-
-
-def _page_colours() -> dict[str, str]:
-    series = {colour: f"var(--series-{place})" for place, colour in enumerate(SERIES_COLOURS)}
-    return {INK: "var(--ink)", FAINT: "var(--line)", **series}
-
-
-_GROUND = '<rect width="100%" height="100%" fill="#ffffff"/>'
-
-
-def _on_white(svg: str) -> str:
-    """Put a white ground behind the SVG: Markdown viewers have dark modes too, where dark text needs it."""
-    place = svg.index(">", svg.index("<svg")) + 1
-    return svg[:place] + "\n " + _GROUND + svg[place:]
-
-
-def _draw_points(plot: PointsPlot) -> Canvas:
+def draw_points(plot: PointsPlot) -> Canvas:
+    """Draw one metric over the points."""
     figure = canvas(8.4, 5.4 if plot.marks or len(plot.series) > 4 else 4.7 if len(plot.series) > 2 else 4.5)
     axes = figure.subplots()
     _draw_on(axes, plot)
@@ -140,7 +32,7 @@ def _draw_points(plot: PointsPlot) -> Canvas:
     return figure
 
 
-def _draw_panels(plot: PanelsPlot) -> Canvas:
+def draw_panels(plot: PanelsPlot) -> Canvas:
     """Draw panels, two in a row; every panel has its own vertical axis."""
     rows = (len(plot.panels) + 1) // 2
     figure = canvas(8.4, 3.1 * rows + 0.4)
@@ -158,31 +50,6 @@ def _draw_panels(plot: PanelsPlot) -> Canvas:
     if plot.panels and len(plot.panels[0].series) > 1:
         handles, labels = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=2, fontsize=FONT_SIZE - 1.5)
-    return figure
-
-
-def _draw_stacked(plot: StackedPlot) -> Canvas:
-    figure = canvas(8.4, 4.7)
-    axes = figure.subplots()
-    places = range(len(plot.bars))
-    below = [0.0] * len(plot.bars)
-    for part, name in enumerate(plot.parts):
-        heights = [100 * shares[part] for shares in plot.shares]
-        # Hatching tells the parts apart where colours do not.
-        style: Any = {
-            "color": colour_of(part),
-            "edgecolor": INK,
-            "hatch": ("", "///", "...")[part % 3],
-            "linewidth": 0.6,
-        }
-        axes.bar(places, heights, 0.62, bottom=below, label=name, **style)
-        below = [low + height for low, height in zip(below, heights, strict=True)]
-    axes.set_xticks(list(places), labels=list(plot.bars))
-    axes.set_ylim(0, 100)
-    axes.set_xlabel(plot.x_label)
-    axes.set_ylabel(plot.y_label)
-    axes.grid(visible=False, axis="x")
-    figure.legend(loc="outside upper left", ncols=len(plot.parts), fontsize=FONT_SIZE - 1.5)
     return figure
 
 
@@ -226,7 +93,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
 
 
 def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
-    """Draw a model's curves, and marks on the axis; they come last and do not move the limits that the dots set."""
+    """Draw theory's curves, and marks on the axis; they come last and do not move the limits that the dots set."""
     limits = axes.get_xlim(), axes.get_ylim()
     for curve in plot.curves:
         axes.plot(
@@ -316,35 +183,3 @@ def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
     values = [value for series in plot.series for dot in series.dots for value in (dot.mean, *dot.runs)]
     low, high = max(low, min(values) / INTERVAL_REACH**2), min(high, max(values) * INTERVAL_REACH**2)
     axes.set_ylim(low / 1.1, high * 1.3)
-
-
-def _draw_times(plot: TimePlot) -> Canvas:
-    rows, columns = len(plot.row_labels), len(plot.columns)
-    figure = canvas(max(5.0, 2.3 * columns), 2.1 * rows + 0.8)
-    grid = figure.subplots(rows, columns, sharey="row", squeeze=False)
-    for row in range(rows):
-        for column in range(columns):
-            axes = grid[row][column]
-            for place, trace in enumerate(plot.traces[row][column]):
-                axes.plot(
-                    trace.t_s, [_gap(value) for value in trace.values], color=SERIES_COLOURS[place % 6], linewidth=1.2
-                )
-            for trace in plot.traces[row][column]:
-                for level in trace.levels:
-                    axes.hlines(level.mean, level.start_s, level.end_s, color=INK, linewidth=1.6, zorder=4)
-            starts = [trace.window_start_s for trace in plot.traces[row][column] if trace.window_start_s is not None]
-            if starts:
-                axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)
-            axes.yaxis.set_major_formatter(lambda value, _: tick(value))
-            if row == 0:
-                axes.set_title(plot.columns[column], fontsize=FONT_SIZE)
-            if row == rows - 1:
-                axes.set_xlabel("Time (s)")
-        values = [value for traces in plot.traces[row] for trace in traces for value in trace.values if value]
-        grid[row][0].set_ylim(0, 1.08 * max(values, default=1.0))
-        grid[row][0].set_ylabel(plot.row_labels[row])
-    return figure
-
-
-def _gap(value: float | None) -> float:
-    return float("nan") if value is None else value
