@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import polars as pl
 import pytest
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
-from bufferlab.results import store
+from bufferlab.results import decoding, store
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from support.fake_disks import tiny_disk
 from support.marks import leave_marked
@@ -508,6 +509,42 @@ def test_a_small_table_that_claims_many_rows_is_not_taken_into_memory(sweep: Swe
     replaced(sweep, "latency.parquet", as_bytes(many))
     with pytest.raises(DataFileError, match="claims 4,000,000 rows"):
         read_all(sweep)
+
+
+def test_a_page_that_claims_more_values_than_any_memory_holds_is_refused(sweep: SweepFolder) -> None:
+    """polars takes a negative count for nearly 2^64 values, and aborts the process that cannot allocate their bits."""
+    samples = sweep.runs()[0].samples()
+    samples = pl.concat([samples] * (1 + 895 // samples.height)).head(895)
+    count, negative = (b"\x2c\x15" + zigzag for zigzag in (b"\xfe\x0d", b"\xff\x0d"))
+    whole = as_bytes(samples)
+    assert count in whole
+    replaced(sweep, "samples.parquet", whole.replace(count, negative))
+    with pytest.raises(DataFileError, match=r"cannot be decoded: polars breaks off, or needs more than 51\d MiB"):
+        read_all(sweep)
+
+
+def test_a_small_table_that_fills_the_memory_is_refused(sweep: SweepFolder) -> None:
+    wide = pl.select(pl.repeat(1, 1_900_000, dtype=pl.Int64).alias(str(place)) for place in range(50))
+    replaced(sweep, "latency.parquet", as_bytes(wide))
+    with pytest.raises(DataFileError, match="needs more than"):
+        read_all(sweep)
+
+
+def test_a_small_table_with_much_text_is_refused(sweep: SweepFolder) -> None:
+    """One word in a dictionary, and its number for every row: Python would make a word of each."""
+    first = sweep.runs()[0].latency().head(1).with_columns(transaction_type=pl.lit("x" * 1000))
+    many = pl.DataFrame([column.new_from_index(0, 200_000) for column in first])
+    replaced(sweep, "latency.parquet", as_bytes(many))
+    with pytest.raises(DataFileError, match=r"has 20\d,\d+,000 bytes of text, more than 13\d,\d+,\d+ for its size"):
+        read_all(sweep)
+
+
+def test_tables_are_read_after_the_process_that_decodes_them_was_killed(sweep: SweepFolder, tmp_path: Path) -> None:
+    read_all(sweep)
+    (child,) = decoding._children
+    child.kill()
+    child.wait()
+    read_all(build(tmp_path / "other", replace(SMALL, seed=2)))
 
 
 def test_no_change_of_a_table_ends_in_anything_but_a_refusal(

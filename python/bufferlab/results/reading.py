@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError
-from bufferlab.results import metrics
+from bufferlab.results import decoding, metrics
 from bufferlab.texts import parse_toml
 
 if TYPE_CHECKING:
@@ -31,13 +30,6 @@ _DEEPEST = 32
 """The most levels of a JSON document; ours have eight."""
 _LARGEST = 1 << 64
 """Larger integers cannot be counters, and many of them fill the memory."""
-_ROWS_OF_ANY_FILE = 2_000_000
-_ROWS_PER_BYTE = 4
-"""The rows per byte of its file that a table may have beyond _ROWS_OF_ANY_FILE.
-
-Samples at each second of an idle server have two; a table made to fill the memory has fifty.
-"""
-_LONGEST_WORD_BYTES = 4096
 _GREATEST = 2.0**63
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -95,26 +87,18 @@ def validated(model: type[_Model], document: Mapping[str, Any], path: Path, hint
 
 
 def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str = RESUME_HINT) -> pl.DataFrame:
-    """Return a table with these columns. Raises DataFileError if it is longer than the file's size can account for."""
+    """Return a table with these columns. Raises DataFileError if the file's size cannot account for it."""
     import polars as pl
 
-    with _reading(path, hint), _without_panics(path, hint):
+    with _reading(path, hint):
+        if why := decoding.refusal(path):
+            raise DataFileError(f"{path.name} {why}", str(path), hint)
         told = pl.read_parquet_metadata(path).get("format_version")
         table = pl.scan_parquet(path, glob=False)
         # In this order: rows are taken apart by place.
         if told != str(version) or list(table.collect_schema().items()) != list(columns.items()):
             raise DataFileError(f"{path.name} does not have the columns of format version {version}", str(path), hint)
-        most = _ROWS_OF_ANY_FILE + _ROWS_PER_BYTE * path.stat().st_size
-        rows = table.select(pl.len()).collect().item()
-        if rows > most:
-            what = f"{path.name} claims {rows:,} rows, more than {most:,} for its size"
-            raise DataFileError(what, str(path), hint)
-        frame = table.collect()
-        words = [name for name, kind in columns.items() if kind == pl.String]
-        longest = frame.select(pl.col(name).str.len_bytes().max() for name in words).row(0) if words else ()
-        if any(length is not None and length > _LONGEST_WORD_BYTES for length in longest):
-            raise DataFileError(f"{path.name} has texts of more than {_LONGEST_WORD_BYTES} bytes", str(path), hint)
-    return frame
+        return table.collect()
 
 
 def wrong_samples(samples: pl.DataFrame) -> str | None:
@@ -198,27 +182,6 @@ def _reading(path: Path, hint: str) -> Iterator[None]:
         raise EnvironmentLackingError(what, str(path), "make it readable, or use another copy of the folder") from error
     except (ValueError, RecursionError, OverflowError, pl.exceptions.PolarsError) as error:
         raise DataFileError(f"{path.name} is truncated or damaged: {error}", str(path), hint) from error
-
-
-@contextmanager
-def _without_panics(path: Path, hint: str) -> Iterator[None]:
-    """Context manager that turns polars' panics at damaged files into DataFileError.
-
-    Rust's output is discarded, and the panic is not an Exception.
-    """
-    import polars as pl
-
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    except pl.exceptions.PanicException as error:
-        raise DataFileError(f"{path.name} is truncated or damaged", str(path), hint) from error
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _integer(text: str) -> int:
