@@ -40,7 +40,7 @@ class Rates:
 
 
 @dataclass
-class Run:
+class RunEvidence:
     """The pieces of evidence about one setting, or of one file."""
 
     label: str
@@ -143,21 +143,21 @@ class Case:
     """The files of one audit, and the runs in them."""
 
     files: tuple[FileEvidence, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[RunEvidence, ...]
 
     @classmethod
     def of(cls, files: Sequence[FileEvidence]) -> Case:
         """Sort the pieces of all files into runs."""
-        runs: dict[tuple[str, str], Run] = {}
+        runs: dict[tuple[str, str], RunEvidence] = {}
         pieces: dict[tuple[str, str], list[Stated]] = {}
         for evidence in files:
             pieces.setdefault(_pieces_key(evidence.file), []).append(evidence.stated)
 
-        def run(evidence: FileEvidence, label: str) -> Run:
+        def run(evidence: FileEvidence, label: str) -> RunEvidence:
             key = (evidence.file, label) if label else _pieces_key(evidence.file)
             if key not in runs:
                 stated = evidence.stated if label else stated_together(pieces[key])
-                runs[key] = Run(label, evidence.file, stated)
+                runs[key] = RunEvidence(label, evidence.file, stated)
             return runs[key]
 
         for evidence in files:
@@ -176,17 +176,17 @@ class Case:
                 yield evidence, table
 
     @cached_property
-    def runs_by_file(self) -> dict[str, list[Run]]:
+    def runs_by_file(self) -> dict[str, list[RunEvidence]]:
         """The runs of each file, in their order there."""
-        found: dict[str, list[Run]] = {}
+        found: dict[str, list[RunEvidence]] = {}
         for run in self.runs:
             found.setdefault(run.file, []).append(run)
         return found
 
     @cached_property
-    def runs_by_setting(self) -> dict[tuple[str, int | str], list[Run]]:
+    def runs_by_setting(self) -> dict[tuple[str, int | str], list[RunEvidence]]:
         """Return the runs with a log by a row's names for them: (file, caption's value) or (folder, name)."""
-        found: dict[tuple[str, int | str], list[Run]] = {}
+        found: dict[tuple[str, int | str], list[RunEvidence]] = {}
         for run in self.runs:
             if run.logs:
                 folder, stem = _pieces_key(run.file)
@@ -195,7 +195,7 @@ class Case:
                 found.setdefault(key, []).append(run)
         return found
 
-    def runs_of(self, row: ResultRow) -> list[Run]:
+    def runs_of(self, row: ResultRow) -> list[RunEvidence]:
         """Return the runs with a log that have the setting of a table's row."""
         setting = _setting(row.setting)
         beside = self.runs_by_setting.get((row.place.file, setting), [])
@@ -218,7 +218,7 @@ def _page_size(size_bytes: float) -> int | None:
     return next((size for size in _PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
 
 
-def name_of(run: Run) -> str:
+def name_of(run: RunEvidence) -> str:
     """Return the name of a run in a table: its caption, or its file."""
     return run.label or Path(run.file).name
 

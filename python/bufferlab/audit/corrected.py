@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import mean
 
-from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Run, name_of
+from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, RunEvidence, name_of
 from bufferlab.audit.device_counts import DeviceCounts, device_counts, device_name
 from bufferlab.audit.rules.gets_per_new_order import gets_of
 from bufferlab.audit.rules.rounded_sizes import rounds, sizes_run
@@ -40,7 +40,7 @@ def _runs(case: Case) -> Table | None:
     return _table("runs", "Runs, from the counters between the first printout and the last", rows) if rows else None
 
 
-def _run_cells(run: Run) -> _Cells:
+def _run_cells(run: RunEvidence) -> _Cells:
     rates, new_orders = run.rates(), run.new_orders_per_s
     assert rates is not None
     spots = [row.reads_per_s for row in run.spots() if row.reads_per_s is not None]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.audit.case import Case, Run, name_of
+from bufferlab.audit.case import Case, RunEvidence, name_of
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.importers.innodb_status import StatusDump
 from bufferlab.importers.result_rows import Number, ResultRow, ResultTable
@@ -30,7 +30,7 @@ _ALIKE = 2.0
 _TIME = re.compile(r"(\d{1,7})\s*(s|secs?|seconds?)?\.?", re.IGNORECASE)
 _TIME_NAME = re.compile(r"\b(time|seconds?|secs?|elapsed|progress|s)\b", re.IGNORECASE)
 
-_Match = tuple[ResultRow, Number, Run, StatusDump, str]
+_Match = tuple[ResultRow, Number, RunEvidence, StatusDump, str]
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ def check(case: Case) -> Iterator[Finding]:
             yield found
 
 
-def _counters(case: Case) -> dict[float, tuple[Run, StatusDump, str]]:
+def _counters(case: Case) -> dict[float, tuple[RunEvidence, StatusDump, str]]:
     """Return the large values of cumulative counters, each with its run, printout and field."""
     return {
         value: (run, dump, field)
@@ -62,7 +62,7 @@ def _numbers(table: ResultTable) -> Iterator[tuple[ResultRow, Number]]:
                 yield row, number
 
 
-def _beside(table: ResultTable, counters: dict[float, tuple[Run, StatusDump, str]]) -> Iterator[_Match]:
+def _beside(table: ResultTable, counters: dict[float, tuple[RunEvidence, StatusDump, str]]) -> Iterator[_Match]:
     for row, number in _numbers(table):
         if number.decimals == 0 and number.value in counters:
             yield row, number, *counters[number.value]

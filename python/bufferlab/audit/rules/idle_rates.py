@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bufferlab.audit.case import Case, Rates, Run, name_of
+from bufferlab.audit.case import Case, Rates, RunEvidence, name_of
 from bufferlab.audit.finding import Finding, Rule
 
 NAME = "idle-rates"
@@ -32,7 +32,7 @@ def _idle(segment: Rates) -> bool:
     )
 
 
-def _finding(found: list[tuple[Run, Rates]]) -> Finding:
+def _finding(found: list[tuple[RunEvidence, Rates]]) -> Finding:
     run, segment = max(found, key=lambda one: one[1].read_per_s)
     change = segment.end.fields["pages_read"] - segment.start.fields["pages_read"]
     n = "1 printout says" if len(found) == 1 else f"{len(found)} printouts say"

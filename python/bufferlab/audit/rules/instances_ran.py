@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bufferlab.audit.case import Case, Run, name_of
+from bufferlab.audit.case import Case, RunEvidence, name_of
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.chapter.words import plural
 from bufferlab.importers.innodb_status import StatusDump
@@ -25,7 +25,7 @@ def check(case: Case) -> Iterator[Finding]:
             yield _finding(run, said, *shown[0])
 
 
-def _said(run: Run) -> int | None:
+def _said(run: RunEvidence) -> int | None:
     name, _, value = run.label.partition(" = ")
     if name.endswith("instances") and value.isdigit():
         return int(value)
@@ -40,7 +40,7 @@ def _shown(dump: StatusDump, said: int | None) -> int | None:
     return sections if said is not None and sections > said else None
 
 
-def _finding(run: Run, said: int, ran: int, dump: StatusDump) -> Finding:
+def _finding(run: RunEvidence, said: int, ran: int, dump: StatusDump) -> Finding:
     pages = int(dump.fields.get("pool_pages", 0))
     each = f", {pages // ran:,} of {pages:,} pages each" if pages else ""
     return Finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bufferlab.audit.case import Case, Run, name_of
+from bufferlab.audit.case import Case, RunEvidence, name_of
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.units import format_bytes
 
@@ -19,7 +19,7 @@ def check(case: Case) -> Iterator[Finding]:
             yield _finding(run, said, shown)
 
 
-def _finding(run: Run, said: int, shown: dict[str, int]) -> Finding:
+def _finding(run: RunEvidence, said: int, shown: dict[str, int]) -> Finding:
     ran = next(iter(shown.values()))
     pages = next((int(dump.fields["pool_pages"]) for dump in run.dumps if "pool_pages" in dump.fields), None)
     places = [*(dump.place for dump in run.dumps), *(report.place for report in run.reports)]

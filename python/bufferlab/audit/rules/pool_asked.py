@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bufferlab.audit.case import Case, Run, name_of
+from bufferlab.audit.case import Case, RunEvidence, name_of
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.importers.stated import PoolStated, parse_lenient_bytes
 from bufferlab.units import MIB, format_bytes, format_percent
@@ -21,7 +21,7 @@ def check(case: Case) -> Iterator[Finding]:
     """Yield one finding for each size asked for, with every run whose pool is another."""
     for runs in case.runs_by_file.values():
         stated = next((pool for pool in runs[0].stated.pools if not pool.listed), None)
-        differing: dict[int, list[Run]] = {}
+        differing: dict[int, list[RunEvidence]] = {}
         for run in runs:
             asked, run_bytes = _asked(run, stated), run.pool_bytes
             if asked and run_bytes and abs(run_bytes / asked - 1) > _TOLERANCE:
@@ -30,14 +30,14 @@ def check(case: Case) -> Iterator[Finding]:
             yield _finding(asked, stated, found)
 
 
-def _asked(run: Run, stated: PoolStated | None) -> int | None:
+def _asked(run: RunEvidence, stated: PoolStated | None) -> int | None:
     name, _, value = run.label.partition(" = ")
     if name.endswith(("pool size", "buffer size", "buffer pool")):
         return parse_lenient_bytes(value)
     return stated.sizes_bytes[0] if stated else None
 
 
-def _finding(asked: int, stated: PoolStated | None, runs: list[Run]) -> Finding:
+def _finding(asked: int, stated: PoolStated | None, runs: list[RunEvidence]) -> Finding:
     shown = {}
     for run in runs:
         pages = next(dump for dump in run.dumps if "pool_pages" in dump.fields)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, stdev, variance
 
-from bufferlab.audit.case import Case, Run, name_of
+from bufferlab.audit.case import Case, RunEvidence, name_of
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.importers.result_rows import ResultTable
 from bufferlab.importers.text import Place
@@ -26,7 +26,7 @@ _ENOUGH_INTERVALS = 3
 
 
 @dataclass(frozen=True)
-class Setting:
+class Throughputs:
     """The throughputs of one setting, a value for each run."""
 
     name: str
@@ -52,7 +52,7 @@ def check(case: Case) -> Iterator[Finding]:
             yield from _judge(_grouped(_rows(table)), table.place, None)
 
 
-def scatter_of(runs: list[Run]) -> float | None:
+def scatter_of(runs: list[RunEvidence]) -> float | None:
     """Return the largest coefficient of variation of New-Orders per interval line among these runs."""
     series = [[interval.counts[0] for interval in log.intervals] for run in runs for log in run.logs]
     known = [stdev(counts) / mean(counts) for counts in series if len(counts) >= _ENOUGH_INTERVALS and mean(counts)]
@@ -63,14 +63,14 @@ def _rows(table: ResultTable) -> list[tuple[str, float]]:
     return [(row.setting, number.value) for row in table.rows if (number := row.first("tpmc")) is not None]
 
 
-def _grouped(rows: list[tuple[str, float]]) -> list[Setting]:
+def _grouped(rows: list[tuple[str, float]]) -> list[Throughputs]:
     found: dict[str, list[float]] = {}
     for name, tpmc in rows:
         found.setdefault(name, []).append(tpmc)
-    return [Setting(name, tuple(values)) for name, values in found.items()]
+    return [Throughputs(name, tuple(values)) for name, values in found.items()]
 
 
-def _judge(settings: list[Setting], place: Place, scatter: float | None) -> Iterator[Finding]:
+def _judge(settings: list[Throughputs], place: Place, scatter: float | None) -> Iterator[Finding]:
     if len(settings) < 2:
         return
     best = max(settings, key=lambda setting: setting.mean)
@@ -104,7 +104,7 @@ def _judge(settings: list[Setting], place: Place, scatter: float | None) -> Iter
     )
 
 
-def _alike(best: Setting, other: Setting, scatter: float | None) -> bool:
+def _alike(best: Throughputs, other: Throughputs, scatter: float | None) -> bool:
     """Return whether two settings cannot be told apart: by Welch's test if both were repeated, else by the scatter."""
     if len(best.tpmc) > 1 and len(other.tpmc) > 1:
         errors = [variance(setting.tpmc) / len(setting.tpmc) for setting in (best, other)]

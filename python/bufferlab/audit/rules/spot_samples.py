@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from bufferlab.audit.case import Case, Rates, Run, name_of
+from bufferlab.audit.case import Case, Rates, RunEvidence, name_of
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.units import format_percent
 
@@ -22,7 +22,7 @@ _NEAR = 0.10
 class Sampled:
     """A run that has both samples and counters."""
 
-    run: Run
+    run: RunEvidence
     rates: Rates
     spots: tuple[float, ...]
 
@@ -48,7 +48,7 @@ def check(case: Case) -> Iterator[Finding]:
             yield _finding(sampled, contradicted)
 
 
-def sampled_of(run: Run) -> Sampled | None:
+def sampled_of(run: RunEvidence) -> Sampled | None:
     """Return the samples of a run with its counters; None when it lacks one of them."""
     rates = run.rates()
     spots = tuple(row.reads_per_s for row in run.spots() if row.reads_per_s is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.audit.case import Case, Run, name_of
+from bufferlab.audit.case import Case, RunEvidence, name_of
 from bufferlab.audit.finding import Finding, Rule
 from bufferlab.importers.text import Place
 
@@ -31,7 +31,7 @@ def check(case: Case) -> Iterator[Finding]:
             yield _finding(f"status printout of {name_of(run)}", back, "rates are taken in the order of the times")
 
 
-def _printouts(run: Run) -> Iterator[_Back]:
+def _printouts(run: RunEvidence) -> Iterator[_Back]:
     for a, b in pairwise(run.dumps):
         if a.place.file != b.place.file:
             continue
