@@ -245,6 +245,20 @@ class Knob:
         except UnitError:
             return told
 
+    def fits(self, told: object) -> bool:
+        """Return whether the core may have taken this value: one of the words, or a number within the limits."""
+        match self.kind:
+            case KnobKind.FILE:
+                return isinstance(told, str)
+            case KnobKind.TEXT:
+                return isinstance(told, str) and re.fullmatch(self.pattern, told) is not None
+        if isinstance(told, str) or self.kind is KnobKind.CHOICE:
+            return told in self.choices or (told == AUTO and self.auto is not None)
+        fraction = self.kind in (KnobKind.NUMBER, KnobKind.DURATION)
+        if isinstance(told, bool) or not isinstance(told, int | float if fraction else int):
+            return False
+        return float(self.minimum) <= told <= (_LARGEST if self.maximum is None else self.maximum)
+
     def share(self, asked: str) -> Decimal | None:
         """Return the ratio of a value asked for (0.1 for "10%"); None if it is not a share."""
         return self._parsed(asked).ratio

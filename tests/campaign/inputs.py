@@ -20,9 +20,11 @@ from typing import Any
 import polars as pl
 
 from bufferlab.results.keys import canonical_json
-from bufferlab.results.schema import LATENCY_COLUMNS, SAMPLE_COLUMNS
+from bufferlab.results.schema import FORMAT_VERSION, LATENCY_COLUMNS, SAMPLE_COLUMNS
 from campaign import mutate
 from support.synthetic import BUFFER_SIZE, Sweep, build
+from support.synthetic_innodb import SCAN_DEPTH, scan_depth
+from support.synthetic_postgres import SPLITS, memory_split
 
 ROOT = Path(__file__).parents[2]
 _AUDIT = ROOT / "tests/fixtures/audit"
@@ -174,16 +176,23 @@ class Tables(_Audit):
 
 
 class _Folder(Family):
-    """A sweep folder of one run, with files changed and its seal made to fit again."""
+    """A sweep folder of few runs, with files changed and its seal made to fit again."""
+
+    sweeps: Sequence[Sweep] = (Sweep(truths=BUFFER_SIZE[:1], blocks=1, transactions=600, warm_up_seconds=2),)
 
     def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
         super().__init__(folder, corpus)
-        kept = build(folder / "template", Sweep(truths=BUFFER_SIZE[:1], blocks=1, transactions=600, warm_up_seconds=2))
+        self.templates = [build(folder / f"template-{place}", sweep).path for place, sweep in enumerate(self.sweeps)]
         self.path = folder / "sweep"
-        shutil.copytree(kept.path, self.path)
+        self.begin_with(self.templates[0])
+
+    def begin_with(self, template: Path) -> None:
+        """Put a copy of the template in the place of the sweep."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        shutil.copytree(template, self.path)
         self.files = {path.relative_to(self.path): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
-        (self.run,) = (path.parent for path in self.path.glob("runs/*/run.json"))
-        self.whole = kept.path
+        self.run = min(path.parent for path in self.path.glob("runs/*/run.json"))
+        self.whole = template
 
     def make(self, rng: random.Random) -> list[str]:
         self.change(rng)
@@ -196,12 +205,12 @@ class _Folder(Family):
     def arguments(self, rng: random.Random) -> list[str]:
         """Return a command that reads the folder."""
         path = str(self.path)
-        # Weighed by what they cost: whole pages take ten times the time of the others.
+        # Weighed by what they cost: whole pages take thirty times the time of the others, because they are drawn.
         commands: dict[int, list[str]] = {
-            40: ["run", "--resume", path, "--dry-run"],
-            80: ["report", path, "--format", "tpcc-mysql"],
-            87: ["report", path, "--html", "--json"],
-            93: ["report", path, "--md", "--json"],
+            25: ["run", "--resume", path, "--dry-run"],
+            50: ["report", path, "--format", "tpcc-mysql"],
+            51: ["report", path, "--html", "--json"],
+            52: ["report", path, "--md", "--json"],
             100: ["compare", path, str(self.whole), "--json"],
         }
         drawn = rng.randrange(100)
@@ -232,9 +241,17 @@ class _Folder(Family):
 
 
 class Json(_Folder):
-    """run.json and plan.json, and now and then host.json and the stored experiment."""
+    """run.json and plan.json, and now and then host.json and the stored experiment; of SQLite and of servers."""
+
+    sweeps = (
+        *_Folder.sweeps,
+        scan_depth(truths=SCAN_DEPTH[:2], blocks=1, transactions=600, warm_up_seconds=2),
+        memory_split(truths=SPLITS[:2], blocks=1, transactions=600, warm_up_seconds=2),
+    )
 
     def change(self, rng: random.Random) -> None:
+        if (template := rng.choice(self.templates)) != self.whole:
+            self.begin_with(template)
         chosen = rng.random()
         if chosen < 0.45:
             document = mutate.mangle_json(self.read(self.run / "run.json"), rng)
@@ -269,8 +286,9 @@ class Parquet(_Folder):
             for _ in range(rng.choice((1, 1, 2, 3))):
                 with contextlib.suppress(pl.exceptions.PolarsError):  # A type that these values cannot take.
                     frame = rng.choice(_TABLE_CHANGES)(frame, columns, rng)
-            version = rng.choice(("1", "1", "1", "1", "1", "1", "1", "2", "", "x"))
-            frame.write_parquet(path, metadata={"format_version": version}, compression=rng.choice(("zstd", "snappy")))
+            version = rng.choice((*[FORMAT_VERSION] * 7, 1, "", "x"))
+            told = {"format_version": str(version)}
+            frame.write_parquet(path, metadata=told, compression=rng.choice(("zstd", "snappy")))
         self.seal(self.read(self.run / "run.json"), [name])
 
 
@@ -361,4 +379,4 @@ FAMILIES: dict[str, type[Family]] = {
 
 def evidence(folder: Path) -> dict[str, Path]:
     """Return what of a family's folder is the input."""
-    return {name: folder / name for name in sorted(os.listdir(folder)) if name != "template"}
+    return {name: folder / name for name in sorted(os.listdir(folder)) if not name.startswith("template")}

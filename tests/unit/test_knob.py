@@ -66,6 +66,32 @@ def test_any_value_is_refused_with_a_hint_or_has_one_text_that_reads_back(settin
     if not isinstance(native, str) and setting.share(text) is None:
         assert setting.minimum <= native
         assert setting.maximum is None or native <= setting.maximum
+    assert setting.fits(native) or setting.share(text) is not None, "the core may take what was read"
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        (COUNT, "5"),
+        (COUNT, 5.0),
+        (COUNT, True),
+        (COUNT, -1),
+        (COUNT_OR_SHARE, "10%"),
+        (SIZE, None),
+        (SIZE, 2**70),
+        (SIZE_OR_SHARE, AUTO),
+        (NUMBER, "0.5"),
+        (NUMBER, float("nan")),
+        (DURATION, [1]),
+        (DURATION, 90_000),
+        (CHOICE, "green"),
+        (CHOICE, 1),
+        (FILE, 1),
+        (knob(KnobKind.TEXT, pattern="[0-9]+"), "x"),
+    ],
+)
+def test_a_value_that_the_core_cannot_have_taken_does_not_fit(setting: Knob, told: object) -> None:
+    assert not setting.fits(told)
 
 
 @given(st.integers(1, 10_000_000))

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import bufferlab.workloads.registry  # noqa: F401  (Hands in the parameters against which runs are checked.)
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
 from bufferlab.results import decoding, store
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
@@ -417,6 +418,15 @@ def as_bytes(frame: pl.DataFrame) -> bytes:
         lambda run: run.update(workload={"name": 5}),
         lambda run: run["workload"].update(drawn={"plan": 3}),
         lambda run: run["workload"].update(drawn=[]),
+        lambda run: run["workload"].update(warehouses="many"),
+        lambda run: run["workload"].update(warehouses=0),
+        lambda run: run["workload"].update(warehouses=10**18),
+        lambda run: run["workload"].update(connections="x"),
+        lambda run: run["workload"].update(connections=-1),
+        lambda run: run["workload"].update(hot_rows=0.5),
+        lambda run: run["workload"].update(rows=None),
+        lambda run: run["workload"].update(zipf="steep"),
+        lambda run: run["workload"].update(layout="sideways"),
         lambda run: run["point"].update(index=10**18),
         lambda run: run.update(seed=10**40),
         lambda run: run.update(started_at="yesterday"),

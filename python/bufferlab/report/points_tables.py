@@ -127,8 +127,7 @@ def sizes(analysis: Analysis) -> Table | None:
             format_bytes(pool),
             _frames(point, pool),
             format_bytes(base.bytes_loaded),
-            words.share(pool / base.bytes_loaded),
-            words.share(pool / base.bytes_end) if base.bytes_end else words.NOTHING,
+            *(words.share(pool / whole) if whole else words.NOTHING for whole in (base.bytes_loaded, base.bytes_end)),
         )
         rows.append(Row(cells, "differs" if setting.differs else ""))
     heads = ("Asked in bytes", "Pool", "Frames", "Database as loaded", "Pool / loaded", "Pool / at the end")

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from bufferlab.errors import FailureKind
 from bufferlab.knob import Value
+from bufferlab.results import declared
 from bufferlab.results.keys import canonical_json
 
 FORMAT_VERSION = 2
@@ -83,8 +84,12 @@ def _small(number: int) -> int:
     return number
 
 
+_COUNTS = ("version", "connections", "terminals")
+"""What every workload may be told with, beside its parameters."""
+
+
 def _named(workload: dict[str, Any]) -> dict[str, Any]:
-    """Refuse a workload without its name; its draws, and all else, are tables of numbers and words."""
+    """Refuse a workload without its name, and parameters that it cannot have had; its draws are a table of counts."""
     drawn = workload.get("drawn")
     if not isinstance(workload.get("name"), str):
         raise ValueError("the workload has no name")
@@ -93,7 +98,15 @@ def _named(workload: dict[str, Any]) -> dict[str, Any]:
     words = ("plan", "plan_text")
     if any(isinstance(value, str) != (name in words) for name, value in (drawn or {}).items()):
         raise ValueError("what was drawn is not counted")
+    for name, value in workload.items():
+        knob = declared.PARAMETERS.get(name)
+        if (knob and not knob.fits(value)) or (name in _COUNTS and not _counted(value)):
+            raise ValueError(f"the workload cannot have run with this {name}")
     return _flat({name: value for name, value in workload.items() if name != "drawn"}) and workload
+
+
+def _counted(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
 def _flat(table: dict[str, Any]) -> dict[str, Any]:
