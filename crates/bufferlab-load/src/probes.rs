@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bufferlab_probe::block_trace::{BlockTracer, Settings, TraceError};
-use bufferlab_probe::{CpuProbe, DeviceProbe, MemoryProbe, Probe, ProcessProbe, Reading, ServerProbe, Table, device};
+use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, ServerProbe, Table, device, of_host};
 use serde::Deserialize;
 
 use crate::event::{Edge, Phase};
@@ -86,8 +86,7 @@ impl Probes {
         if let Some(data) = run.data {
             probes.push(Box::new(DeviceProbe::for_path(data)));
         }
-        probes.push(Box::new(CpuProbe::new()));
-        probes.push(Box::new(MemoryProbe::new()));
+        probes.extend(of_host());
         probes.push(Box::new(run.process));
         if let Some(trace) = &run.asked.block_trace {
             let hint = "leave the block trace out, or let bufferlab start the server";
@@ -164,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_probe_records_the_measured_window_alone_and_one_without_a_table_gives_none() {
-        let probes = Probes(Mutex::new(vec![Box::new(CpuProbe::new()), Box::new(Told(Vec::new()))]));
+        let probes = Probes(Mutex::new(vec![Box::new(ProcessProbe::new()), Box::new(Told(Vec::new()))]));
         let after = Phase::Extra(Arc::from("range_scan"));
         for phase in [Phase::WarmUp, Phase::Measure, after] {
             probes.at_edge(Edge::Start, &phase);

@@ -176,7 +176,7 @@ fn check_rows(seen: &Seen) {
         assert_eq!(engine(values), engine(&seen.edges[0].2));
         let missing: Vec<&Reading> =
             values.values().filter(|row| row.probe == "engine" && row.reason.is_some()).collect();
-        let told = missing.iter().all(|row| row.reason.as_deref() != Some("the server did not tell this figure"));
+        let told = missing.iter().all(|row| row.reason.as_deref() != Some("the server did not tell this metric"));
         assert!(told && missing.len() <= 13, "{missing:?}");
     }
 }

@@ -2,19 +2,16 @@
 //! Prints processor time per probe and the share of a core at one sample a second. Does not need an idle machine:
 //! processor time, not elapsed time, is measured.
 
-use bufferlab_probe::{CpuProbe, DeviceProbe, DriverThread, MemoryProbe, Probe, ProcessProbe};
+use bufferlab_probe::{DeviceProbe, DriverThread, Probe, ProcessProbe, of_host};
 use std::path::PathBuf;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let path = PathBuf::from(arguments.next().unwrap_or_else(|| ".".to_owned()));
     let samples = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(2_000_u64).max(1);
-    let mut probes: Vec<Box<dyn Probe>> = vec![
-        Box::new(DeviceProbe::for_path(&path)),
-        Box::new(CpuProbe::new()),
-        Box::new(MemoryProbe::new()),
-        Box::new(ProcessProbe::new().with_driver(DriverThread::current())),
-    ];
+    let mut probes: Vec<Box<dyn Probe>> = vec![Box::new(DeviceProbe::for_path(&path))];
+    probes.extend(of_host());
+    probes.push(Box::new(ProcessProbe::new().with_driver(DriverThread::current())));
     let mut total_us = 0.0;
     for probe in &mut probes {
         let (cost_us, readings) = cost(probe.as_mut(), samples);

@@ -43,12 +43,6 @@ impl CpuProbe {
     }
 }
 
-impl Default for CpuProbe {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Probe for CpuProbe {
     fn name(&self) -> &'static str {
         NAME

@@ -26,9 +26,13 @@ mod process;
 mod reading;
 mod server;
 
-pub use cpu::CpuProbe;
 pub use device::DeviceProbe;
-pub use memory::MemoryProbe;
 pub use process::{DriverThread, ProcessProbe};
 pub use reading::{Probe, Reading, Table};
 pub use server::ServerProbe;
+
+/// The probes that watch the whole host, in every run.
+#[must_use]
+pub fn of_host() -> Vec<Box<dyn Probe>> {
+    vec![Box::new(cpu::CpuProbe::new()), Box::new(memory::MemoryProbe::new())]
+}

@@ -61,12 +61,6 @@ fn counter(metric: &'static str, subject: &Arc<str>, value: u64) -> Option<Readi
     Some(Reading::counter(NAME, metric, subject, i64::try_from(value).ok()?))
 }
 
-impl Default for MemoryProbe {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Probe for MemoryProbe {
     fn name(&self) -> &'static str {
         NAME

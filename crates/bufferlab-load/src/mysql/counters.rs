@@ -34,7 +34,7 @@ use crate::watch::EngineCounters;
 const PROBE: &str = "engine";
 
 /// Status variables under our words.
-const SHARED: [(&str, &str); 6] = [
+const SHARED: &[(&str, &str)] = &[
     ("page_gets", "innodb_buffer_pool_read_requests"),
     ("pages_read", "innodb_pages_read"),
     ("pages_written", "innodb_pages_written"),
@@ -43,8 +43,8 @@ const SHARED: [(&str, &str); 6] = [
     ("db_write_bytes", "innodb_data_written"),
 ];
 
-/// Status variables under their own names, lower-cased.
-const STATUS: [&str; 28] = [
+/// Status variables that only grow, under their own names, lower-cased.
+const STATUS_COUNTERS: &[&str] = &[
     "innodb_buffer_pool_wait_free",
     "innodb_buffer_pool_read_ahead",
     "innodb_buffer_pool_read_ahead_rnd",
@@ -67,7 +67,10 @@ const STATUS: [&str; 28] = [
     "com_commit",
     "com_rollback",
     "questions",
-    // Levels, not counters.
+];
+
+/// Status variables that are levels.
+const STATUS_LEVELS: &[&str] = &[
     "innodb_buffer_pool_pages_total",
     "innodb_buffer_pool_pages_free",
     "innodb_buffer_pool_pages_data",
@@ -75,11 +78,9 @@ const STATUS: [&str; 28] = [
     "innodb_buffer_pool_pages_misc",
     "innodb_buffer_pool_bytes_data",
 ];
-/// How many of them are counters.
-const STATUS_COUNTERS: usize = 22;
 
 /// Metrics of InnoDB: our name, and the server's names that may stand for it.
-const METRICS: [(&str, &[&str]); 28] = [
+const METRICS: &[(&str, &[&str])] = &[
     ("innodb_metric_buffer_lru_get_free_search", &["buffer_lru_get_free_search"]),
     ("innodb_metric_buffer_lru_get_free_loops", &["buffer_lru_get_free_loops"]),
     ("innodb_metric_buffer_lru_get_free_waits", &["buffer_lru_get_free_waits"]),
@@ -246,8 +247,9 @@ impl Counters {
             let _ = enable(name);
         }
         let read: Vec<&str> = metrics.iter().flatten().copied().chain(LSN).collect();
-        let shared = SHARED.iter().map(|(_, variable)| *variable);
-        let variables: Vec<&str> = shared.chain(STATUS).chain([READS, CHECKPOINT_AGE]).collect();
+        let shared = SHARED.iter().map(|(_, variable)| variable);
+        let own = STATUS_COUNTERS.iter().chain(STATUS_LEVELS).chain(&[READS, CHECKPOINT_AGE]);
+        let variables: Vec<&str> = shared.chain(own).copied().collect();
         Ok(Counters {
             control,
             one_pool: version.has_one_pool(),
@@ -290,16 +292,15 @@ impl EngineCounters for Counters {
         };
         let absent = Arc::clone(&self.no_status);
         for (metric, variable) in SHARED {
-            self.counter(out, metric, status.get(variable).copied(), &absent);
+            self.counter(out, metric, status.get(*variable).copied(), &absent);
         }
         let misses = demand_misses(&status, self.one_pool).map(|misses| misses.max(self.last_demand_misses));
         self.last_demand_misses = misses.unwrap_or(0);
         self.counter(out, "demand_misses", misses, &absent);
-        let (counters, gauges) = STATUS.split_at(STATUS_COUNTERS);
-        for variable in counters {
+        for variable in STATUS_COUNTERS {
             self.counter(out, variable, status.get(*variable).copied(), &absent);
         }
-        for variable in gauges {
+        for variable in STATUS_LEVELS {
             self.gauge(out, variable, status.get(*variable).copied(), &absent);
         }
         let total = status.get("innodb_buffer_pool_pages_total").copied();
@@ -357,8 +358,9 @@ mod tests {
 
     #[test]
     fn no_name_is_emitted_twice() {
-        let mut names: Vec<&str> = SHARED.iter().map(|(metric, _)| *metric).chain(STATUS).collect();
-        names.extend(METRICS.iter().map(|(metric, _)| *metric));
+        let of_status = STATUS_COUNTERS.iter().chain(STATUS_LEVELS);
+        let named = SHARED.iter().map(|(metric, _)| metric).chain(METRICS.iter().map(|(metric, _)| metric));
+        let mut names: Vec<&str> = of_status.chain(named).copied().collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

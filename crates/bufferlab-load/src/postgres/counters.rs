@@ -11,7 +11,7 @@
 //! Names that differ: from 17 on checkpoints stand in pg_stat_checkpointer. Meanings that differ:
 //!
 //! - blks_read counts up to 15 the pages by which tables and indexes grow (ReadBufferExtended with P_NEW in bufmgr.c), and
-//!   not from 16 on. The shared figures hold reads alone on every version: [`GROWTH`] is taken off.
+//!   not from 16 on. The shared metrics hold reads alone on every version: [`GROWTH`] is taken off.
 //! - `pages_written` is what checkpoints, the background writer and connections wrote. What connections wrote is
 //!   buffers_backend up to 16, which holds pages that were appended to a file too, and is told by pg_stat_io from 17 on, where
 //!   those are apart (extends).
@@ -32,7 +32,7 @@ const PROBE: &str = "engine";
 const SAMPLE: &str = "sample";
 const MISSES: &str = "misses";
 
-/// A figure's kind.
+/// A metric's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -43,7 +43,7 @@ enum Kind {
 
 use Kind::{Counter, Gauge, Held};
 
-/// What stands for a figure.
+/// What stands for a metric.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// An expression over the views of [`from_sql`].
@@ -58,10 +58,10 @@ const NO_GROWTH: Told = By("0");
 const NO_STAT_IO: Told = Not("pg_stat_io exists from PostgreSQL 16 on");
 const BACKEND_WRITES_MOVED: Told = Not("from PostgreSQL 17 on pg_stat_io tells what connections wrote");
 
-type Figure = (&'static str, Kind, &'static [(u32, Told)]);
+type Metric = (&'static str, Kind, &'static [(u32, Told)]);
 
-/// Every figure: our name, its kind, and what stands for it from a major version on.
-const FIGURES: &[Figure] = &[
+/// Every metric: our name, its kind, and what stands for it from a major version on.
+const METRICS: &[Metric] = &[
     ("page_gets", Held, &[(15, By("d.blks_hit + d.blks_read - g.pages")), (16, By("d.blks_hit + d.blks_read"))]),
     ("demand_misses", Held, &[(15, By("d.blks_read - g.pages")), (16, By("d.blks_read"))]),
     ("pages_read", Held, &[(15, By("d.blks_read - g.pages")), (16, By("d.blks_read"))]),
@@ -134,9 +134,9 @@ const FRAMES_USED: &str = "pool_frames_used";
 /// Columns of pg_stat_io that are read in two contexts. A cell is NULL where a context cannot do such a thing.
 const IO_COLUMNS: [&str; 6] = ["reads", "writes", "extends", "hits", "evictions", "reuses"];
 
-/// What stands for a figure on this version.
-fn told(figure: &Figure, major: u32) -> Told {
-    let known = figure.2.iter().rev().find(|(from, _)| *from <= major);
+/// What stands for a metric on this version.
+fn told(metric: &Metric, major: u32) -> Told {
+    let known = metric.2.iter().rev().find(|(from, _)| *from <= major);
     known.map_or(Not("this version is not known here"), |(_, told)| *told)
 }
 
@@ -191,11 +191,11 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
     sql
 }
 
-/// The query of a sample: a column for each figure that this version has, and the frames used if there is what tells them.
+/// The query of a sample: a column for each metric that this version has, and the frames used if there is what tells them.
 fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     let mut columns: Vec<String> = Vec::new();
-    for figure in FIGURES {
-        if let By(expression) = told(figure, major) {
+    for metric in METRICS {
+        if let By(expression) = told(metric, major) {
             columns.push(format!("({expression})::bigint"));
         }
     }
@@ -205,7 +205,7 @@ fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     format!("SELECT {} {} WHERE d.datname = current_database()", columns.join(", "), from_sql(major, growth))
 }
 
-/// The one figure that the warm-up gate needs, cheaper than a whole sample.
+/// The one metric that the warm-up gate needs, cheaper than a whole sample.
 pub struct DemandMisses {
     reader: Reader,
     last: u64,
@@ -244,7 +244,7 @@ pub struct Counters {
     major: u32,
     own_commits: Arc<AtomicU64>,
     no_frames: Option<Arc<str>>,
-    /// What each held counter was told as, by its place in [`FIGURES`].
+    /// What each held counter was told as, by its place in [`METRICS`].
     held: Vec<i64>,
     no_subject: Arc<str>,
 }
@@ -261,7 +261,7 @@ impl Counters {
         let sql = sample_sql(major, growth.as_deref(), no_frames.is_none());
         let reader = Reader::new(control, &[(SAMPLE, &sql)])?;
         let no_frames = no_frames.map(Arc::from);
-        let held = vec![0; FIGURES.len()];
+        let held = vec![0; METRICS.len()];
         Ok(Counters { reader, major, own_commits, no_frames, held, no_subject: Arc::from("") })
     }
 
@@ -301,10 +301,10 @@ impl EngineCounters for Counters {
         // Counted here after the server has told it: what is taken off is never more than what is in.
         let own = self.own_commits.load(Ordering::Relaxed) as i64;
         let mut values = self.reader.numbers(SAMPLE)?.into_iter();
-        let silent: Arc<str> = "the server did not tell this figure".into();
-        for (place, figure) in FIGURES.iter().enumerate() {
-            let (metric, kind, _) = *figure;
-            let mut value = match told(figure, self.major) {
+        let silent: Arc<str> = "the server did not tell this metric".into();
+        for (place, row) in METRICS.iter().enumerate() {
+            let (metric, kind, _) = *row;
+            let mut value = match told(row, self.major) {
                 By(_) => values.next().flatten().ok_or_else(|| Arc::clone(&silent)),
                 Not(reason) => Err(reason.into()),
             };
@@ -334,14 +334,14 @@ mod tests {
 
     #[test]
     fn no_name_is_emitted_twice_and_every_figure_is_known_on_every_version() {
-        let mut names: Vec<&str> = FIGURES.iter().map(|(metric, ..)| *metric).chain([FRAMES_USED]).collect();
+        let mut names: Vec<&str> = METRICS.iter().map(|(metric, ..)| *metric).chain([FRAMES_USED]).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
-        for figure in FIGURES {
-            assert!(figure.2.windows(2).all(|pair| pair[0].0 < pair[1].0), "{} is not in order", figure.0);
-            assert_eq!(figure.2[0].0, 15, "{} is unknown on the oldest version", figure.0);
+        for metric in METRICS {
+            assert!(metric.2.windows(2).all(|pair| pair[0].0 < pair[1].0), "{} is not in order", metric.0);
+            assert_eq!(metric.2[0].0, 15, "{} is unknown on the oldest version", metric.0);
         }
     }
 

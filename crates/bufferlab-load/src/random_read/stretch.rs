@@ -60,12 +60,12 @@ pub(super) struct Readers<'a> {
 
 /// Holds the readers back until they are let go.
 #[derive(Default)]
-struct Gate {
+struct StartLine {
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
-impl Gate {
+impl StartLine {
     fn open(&self) {
         *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.opened.notify_all();
@@ -79,8 +79,8 @@ impl Gate {
     }
 }
 
-/// Opens the gate also when whoever holds it fails, or readers would wait for ever.
-struct OpenOnDrop<'a>(&'a Gate);
+/// Opens the start line also when whoever holds it fails, or readers would wait for ever.
+struct OpenOnDrop<'a>(&'a StartLine);
 
 impl Drop for OpenOnDrop<'_> {
     fn drop(&mut self) {
@@ -114,19 +114,19 @@ impl Readers<'_> {
             cancelled: self.cancelled,
             io_size_bytes: self.job.reads.io_size_bytes,
         };
-        let gate = Gate::default();
+        let start = StartLine::default();
         let (sender, ready) = channel();
         let (began, ended) = std::thread::scope(|scope| {
             let threads: Vec<_> = offsets
                 .iter()
                 .enumerate()
                 .map(|(index, offsets)| {
-                    let (sender, shared, gate, mapping) = (sender.clone(), &shared, &gate, mapping.as_ref());
-                    scope.spawn(move || self.read(index, offsets.clone(), shared, mapping, gate, sender))
+                    let (sender, shared, start, mapping) = (sender.clone(), &shared, &start, mapping.as_ref());
+                    scope.spawn(move || self.read(index, offsets.clone(), shared, mapping, start, sender))
                 })
                 .collect();
             drop(sender);
-            let opens = OpenOnDrop(&gate);
+            let opens = OpenOnDrop(&start);
             let began = wait_until_ready(&ready, count).and_then(|registered| {
                 before()?;
                 self.board.begin();
@@ -169,7 +169,7 @@ impl Readers<'_> {
         offsets: Offsets,
         shared: &Shared<'_>,
         mapping: Option<&Mapping>,
-        gate: &Gate,
+        start: &StartLine,
         ready: Sender<Result<bool, Failure>>,
     ) -> Result<u64, Failure> {
         let leaving = HaltOnPanic(shared);
@@ -184,7 +184,7 @@ impl Readers<'_> {
         };
         let _ = ready.send(Ok(registered));
         drop(ready);
-        gate.wait();
+        start.wait();
         let mut reader = Reader::new(shared, index, offsets);
         let read = if shared.halt.load(Ordering::Relaxed) {
             Ok(())

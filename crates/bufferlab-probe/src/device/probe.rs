@@ -47,16 +47,16 @@ const DISK_COUNTERS: [(&str, Column, u64); 8] = [
 /// Reads the line of one whole device in /proc/diskstats, and those of the disks below it when it is stacked.
 pub struct DeviceProbe {
     subject: Arc<str>,
-    target: Result<Target, Arc<str>>,
+    line: Result<DiskLine, Arc<str>>,
     disks: Vec<DiskBelow>,
 }
 
 struct DiskBelow {
     name: Arc<str>,
-    target: Result<Target, Arc<str>>,
+    line: Result<DiskLine, Arc<str>>,
 }
 
-struct Target {
+struct DiskLine {
     file: ProcFile,
     major: u32,
     minor: u32,
@@ -73,9 +73,8 @@ impl DeviceProbe {
     /// A probe of a device already resolved.
     pub fn for_device(device: &Device) -> Self {
         let subject = device.name.as_deref().unwrap_or_default().into();
-        let below =
-            |disk: &Disk| DiskBelow { name: Arc::from(disk.name.as_str()), target: target(&Device::of_disk(disk)) };
-        Self { subject, target: target(device), disks: device.disks.iter().map(below).collect() }
+        let below = |disk: &Disk| DiskBelow { name: Arc::from(disk.name.as_str()), line: line(&Device::of_disk(disk)) };
+        Self { subject, line: line(device), disks: device.disks.iter().map(below).collect() }
     }
 
     fn push(&self, out: &mut Vec<Reading>, counters: &DiskCounters, no_column: &Arc<str>) {
@@ -107,8 +106,8 @@ impl Probe for DeviceProbe {
     }
 
     fn sample(&mut self, out: &mut Vec<Reading>) {
-        let counters = match &mut self.target {
-            Ok(target) => target.read(),
+        let counters = match &mut self.line {
+            Ok(line) => line.read(),
             Err(reason) => Err(Arc::clone(reason)),
         };
         match counters {
@@ -116,14 +115,14 @@ impl Probe for DeviceProbe {
             Err(reason) => self.push_missing(out, &reason),
         }
         for disk in &mut self.disks {
-            push_disk(out, &disk.name, &mut disk.target);
+            push_disk(out, &disk.name, &mut disk.line);
         }
     }
 }
 
-fn push_disk(out: &mut Vec<Reading>, name: &Arc<str>, target: &mut Result<Target, Arc<str>>) {
-    let counters = match target {
-        Ok(target) => target.read(),
+fn push_disk(out: &mut Vec<Reading>, name: &Arc<str>, line: &mut Result<DiskLine, Arc<str>>) {
+    let counters = match line {
+        Ok(line) => line.read(),
         Err(reason) => Err(Arc::clone(reason)),
     };
     out.extend(DISK_COUNTERS.map(|(metric, column, unit)| match &counters {
@@ -141,7 +140,7 @@ impl Device {
     }
 }
 
-impl Target {
+impl DiskLine {
     fn read(&mut self) -> Result<(DiskCounters, Arc<str>), Arc<str>> {
         let text = self.file.read()?;
         let counters = diskstats::find(text, self.major, self.minor).ok_or_else(|| Arc::clone(&self.gone))?;
@@ -149,7 +148,7 @@ impl Target {
     }
 }
 
-fn target(device: &Device) -> Result<Target, Arc<str>> {
+fn line(device: &Device) -> Result<DiskLine, Arc<str>> {
     let (Some(name), Some(number)) = (&device.name, &device.major_minor) else {
         return Err(device.reason.as_deref().unwrap_or("the device has no name").into());
     };
@@ -157,7 +156,7 @@ fn target(device: &Device) -> Result<Target, Arc<str>> {
     let Some((Ok(major), Ok(minor))) = numbers.map(|(major, minor)| (major.parse(), minor.parse())) else {
         return Err(format!("{number} is not the number of a device").into());
     };
-    Ok(Target {
+    Ok(DiskLine {
         file: ProcFile::open("/proc/diskstats"),
         major,
         minor,
