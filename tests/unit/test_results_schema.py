@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bufferlab.results import derive, keys, metrics, schema
 from bufferlab.results.derive import counted
-from bufferlab.results.quantity import Unit, UnitMismatchError, check_units
-from bufferlab.results.sampled import elapsed
+from bufferlab.results.quantity import Unit, UnitMismatchError
 
 #: A field that may be missing, or a further word for one, can be added: old files read as before (test_results_store.py
 #: reads a run without those fields that were). Any other
@@ -52,7 +51,7 @@ def test_a_raw_metric_whose_name_ends_in_a_unit_has_that_unit(suffix: str, unit:
     assert {metric.unit for metric in named} == {unit}
 
 
-def test_every_declared_figure_has_exactly_one_formula() -> None:
+def test_every_declared_value_has_exactly_one_formula() -> None:
     assert derive.FORMULAS.keys() == metrics.DERIVED.keys()
 
 
@@ -62,9 +61,9 @@ def test_an_unknown_metric_is_named_in_the_error() -> None:
 
 
 def test_a_formula_in_the_wrong_unit_is_refused_when_declared() -> None:
-    per_second = counted("pages_read") / elapsed()
-    with pytest.raises(UnitMismatchError, match="reads_per_new_order"):
-        check_units({"reads_per_new_order": per_second}, {"reads_per_new_order": "pages/New-Order"})
+    wrong = metrics.derived("reads_per_second | pages/New-Order | ratio | lower | Reads | | = pages_read / seconds")
+    with pytest.raises(UnitMismatchError, match="reads_per_second"):
+        derive.add(wrong, {})
 
 
 def test_adding_bytes_to_pages_is_refused() -> None:
@@ -72,9 +71,21 @@ def test_adding_bytes_to_pages_is_refused() -> None:
         counted("pages_read") + counted("db_read_bytes")
 
 
-def test_a_declaration_without_formula_is_refused() -> None:
-    with pytest.raises(UnitMismatchError, match="forgotten"):
-        check_units({}, {"forgotten": "pages"})
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("", "no counter, gauge or quantity is called forgotten"),
+        ("| = pages_raed / seconds", "is called pages_raed"),
+        ("| = pool_frames / seconds", "pool_frames is a gauge: only counters go by difference"),
+        ("| = mean(pages_read)", "pages_read is a counter: only gauges have a level"),
+        ("| = pages_read * 2", r"pages_read \* 2 is no formula"),
+        ("| = open(pages_read)", r"open\(pages_read\) is no formula"),
+    ],
+)
+def test_a_declaration_without_a_formula_that_can_be_computed_is_refused(formula: str, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        derive.add(metrics.derived(f"forgotten | pages | ratio | lower | Forgotten | why {formula}"), {})
+    assert "forgotten" not in derive.FORMULAS
 
 
 @pytest.mark.parametrize(

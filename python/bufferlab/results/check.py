@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
-from bufferlab.results.derive import FORMULAS, Basis, values_of
+from bufferlab.results.derive import FORMULAS, values_of
 from bufferlab.results.latency import total_us
 from bufferlab.results.metrics import Metric
 from bufferlab.results.quantity import Quantity
@@ -128,8 +128,8 @@ class EngineResults:
     raw: tuple[Metric, ...] = ()
     """The metrics that it counts in addition to those that every engine may have."""
     derived: tuple[Metric, ...] = ()
-    formulas: Callable[[Basis], Mapping[str, Quantity]] = lambda basis: {}
-    """One formula for each of `derived`."""
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
+    """What formulas of `derived` may name besides counters."""
     words: Mapping[str, str] = field(default_factory=dict)
     """By a metric that every engine may have: what this engine counts as it."""
     source: str = ""

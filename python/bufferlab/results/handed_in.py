@@ -21,7 +21,7 @@ def hand_in(engines: Mapping[str, EngineResults]) -> None:
         if unknown := owned.words.keys() - set(shared):
             raise AssertionError(f"words for {sorted(unknown)}, which no other engine may have")
         metrics.declare(owned.raw, owned.derived)
-        derive.add(owned.formulas(derive.BASIS), owned.derived)
+        derive.add(owned.derived, owned.quantities)
     source = "; ".join(owned.source for owned in owners if owned.source)
     for name in shared:
         said = "; ".join(owned.words[name] for owned in owners if name in owned.words)

@@ -1,8 +1,8 @@
 """The metric registry: every raw metric and every derived value, declared once.
 
-It says what a number means, its unit and who counts it. It computes nothing: `derive` holds the formulas. This file has
-the metrics that any engine may have; a family of engines declares its own, and `handed_in` adds them. Device columns
-follow the kernel's Documentation/admin-guide/iostats.rst, CPU columns follow mpstat(1).
+It says what a number means, its unit, who counts it, and the formula of a derived one. It computes nothing: `derive`
+does. This file has the metrics that any engine may have; a family of engines declares its own, and `handed_in` adds
+them. Device columns follow the kernel's Documentation/admin-guide/iostats.rst, CPU columns follow mpstat(1).
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class Metric:
     """The count that is told per unit of work ("reads" of reads_per_new_order); "" for any other metric."""
     work: Work | None = None
     """The unit of work that the count is told per."""
+    formula: str = ""
+    """What a derived value is computed as, before it is divided by `work`: see `results.formula`."""
 
     @property
     def label(self) -> str:
@@ -81,20 +83,24 @@ def raw(probe: str, source: str, kind: Kind, table: str) -> list[Metric]:
 
 
 def derived(table: str) -> list[Metric]:
-    """Return metrics of rows: name | unit | kind | which way is better | title | meaning [| "long window", ...]."""
-    return [_figure(*row) for row in _cells(table)]
+    """Return metrics of rows: name | unit | kind | better | title | meaning [| "long window"] [| = formula].
+
+    A value without a formula is the quantity of its own name.
+    """
+    return [_derived(*row) for row in _cells(table)]
 
 
 def counts_per_work(table: str) -> list[Metric]:
     """Return the metrics of counts over each unit of work, those rolled back included.
 
-    Rows of: count | unit | which way is better | title | meaning [| "long window"].
+    Rows of: count | unit | which way is better | title | meaning [| "long window"] [| = formula of the count].
     """
     found = []
     for work, one in WORK.items():
         for count, unit, better, title, meaning, *said in _cells(table):
             row = (per_work(count, work), f"{unit}/{one}", "ratio", better, f"{title} per {one}", meaning, *said)
-            found.append(replace(_figure(*row), count=count, work=work))
+            one_of = _derived(*row)
+            found.append(replace(one_of, count=count, work=work, formula=one_of.formula or count))
     return found
 
 
@@ -107,8 +113,9 @@ def per_work(count: str, work: Work) -> str:
     return f"{count}_per_{work}"
 
 
-def _figure(name: str, unit: str, kind: str, better: str, title: str, meaning: str, *said: str) -> Metric:
+def _derived(name: str, unit: str, kind: str, better: str, title: str, meaning: str, *more: str) -> Metric:
     """Return one derived value; AssertionError if its row says of it something that nothing here understands."""
+    said = [cell for cell in more if not cell.startswith("=")]
     if unknown := set(said) - {_LONG_WINDOW, _LOG_SCALE, _NOT_FROM_ZERO}:
         raise AssertionError(f"{name}: {unknown} is not understood")
     return Metric(
@@ -124,6 +131,7 @@ def _figure(name: str, unit: str, kind: str, better: str, title: str, meaning: s
         scale="linear" if kind == "share" and _LOG_SCALE not in said else "log",
         needs_long_window=unit.endswith("/s") or _LONG_WINDOW in said,
         from_zero=_NOT_FROM_ZERO not in said,
+        formula="".join(cell.removeprefix("=").strip() for cell in more if cell not in said),
     )
 
 
@@ -288,81 +296,81 @@ _RAW_LIST = [
 
 
 _IO = """
-reads           | pages    | lower   | Reads             | whole pages read from the database file
-misses          | gets     | lower   | Misses            | page gets that found no page in the pool
+reads           | pages    | lower   | Reads             | whole pages read from the database file | = pages_read
+misses          | gets     | lower   | Misses            | page gets that found no page in the pool | = demand_misses
 page_gets       | gets     | neither | Page gets         | logical page requests
-writes          | pages    | lower   | Writes            | whole pages written to the database file | long window
-read_bytes      | bytes    | lower   | Bytes read        | bytes read from the database file
-write_bytes     | bytes    | lower   | Bytes written     | bytes written to the database file | long window
+writes          | pages    | lower   | Writes            | whole pages written to the database file | long window | = pages_written
+read_bytes      | bytes    | lower   | Bytes read        | bytes read from the database file | = db_read_bytes
+write_bytes     | bytes    | lower   | Bytes written     | bytes written to the database file | long window | = db_write_bytes
 wal_read_bytes  | bytes    | lower   | Log bytes read    | bytes read from the write-ahead log
 wal_write_bytes | bytes    | lower   | Log bytes written | bytes written to the write-ahead log | long window
 pages_created   | pages    | neither | Pages created     | pages added to the database
 device_reads    | requests | lower   | Device reads      | read requests the device completed
 device_writes   | requests | lower   | Device writes     | write requests the device completed | long window
-"""
+"""  # noqa: E501
 
 _PER_ROW = """
-rows_per_s              | rows/s    | ratio | higher  | Rows per second           | rows that queries returned
-rows_per_transaction    | rows/transaction | ratio | neither | Rows per transaction | rows that queries returned
-reads_per_row           | pages/row | ratio | lower   | Reads per row             | whole pages of the database file
-read_bytes_per_row      | bytes/row | ratio | lower   | Bytes read per row        | from the database file
-write_bytes_per_row     | bytes/row | ratio | lower   | Bytes written per row     | to the database file | long window
-wal_write_bytes_per_row | bytes/row | ratio | lower   | Log bytes written per row | to the write-ahead log | long window
-pages_created_per_row   | pages/row | ratio | neither | Pages created per row     | pages added to the database
-cpu_us_per_row          | us/row    | ratio | lower   | Worker CPU per row        | user and system time
-"""
+rows_per_s              | rows/s    | ratio | higher  | Rows per second           | rows that queries returned | = rows_returned / seconds
+rows_per_transaction    | rows/transaction | ratio | neither | Rows per transaction | rows that queries returned | = rows_returned / transactions
+reads_per_row           | pages/row | ratio | lower   | Reads per row             | whole pages of the database file | = pages_read / rows_returned
+read_bytes_per_row      | bytes/row | ratio | lower   | Bytes read per row        | from the database file | = db_read_bytes / rows_returned
+write_bytes_per_row     | bytes/row | ratio | lower   | Bytes written per row     | to the database file | long window | = db_write_bytes / rows_returned
+wal_write_bytes_per_row | bytes/row | ratio | lower   | Log bytes written per row | to the write-ahead log | long window | = wal_write_bytes / rows_returned
+pages_created_per_row   | pages/row | ratio | neither | Pages created per row     | pages added to the database | = pages_created / rows_returned
+cpu_us_per_row          | us/row    | ratio | lower   | Worker CPU per row        | user and system time | = worker_cpu / rows_returned
+"""  # noqa: E501
 
 _ARRIVALS = """
-arrivals_per_s | arrivals/s | ratio | neither | Arrivals per second | transactions that arrived, in open loop
-late_share     | 1          | share | lower   | Late arrivals       | share begun a millisecond or more after their time
-dropped_share  | 1          | share | lower   | Dropped arrivals    | share given up because they had waited too long
-"""
+arrivals_per_s | arrivals/s | ratio | neither | Arrivals per second | transactions that arrived, in open loop | = arrivals / seconds
+late_share     | 1          | share | lower   | Late arrivals       | share begun a millisecond or more after their time | = arrivals_late / arrivals
+dropped_share  | 1          | share | lower   | Dropped arrivals    | share given up because they had waited too long | = arrivals_dropped / arrivals
+"""  # noqa: E501
 
 
 def _device_direction(word: str, said: str = "") -> list[Metric]:
     """Return the rows of iostat -x for one direction (read, write or discard)."""
-    letter = word[0]
+    letter, requests, merged = word[0], f"device_{word}s", f"device_{word}s_merged"
     return derived(
         f"""
-        device_{word}s_per_s | requests/s | ratio | neither | {letter}/s | {word} requests a second
-        device_{word}_kib_per_s | KiB/s | ratio | neither | {letter}kB/s | KiB a second
-        device_{word}s_merged_per_s | requests/s | ratio | neither | {letter}rqm/s | merged requests a second
-        device_{word}s_merged_ratio | 1 | share | neither | %{letter}rqm | share of requests merged{said}
-        device_{word}_await_ms | ms/request | latency | lower | {letter}_await | mean time, queue included{said}
-        device_{word}_size_kib | KiB/request | ratio | neither | {letter}areq-sz | mean size of a request{said}
-        """
+        device_{word}s_per_s | requests/s | ratio | neither | {letter}/s | {word} requests a second | = {requests} / seconds
+        device_{word}_kib_per_s | KiB/s | ratio | neither | {letter}kB/s | KiB a second | = device_{word}_bytes / seconds
+        device_{word}s_merged_per_s | requests/s | ratio | neither | {letter}rqm/s | merged requests a second | = {merged} / seconds
+        device_{word}s_merged_ratio | 1 | share | neither | %{letter}rqm | share of requests merged{said} | = {merged} / ({requests} + {merged})
+        device_{word}_await_ms | ms/request | latency | lower | {letter}_await | mean time, queue included{said} | = device_{word}_ms / {requests}
+        device_{word}_size_kib | KiB/request | ratio | neither | {letter}areq-sz | mean size of a request{said} | = device_{word}_bytes / {requests}
+        """  # noqa: E501
     )
 
 
 _RATES = """
-hit_ratio                      | 1             | share | higher  | Hit ratio                        | 1 - demand_misses / page_gets | not from zero
-new_orders_per_s               | New-Order/s   | ratio | higher  | New-Orders per second            | completed, rolled back included
-new_orders_committed_per_s     | New-Order/s   | ratio | higher  | New-Orders committed per second  | committed
-new_orders_rolled_back_per_s   | New-Order/s   | ratio | neither | New-Orders rolled back per second | rolled back
-transactions_per_s             | transaction/s | ratio | higher  | Transactions per second          | committed, all types
-transactions_rolled_back_per_s | transaction/s | ratio | neither | Rollbacks per second             | all types
-seconds_per_transaction        | s/transaction | ratio | lower   | Seconds per transaction          | the window over its transactions: on one connection the time of one
-reads_per_s                    | pages/s       | ratio | neither | Reads per second                 | whole pages read
-misses_per_s                   | gets/s        | ratio | neither | Misses per second                | demand misses
-writes_per_s                   | pages/s       | ratio | neither | Writes per second                | whole pages written
-read_bytes_per_s               | bytes/s       | ratio | neither | Bytes read per second            | of the database file
-write_bytes_per_s              | bytes/s       | ratio | neither | Bytes written per second         | of the database file
-read_us                        | us/read       | latency | lower | Mean database read               | mean time of one read
-write_us                       | us/write      | latency | lower | Mean database write              | mean time of one write | long window
-cpu_us_per_transaction         | us/transaction | ratio | lower  | Worker CPU per transaction       | user and system time
-server_cpu_us_per_transaction  | us/transaction | ratio | lower  | Server CPU per transaction       | user and system time of the server
-driver_cpu_us_per_transaction  | us/transaction | ratio | lower  | Driver CPU per transaction       | of the driver thread
-measured_seconds               | s             | gauge | neither | Measured window                  | between the two edge samples
+hit_ratio                      | 1             | share | higher  | Hit ratio                        | 1 - demand_misses / page_gets | not from zero | = 1 - demand_misses / page_gets
+new_orders_per_s               | New-Order/s   | ratio | higher  | New-Orders per second            | completed, rolled back included | = new_orders / seconds
+new_orders_committed_per_s     | New-Order/s   | ratio | higher  | New-Orders committed per second  | committed | = new_orders_committed / seconds
+new_orders_rolled_back_per_s   | New-Order/s   | ratio | neither | New-Orders rolled back per second | rolled back | = new_orders_rolled_back / seconds
+transactions_per_s             | transaction/s | ratio | higher  | Transactions per second          | committed, all types | = transactions_committed / seconds
+transactions_rolled_back_per_s | transaction/s | ratio | neither | Rollbacks per second             | all types | = transactions_rolled_back / seconds
+seconds_per_transaction        | s/transaction | ratio | lower   | Seconds per transaction          | the window over its transactions: on one connection the time of one | = seconds / transactions
+reads_per_s                    | pages/s       | ratio | neither | Reads per second                 | whole pages read | = pages_read / seconds
+misses_per_s                   | gets/s        | ratio | neither | Misses per second                | demand misses | = demand_misses / seconds
+writes_per_s                   | pages/s       | ratio | neither | Writes per second                | whole pages written | = pages_written / seconds
+read_bytes_per_s               | bytes/s       | ratio | neither | Bytes read per second            | of the database file | = db_read_bytes / seconds
+write_bytes_per_s              | bytes/s       | ratio | neither | Bytes written per second         | of the database file | = db_write_bytes / seconds
+read_us                        | us/read       | latency | lower | Mean database read               | mean time of one read | = db_read_ns / db_reads
+write_us                       | us/write      | latency | lower | Mean database write              | mean time of one write | long window | = db_write_ns / db_writes
+cpu_us_per_transaction         | us/transaction | ratio | lower  | Worker CPU per transaction       | user and system time | = worker_cpu / transactions
+server_cpu_us_per_transaction  | us/transaction | ratio | lower  | Server CPU per transaction       | user and system time of the server | = (server_user_us + server_system_us) / transactions
+driver_cpu_us_per_transaction  | us/transaction | ratio | lower  | Driver CPU per transaction       | of the driver thread | = driver_cpu_us / transactions
+measured_seconds               | s             | gauge | neither | Measured window                  | between the two edge samples | = seconds
 new_orders                     | New-Order     | counter | neither | New-Orders completed           | rolled back included
 transactions                   | transaction   | counter | neither | Transactions completed         | rolled back included
 """  # noqa: E501  (a table reads best in one line per row)
 
 _DEVICE_REST = """
-device_flushes_per_s  | requests/s | ratio   | neither | f/s     | flush requests a second
-device_flush_await_ms | ms/request | latency | lower   | f_await | mean time of a flush
-device_queue_length   | 1          | ratio   | lower   | aqu-sz  | mean requests in flight
-device_busy_ratio     | 1          | share   | lower   | %util   | share of the window with requests in flight
-"""
+device_flushes_per_s  | requests/s | ratio   | neither | f/s     | flush requests a second | = device_flushes / seconds
+device_flush_await_ms | ms/request | latency | lower   | f_await | mean time of a flush | = device_flush_ms / device_flushes
+device_queue_length   | 1          | ratio   | lower   | aqu-sz  | mean requests in flight | = device_queue_ms / seconds
+device_busy_ratio     | 1          | share   | lower   | %util   | share of the window with requests in flight | = device_busy_ms / seconds
+"""  # noqa: E501
 
 _CPU_SHARES = "\n".join(
     f"cpu_{name}_share | 1 | share | neither | %{name} | share of all cores' time in mpstat's %{name}"

@@ -6,7 +6,7 @@ A missing number stays missing and carries its reason through every formula.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bufferlab.results.window import Value, Window
@@ -142,14 +142,9 @@ class Quantity:
         return Quantity(target, convert, self.name)
 
 
-def check_units(formulas: Mapping[str, Quantity], declared: Mapping[str, str]) -> dict[str, Quantity]:
-    """Return formulas converted to their declared units; every declaration has a formula and the other way round."""
-    if formulas.keys() != declared.keys():
-        raise UnitMismatchError(f"declared without formula, or the reverse: {formulas.keys() ^ declared.keys()}")
-    checked = {}
-    for name, formula in formulas.items():
-        try:
-            checked[name] = formula.in_unit(declared[name])
-        except UnitMismatchError as error:
-            raise UnitMismatchError(f"{name}: the formula gives {error}") from None
-    return checked
+def checked(name: str, formula: Quantity, unit: str) -> Quantity:
+    """Return a formula in the unit declared for its value; UnitMismatchError if it gives a number of another kind."""
+    try:
+        return formula.in_unit(unit)
+    except UnitMismatchError as error:
+        raise UnitMismatchError(f"{name}: the formula gives {error}") from None

@@ -28,7 +28,7 @@ class Sampled:
 
     def counted(self, metric: str, subject: str | None = None) -> Quantity:
         """Return the change of a counter over the window."""
-        declared = self._declared[metric]
+        declared = self._known(metric)
         if declared.kind != "counter":
             raise AssertionError(f"{metric} is a {declared.kind}: only counters go by difference")
         return Quantity(Unit.parse(declared.unit), lambda window: window.change(metric, subject), metric)
@@ -41,14 +41,21 @@ class Sampled:
         """Return the smallest sample of a gauge in the window."""
         return Quantity(self._gauge(metric), lambda window: window.lowest(metric), metric)
 
-    def level_of(self, metric: str, *, at_start: bool = False) -> Quantity:
-        """Return a gauge at one edge of the window."""
-        return Quantity(
-            self._gauge(metric), lambda window: window.first_level(metric) if at_start else window.level(metric), metric
-        )
+    def first_of(self, metric: str) -> Quantity:
+        """Return a gauge at the window's first edge."""
+        return Quantity(self._gauge(metric), lambda window: window.first_level(metric), metric)
+
+    def last_of(self, metric: str) -> Quantity:
+        """Return a gauge at the window's last edge."""
+        return Quantity(self._gauge(metric), lambda window: window.level(metric), metric)
 
     def _gauge(self, metric: str) -> Unit:
-        declared = self._declared[metric]
+        declared = self._known(metric)
         if declared.kind != "gauge":
             raise AssertionError(f"{metric} is a {declared.kind}: only gauges have a level")
         return Unit.parse(declared.unit)
+
+    def _known(self, metric: str) -> Metric:
+        if metric not in self._declared:
+            raise AssertionError(f"no counter, gauge or quantity is called {metric}")
+        return self._declared[metric]

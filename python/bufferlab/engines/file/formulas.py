@@ -1,4 +1,4 @@
-"""Formulas of random reads: costs per read, and how much the rate scatters within a window.
+"""Quantities of random reads that are no counter: how much the rate scatters within a window.
 
 Scatter is taken from neighbouring samples (von Neumann and others, Annals of Mathematical Statistics 12, 1941): half
 the mean square of successive differences is the variance of a series without a trend, and hardly changes with one. A
@@ -10,14 +10,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from bufferlab.engines.file.metrics import RAW as OWN
-from bufferlab.results.derive import Basis
-from bufferlab.results.metrics import RAW
 from bufferlab.results.quantity import Quantity, Unit
-from bufferlab.results.sampled import Sampled
 from bufferlab.results.window import Value, Window
-
-counted = Sampled(RAW.values(), OWN).counted
 
 #: The counters whose course through the window is needed, not only their growth.
 READS, REQUESTS = "logical_reads", "device_reads"
@@ -25,29 +19,6 @@ READS, REQUESTS = "logical_reads", "device_reads"
 MIN_STRETCHES = 5
 #: Stretches cut by an edge of the window are shorter than the rest, and so scatter more.
 _ODD_LENGTH = 0.5
-
-
-def formulas(basis: Basis) -> dict[str, Quantity]:
-    """Return every derived value of random reads."""
-    seconds = basis.seconds
-    reads, read_bytes = counted(READS), counted("logical_read_bytes")
-    requests, expected = counted(REQUESTS), counted("requests_expected")
-    device_bytes = counted("device_read_bytes")
-    return {
-        "iops": reads / seconds,
-        "read_mb_per_s": read_bytes / seconds,
-        "requests_per_read": requests / reads,
-        "requests_expected_per_read": expected / reads,
-        "requests_over_expected": requests / expected,
-        "pages_touched_per_read": counted("pages_touched") / reads,
-        "pages_first_touched_per_read": counted("pages_first_touched") / reads,
-        "logical_bytes_per_read": read_bytes / reads,
-        "device_bytes_per_read": device_bytes / reads,
-        "read_amplification": device_bytes / read_bytes,
-        "reads_cv": _scatter(READS, index=False),
-        "reads_dispersion_index": _scatter(READS, index=True),
-        "requests_cv": _scatter(REQUESTS, index=False),
-    }
 
 
 def _scatter(metric: str, *, index: bool) -> Quantity:
@@ -79,3 +50,11 @@ def _stretches(window: Window, metric: str) -> list[tuple[float, float]]:
     lengths = sorted(length for length, _ in found)
     usual = lengths[len(lengths) // 2] if lengths else 0.0
     return [(length, growth) for length, growth in found if abs(length - usual) <= _ODD_LENGTH * usual and length > 0]
+
+
+#: What the formulas in `metrics` name.
+QUANTITIES = {
+    "reads_cv": _scatter(READS, index=False),
+    "reads_dispersion_index": _scatter(READS, index=True),
+    "requests_cv": _scatter(REQUESTS, index=False),
+}

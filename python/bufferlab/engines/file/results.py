@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bufferlab.engines.file.checks import CHECKS
-from bufferlab.engines.file.formulas import formulas
+from bufferlab.engines.file.formulas import QUANTITIES
 from bufferlab.engines.file.metrics import DERIVED, RAW
 from bufferlab.results.check import EngineResults
 
 RESULTS = EngineResults(
     raw=RAW,
     derived=DERIVED,
-    formulas=formulas,
+    quantities=QUANTITIES,
     checks=CHECKS,
     has_pool=False,
     # A file that is only read has no checkpoints, which a long window would even out.

@@ -17,14 +17,12 @@ from collections.abc import Callable
 
 from bufferlab.engines.innodb.metrics import METRIC_PREFIX
 from bufferlab.engines.innodb.metrics import RAW as OWN
-from bufferlab.results.derive import Basis
 from bufferlab.results.metrics import RAW
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.sampled import Sampled
 from bufferlab.results.window import Value, Window
 
-_SAMPLED = Sampled(RAW.values(), OWN)
-counted, level_of, lowest_of, mean_of = _SAMPLED.counted, _SAMPLED.level_of, _SAMPLED.lowest_of, _SAMPLED.mean_of
+counted = Sampled(RAW.values(), OWN).counted
 
 #: The counters of the victim path: S, L, W, F.
 SEARCHES = "innodb_metric_buffer_lru_get_free_search"
@@ -38,7 +36,6 @@ NO_SINGLE_PAGE = (
 )
 #: The reason where the server lacks a counter. A run that ended early, or of another engine, keeps its own reason.
 _MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}
-_PAGES = "innodb_buffer_pool_pages_"
 
 
 def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Quantity:
@@ -64,7 +61,6 @@ def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Qua
 FREE_LIST = _victim("free-list hits", lambda searches, loops, waits, failures: searches - loops + failures)
 LRU_SCAN = _victim("LRU-scan hits", lambda searches, loops, waits, failures: loops - waits)
 SINGLE_PAGE = _victim("single-page flushes", lambda searches, loops, waits, failures: waits - failures)
-_SEARCHES = counted(SEARCHES)
 #: A page read or created takes a frame and keeps it.
 _HELD = (counted("pages_read") + counted("pages_created")).counted_as("frames")
 
@@ -97,69 +93,12 @@ def _lru_writes() -> Quantity:
     return Quantity(Unit.parse("pages"), evaluate, own.name)
 
 
-def formulas(basis: Basis) -> dict[str, Quantity]:
-    """Return every value of InnoDB."""
-    rates = {f"{name}_per_s": top / basis.seconds for name, top in _rates().items()}
-    return basis.per_work(_counts()) | _shares() | _levels() | rates
-
-
-def _counts() -> dict[str, Quantity]:
-    return {
-        "frame_requests": _SEARCHES,
-        "free_list_hits": FREE_LIST,
-        "lru_scan_hits": LRU_SCAN,
-        "single_page_flushes": SINGLE_PAGE,
-        "redo_bytes": counted("innodb_os_log_written"),
-        "page_splits": _counted("index_page_splits"),
-        "fsyncs": counted("innodb_data_fsyncs"),
-        "row_lock_waits": counted("innodb_row_lock_waits"),
-    }
-
-
-def _shares() -> dict[str, Quantity]:
-    ahead = counted("innodb_buffer_pool_read_ahead") + counted("innodb_buffer_pool_read_ahead_rnd")
-    return {
-        "free_list_share": FREE_LIST / _SEARCHES,
-        "lru_scan_share": LRU_SCAN / _SEARCHES,
-        "single_page_share": SINGLE_PAGE / _SEARCHES,
-        "frames_given_back_share": (_SEARCHES - _HELD) / _SEARCHES,
-        "read_ahead_share": ahead / counted("pages_read"),
-        "read_ahead_evicted_share": counted("innodb_buffer_pool_read_ahead_evicted") / ahead,
-        "doublewrite_share": counted("innodb_dblwr_pages_written") / counted("pages_written"),
-        "effective_cache_share": mean_of(f"{_PAGES}data") / mean_of(f"{_PAGES}total"),
-        "dirty_share": mean_of(f"{_PAGES}dirty") / mean_of(f"{_PAGES}data"),
-    }
-
-
-def _levels() -> dict[str, Quantity]:
-    data, free, misc = (mean_of(f"{_PAGES}{kind}") for kind in ("data", "free", "misc"))
-    return {
-        "effective_cache_pages": data,
-        "effective_cache_bytes": mean_of("innodb_buffer_pool_bytes_data"),
-        "effective_cache_start_pages": level_of(f"{_PAGES}data", at_start=True),
-        "effective_cache_end_pages": level_of(f"{_PAGES}data"),
-        "pool_less_free_and_misc_pages": mean_of(f"{_PAGES}total") - free - misc,
-        "free_list_pages": free,
-        "free_list_min_pages": lowest_of(f"{_PAGES}free"),
-        "misc_pages": misc,
-        "dirty_pages": mean_of(f"{_PAGES}dirty"),
-        "log_age_bytes": mean_of("innodb_lsn_age_bytes"),
-    }
-
-
-def _rates() -> dict[str, Quantity]:
-    return {
-        "lru_batch_writes": _lru_writes(),
-        "lru_batch_evictions": _counted("buffer_LRU_batch_evict_total_pages"),
-        "lru_batches": _counted("buffer_LRU_batch_num_scan"),
-        "flush_list_writes": _counted("buffer_flush_batch_total_pages"),
-        "adaptive_writes": _counted("buffer_flush_adaptive_total_pages"),
-        "background_writes": _counted("buffer_flush_background_total_pages"),
-        "sync_writes": _counted("buffer_flush_sync_total_pages"),
-        "neighbour_writes": _counted("buffer_flush_neighbor_total_pages"),
-        "single_page_flushes": SINGLE_PAGE,
-        "frame_requests": _SEARCHES,
-        "doublewrite_pages": counted("innodb_dblwr_pages_written"),
-        "redo_bytes": counted("innodb_os_log_written"),
-        "log_waits": counted("innodb_log_waits"),
-    }
+#: What the formulas in `metrics` name.
+QUANTITIES = {
+    "frame_requests": counted(SEARCHES),
+    "free_list_hits": FREE_LIST,
+    "lru_scan_hits": LRU_SCAN,
+    "single_page_flushes": SINGLE_PAGE,
+    "frames_held": _HELD,
+    "lru_batch_writes": _lru_writes(),
+}

@@ -93,52 +93,52 @@ def _stored_rows(table: str) -> str:
     return "\n".join(f"{METRIC_PREFIX}{name.strip().lower()} |{rest}" for name, rest in rows)
 
 
-#: Rows in the format of `counts_per_work`: count | unit | which way is better | title | meaning.
+#: Rows in the format of `counts_per_work`: count | unit | which way is better | title | meaning [| = formula].
 _PER_WORK = """
 frame_requests      | frames | neither | Free-frame requests | searches for a free frame (S)
 free_list_hits      | frames | neither | Frames from the free list | S - L + F
 lru_scan_hits       | frames | lower   | Frames by LRU scan  | L - W
 single_page_flushes | frames | lower   | Frames by single-page flush | W - F
-redo_bytes          | bytes  | lower   | Redo bytes          | bytes written to the redo log
-page_splits         | splits | neither | Page splits         | index pages split
-fsyncs              | syncs  | lower   | Fsyncs              | fsync calls of every file
-row_lock_waits      | waits  | lower   | Row-lock waits      | times a row lock had to be waited for
-"""
+redo_bytes          | bytes  | lower   | Redo bytes          | bytes written to the redo log | = innodb_os_log_written
+page_splits         | splits | neither | Page splits         | index pages split | = innodb_metric_index_page_splits
+fsyncs              | syncs  | lower   | Fsyncs              | fsync calls of every file | = innodb_data_fsyncs
+row_lock_waits      | waits  | lower   | Row-lock waits      | times a row lock had to be waited for | = innodb_row_lock_waits
+"""  # noqa: E501
 
-#: Rows in the format of `derived`: name | unit | kind | which way is better | title | meaning.
+#: Rows in the format of `derived`: name | unit | kind | which way is better | title | meaning | = formula.
 _DERIVED = """
-free_list_share      | 1 | share | higher | Free-list share | share of free-frame searches that the free list served: (S - L + F) / S
-lru_scan_share       | 1 | share | lower  | LRU-scan share  | share served by scanning the LRU tail: (L - W) / S | log scale
-single_page_share    | 1 | share | lower  | Single-page share | share served by a single-page flush: (W - F) / S | log scale
-frames_given_back_share | 1 | share | lower | Frames given back | share of searches whose frame held no page in the end: (S - pages read - pages created) / S
-effective_cache_pages | pages | gauge | higher | Effective cache | mean over the window of the frames that hold a page
-effective_cache_bytes | bytes | gauge | higher | Effective cache in bytes | the same in bytes, which pools of other page sizes can be compared by
-effective_cache_start_pages | pages | gauge | neither | Effective cache at the start | at the window's first edge
-effective_cache_end_pages | pages | gauge | neither | Effective cache at the end | at the window's last edge
-pool_less_free_and_misc_pages | pages | gauge | neither | Pool less free and other frames | mean over the window of total - free - misc
-effective_cache_share | 1 | share | higher | Effective share of the pool | effective cache over the pool's frames
-free_list_pages      | pages | gauge | neither | Free list | mean length over the window
-free_list_min_pages  | pages | gauge | neither | Shortest free list | smallest sample of the window
-misc_pages           | pages | gauge | lower | Other frames | mean over the window of frames that hold no page
-dirty_pages          | pages | gauge | neither | Dirty pages | mean over the window
-dirty_share          | 1 | share | neither | Dirty share | dirty pages over pages in the pool, means over the window
-read_ahead_share     | 1 | share | neither | Read-ahead share | share of pages read that read-ahead asked for
-read_ahead_evicted_share | 1 | share | lower | Wasted read-ahead | share of pages read ahead that were evicted unused
-lru_batch_writes_per_s | pages/s | ratio | lower | LRU-batch writes per second | dirty pages written by LRU batches; where their counter is dead, written - flush list - single page
-lru_batch_evictions_per_s | pages/s | ratio | neither | LRU-batch evictions per second | clean pages evicted by LRU batches
-lru_batches_per_s    | batches/s | ratio | neither | LRU batches per second | that looked at a page
-flush_list_writes_per_s | pages/s | ratio | lower | Flush-list writes per second | pages written by flush-list batches
-adaptive_writes_per_s | pages/s | ratio | lower | Adaptive flushing per second | of them, asked for by adaptive flushing
-background_writes_per_s | pages/s | ratio | lower | Background flushing per second | of them, by an idle server
-sync_writes_per_s    | pages/s | ratio | lower | Sync flushing per second | of them, waited for by user threads
-neighbour_writes_per_s | pages/s | ratio | lower | Neighbours per second | written beside another page, in either kind of batch
-single_page_flushes_per_s | frames/s | ratio | lower | Single-page flushes per second | W - F; some evict a clean page and write nothing
-frame_requests_per_s | frames/s | ratio | neither | Free-frame requests per second | searches for a free frame
-doublewrite_share | 1 | share | lower | Doublewritten share | pages written to the doublewrite buffer over data pages written
-doublewrite_pages_per_s | pages/s | ratio | lower | Doublewrite pages per second | pages written to the doublewrite buffer
-redo_bytes_per_s     | bytes/s | ratio | lower | Redo bytes per second | bytes written to the redo log
-log_age_bytes        | bytes | gauge | neither | Log age | mean over the window of redo since the last checkpoint
-log_waits_per_s      | waits/s | ratio | lower | Log-buffer waits per second | the log buffer was too small
+free_list_share      | 1 | share | higher | Free-list share | share of free-frame searches that the free list served: (S - L + F) / S | = free_list_hits / frame_requests
+lru_scan_share       | 1 | share | lower  | LRU-scan share  | share served by scanning the LRU tail: (L - W) / S | log scale | = lru_scan_hits / frame_requests
+single_page_share    | 1 | share | lower  | Single-page share | share served by a single-page flush: (W - F) / S | log scale | = single_page_flushes / frame_requests
+frames_given_back_share | 1 | share | lower | Frames given back | share of searches whose frame held no page in the end: (S - pages read - pages created) / S | = (frame_requests - frames_held) / frame_requests
+effective_cache_pages | pages | gauge | higher | Effective cache | mean over the window of the frames that hold a page | = mean(innodb_buffer_pool_pages_data)
+effective_cache_bytes | bytes | gauge | higher | Effective cache in bytes | the same in bytes, which pools of other page sizes can be compared by | = mean(innodb_buffer_pool_bytes_data)
+effective_cache_start_pages | pages | gauge | neither | Effective cache at the start | at the window's first edge | = first(innodb_buffer_pool_pages_data)
+effective_cache_end_pages | pages | gauge | neither | Effective cache at the end | at the window's last edge | = last(innodb_buffer_pool_pages_data)
+pool_less_free_and_misc_pages | pages | gauge | neither | Pool less free and other frames | mean over the window of total - free - misc | = mean(innodb_buffer_pool_pages_total) - mean(innodb_buffer_pool_pages_free) - mean(innodb_buffer_pool_pages_misc)
+effective_cache_share | 1 | share | higher | Effective share of the pool | effective cache over the pool's frames | = mean(innodb_buffer_pool_pages_data) / mean(innodb_buffer_pool_pages_total)
+free_list_pages      | pages | gauge | neither | Free list | mean length over the window | = mean(innodb_buffer_pool_pages_free)
+free_list_min_pages  | pages | gauge | neither | Shortest free list | smallest sample of the window | = lowest(innodb_buffer_pool_pages_free)
+misc_pages           | pages | gauge | lower | Other frames | mean over the window of frames that hold no page | = mean(innodb_buffer_pool_pages_misc)
+dirty_pages          | pages | gauge | neither | Dirty pages | mean over the window | = mean(innodb_buffer_pool_pages_dirty)
+dirty_share          | 1 | share | neither | Dirty share | dirty pages over pages in the pool, means over the window | = mean(innodb_buffer_pool_pages_dirty) / mean(innodb_buffer_pool_pages_data)
+read_ahead_share     | 1 | share | neither | Read-ahead share | share of pages read that read-ahead asked for | = (innodb_buffer_pool_read_ahead + innodb_buffer_pool_read_ahead_rnd) / pages_read
+read_ahead_evicted_share | 1 | share | lower | Wasted read-ahead | share of pages read ahead that were evicted unused | = innodb_buffer_pool_read_ahead_evicted / (innodb_buffer_pool_read_ahead + innodb_buffer_pool_read_ahead_rnd)
+lru_batch_writes_per_s | pages/s | ratio | lower | LRU-batch writes per second | dirty pages written by LRU batches; where their counter is dead, written - flush list - single page | = lru_batch_writes / seconds
+lru_batch_evictions_per_s | pages/s | ratio | neither | LRU-batch evictions per second | clean pages evicted by LRU batches | = innodb_metric_buffer_lru_batch_evict_total_pages / seconds
+lru_batches_per_s    | batches/s | ratio | neither | LRU batches per second | that looked at a page | = innodb_metric_buffer_lru_batch_num_scan / seconds
+flush_list_writes_per_s | pages/s | ratio | lower | Flush-list writes per second | pages written by flush-list batches | = innodb_metric_buffer_flush_batch_total_pages / seconds
+adaptive_writes_per_s | pages/s | ratio | lower | Adaptive flushing per second | of them, asked for by adaptive flushing | = innodb_metric_buffer_flush_adaptive_total_pages / seconds
+background_writes_per_s | pages/s | ratio | lower | Background flushing per second | of them, by an idle server | = innodb_metric_buffer_flush_background_total_pages / seconds
+sync_writes_per_s    | pages/s | ratio | lower | Sync flushing per second | of them, waited for by user threads | = innodb_metric_buffer_flush_sync_total_pages / seconds
+neighbour_writes_per_s | pages/s | ratio | lower | Neighbours per second | written beside another page, in either kind of batch | = innodb_metric_buffer_flush_neighbor_total_pages / seconds
+single_page_flushes_per_s | frames/s | ratio | lower | Single-page flushes per second | W - F; some evict a clean page and write nothing | = single_page_flushes / seconds
+frame_requests_per_s | frames/s | ratio | neither | Free-frame requests per second | searches for a free frame | = frame_requests / seconds
+doublewrite_share | 1 | share | lower | Doublewritten share | pages written to the doublewrite buffer over data pages written | = innodb_dblwr_pages_written / pages_written
+doublewrite_pages_per_s | pages/s | ratio | lower | Doublewrite pages per second | pages written to the doublewrite buffer | = innodb_dblwr_pages_written / seconds
+redo_bytes_per_s     | bytes/s | ratio | lower | Redo bytes per second | bytes written to the redo log | = innodb_os_log_written / seconds
+log_age_bytes        | bytes | gauge | neither | Log age | mean over the window of redo since the last checkpoint | = mean(innodb_lsn_age_bytes)
+log_waits_per_s      | waits/s | ratio | lower | Log-buffer waits per second | the log buffer was too small | = innodb_log_waits / seconds
 """  # noqa: E501
 
 RAW = (
@@ -148,3 +148,6 @@ RAW = (
     *raw("engine", _METRICS_SOURCE, "gauge", _stored_rows(_METRICS_GAUGES)),
 )
 DERIVED = (*counts_per_work(_PER_WORK), *derived(_DERIVED))
+_NAMES = frozenset(metric.name for metric in RAW)
+#: Counts told per unit of work, each the growth of one counter of the server; a report shows them in this order.
+OWN_COUNTS = tuple(dict.fromkeys(metric.count for metric in DERIVED if metric.work and metric.formula in _NAMES))

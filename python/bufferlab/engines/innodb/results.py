@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bufferlab.engines.innodb import checks
-from bufferlab.engines.innodb.formulas import formulas
+from bufferlab.engines.innodb.formulas import QUANTITIES
 from bufferlab.engines.innodb.metrics import DERIVED, RAW
 from bufferlab.results.check import EngineResults, MeasuredRun
 
@@ -15,7 +15,7 @@ def _reads_directly(run: MeasuredRun) -> bool:
 RESULTS = EngineResults(
     raw=RAW,
     derived=DERIVED,
-    formulas=formulas,
+    quantities=QUANTITIES,
     source="InnoDB's status variables (docs/innodb-metrics.md)",
     words={
         "page_gets": "InnoDB's buffer_pool_read_requests",

@@ -11,7 +11,6 @@ asks for, and the split cannot be told.
 from __future__ import annotations
 
 from bufferlab.engines.postgres.metrics import RAW as OWN
-from bufferlab.results.derive import Basis
 from bufferlab.results.metrics import RAW
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.sampled import Sampled
@@ -99,35 +98,15 @@ TABLES_GETS = (
     + counted("postgres_statio_heap_blks_hit")
     + counted("postgres_statio_idx_blks_hit")
 )
-_WAL_BYTES = _of_postgres("bytes", "log bytes", "postgres_wal_bytes")
 
-
-def formulas(basis: Basis) -> dict[str, Quantity]:
-    """Return every value of PostgreSQL."""
-    return basis.per_work(_counts()) | _rest(basis.seconds)
-
-
-def _counts() -> dict[str, Quantity]:
-    return {
-        "shared_buffer_hits": HITS,
-        "page_cache_pages": PAGE_CACHE_PAGES,
-        "device_pages": DEVICE_PAGES,
-        "heap_pages_read": _HEAP_READ,
-        "index_pages_read": _INDEX_READ,
-        "buffers_taken": counted("postgres_bgwriter_buffers_alloc"),
-        "wal_log_bytes": _WAL_BYTES,
-        "full_page_images": counted("postgres_wal_fpi"),
-        "backend_writes": BACKEND_WRITES,
-    }
-
-
-def _rest(seconds: Quantity) -> dict[str, Quantity]:
-    return {
-        "page_cache_share": Quantity(Unit.parse("1"), _page_cache_share, "page-cache share"),
-        "checkpoint_writes_per_s": counted("postgres_bgwriter_buffers_checkpoint") / seconds,
-        "cleaner_writes_per_s": counted("postgres_bgwriter_buffers_clean") / seconds,
-        "backend_writes_per_s": BACKEND_WRITES / seconds,
-        "wal_log_bytes_per_s": _WAL_BYTES / seconds,
-        "checkpoints_in_window": counted("postgres_checkpointer_num_timed")
-        + counted("postgres_checkpointer_num_requested"),
-    }
+#: What the formulas in `metrics` name.
+QUANTITIES = {
+    "shared_buffer_hits": HITS,
+    "page_cache_pages": PAGE_CACHE_PAGES,
+    "page_cache_share": Quantity(Unit.parse("1"), _page_cache_share, "page-cache share"),
+    "device_pages": DEVICE_PAGES,
+    "heap_pages_read": _HEAP_READ,
+    "index_pages_read": _INDEX_READ,
+    "wal_log_bytes": _of_postgres("bytes", "log bytes", "postgres_wal_bytes"),
+    "backend_writes": BACKEND_WRITES,
+}

@@ -67,27 +67,27 @@ def _counters() -> str:
     return "\n".join((*_COUNTERS.strip().splitlines(), *of_io))
 
 
-#: Rows in the format of `counts_per_work`: count | unit | which way is better | title | meaning.
+#: Rows in the format of `counts_per_work`: count | unit | which way is better | title | meaning [| = formula].
 _PER_WORK = """
 shared_buffer_hits | gets   | higher  | Shared-buffer hits | page gets that found their page in shared buffers
 page_cache_pages   | pages  | neither | Pages from the page cache | pages the server read less those the device did
 device_pages       | pages  | lower   | Pages from the device | bytes read from storage for the server, in pages of 8 KiB; the kernel's read-ahead is among them
 heap_pages_read    | pages  | lower   | Heap pages read   | pages of tables read into shared buffers
 index_pages_read   | pages  | lower   | Index pages read  | pages of indexes read into shared buffers
-buffers_taken      | frames | lower   | Buffers taken     | buffers taken by the clock
+buffers_taken      | frames | lower   | Buffers taken     | buffers taken by the clock | = postgres_bgwriter_buffers_alloc
 wal_log_bytes      | bytes  | lower   | Log bytes         | bytes of the write-ahead log
-full_page_images   | pages  | lower   | Whole pages logged | first changes of a page after a checkpoint
+full_page_images   | pages  | lower   | Whole pages logged | first changes of a page after a checkpoint | = postgres_wal_fpi
 backend_writes     | pages  | lower   | Pages written by connections | dirty pages a connection wrote to take their place
 """  # noqa: E501
 
-#: Rows in the format of `derived`: name | unit | kind | which way is better | title | meaning.
+#: Rows in the format of `derived`: name | unit | kind | which way is better | title | meaning [| = formula].
 _DERIVED = """
 page_cache_share  | 1 | share | neither | Page-cache share of reads | of the pages that were not in shared buffers, those that the page cache had
-checkpoint_writes_per_s | pages/s | ratio | lower | Checkpoint writes per second | pages written by checkpoints
-cleaner_writes_per_s | pages/s | ratio | lower | Background writer's writes per second | pages written ahead of the clock hand
-backend_writes_per_s | pages/s | ratio | lower | Connections' writes per second | pages written by connections' own processes
-wal_log_bytes_per_s | bytes/s | ratio | lower | Log bytes per second | bytes of the write-ahead log
-checkpoints_in_window | checkpoints | counter | neither | Checkpoints | begun in the window, by time or on request
+checkpoint_writes_per_s | pages/s | ratio | lower | Checkpoint writes per second | pages written by checkpoints | = postgres_bgwriter_buffers_checkpoint / seconds
+cleaner_writes_per_s | pages/s | ratio | lower | Background writer's writes per second | pages written ahead of the clock hand | = postgres_bgwriter_buffers_clean / seconds
+backend_writes_per_s | pages/s | ratio | lower | Connections' writes per second | pages written by connections' own processes | = backend_writes / seconds
+wal_log_bytes_per_s | bytes/s | ratio | lower | Log bytes per second | bytes of the write-ahead log | = wal_log_bytes / seconds
+checkpoints_in_window | checkpoints | counter | neither | Checkpoints | begun in the window, by time or on request | = postgres_checkpointer_num_timed + postgres_checkpointer_num_requested
 """  # noqa: E501
 
 RAW = tuple(raw("engine", _SOURCE, "counter", _counters()))

@@ -10,6 +10,7 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.chapter.point_table import point_table
 from bufferlab.chapter.time_series import course_figure
+from bufferlab.engines.innodb.metrics import OWN_COUNTS
 from bufferlab.units import readable
 
 _COURSE = {
@@ -29,7 +30,6 @@ _WRITERS = {
     "Evicted clean": "lru_batch_evictions_per_s",
     "LRU batches per s": "lru_batches_per_s",
 }
-_COUNTS = ("redo_bytes", "page_splits", "pages_created", "fsyncs", "row_lock_waits")
 #: Settings that make another experiment of the sweep when they differ between points.
 _CONFOUNDS = {
     "buffer_pool_instances": "instances: lists, scan depth and locks are per instance",
@@ -104,7 +104,7 @@ def _writers(analysis: Analysis) -> Table:
 
 def _work(analysis: Analysis) -> Table:
     heads = {
-        **{words.heading(metric): metric for metric in map(analysis.per_work, _COUNTS)},
+        **{words.heading(metric): metric for metric in map(analysis.per_work, ("pages_created", *OWN_COUNTS))},
         "Doublewritten pages / pages written": "doublewrite_share",
         "Read-ahead of all reads": "read_ahead_share",
         "Server CPU per transaction (µs)": "server_cpu_us_per_transaction",
