@@ -16,6 +16,7 @@ from bufferlab.engines.innodb.variables_read_back import confounds
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import user
 from bufferlab.engines.servers.child_process import missing_library
+from bufferlab.engines.workload_conditions import MYSQL
 from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
 
@@ -233,7 +234,7 @@ def test_an_adaptive_hash_index_and_a_change_buffer_are_told() -> None:
 
 @pytest.mark.parametrize("workload", ["tpcc", "hot_rows", "index_scan"])
 def test_every_condition_has_words_that_mysql_understands(workload: str) -> None:
-    found = read_conditions(workload, "mysql")
+    found = read_conditions(workload, MYSQL)
     assert [condition.number for condition in found] == list(range(1, len(found) + 1))
     for condition in found:
         words = condition.query.upper()

@@ -11,7 +11,6 @@ import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import (
-    consistency_by_psycopg,
     find_postgres,
     initialise,
     packages,
@@ -25,6 +24,7 @@ from bufferlab.engines.servers import families, memory_limit, user
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.workload_conditions import POSTGRES
 from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.versions import has
@@ -305,13 +305,13 @@ def test_a_failure_is_told_in_the_words_of_the_log(tmp_path: Path, log: str, kin
 
 @pytest.mark.parametrize("workload", ["tpcc", "hot_rows"])
 def test_every_condition_has_words_that_postgresql_understands(workload: str) -> None:
-    found = read_conditions(workload, consistency_by_psycopg.DIALECT)
+    found = read_conditions(workload, POSTGRES)
     assert [condition.number for condition in found] == list(range(1, len(found) + 1))
     for condition in found:
         words = condition.query.upper()
         for foreign in (" IS NOT SUM", "GLOB", "TYPEOF", "INDEXED BY", "CROSS JOIN", "<=>", "STRAIGHT_JOIN", "REGEXP"):
             assert foreign not in words, condition.name
-        query = consistency_by_psycopg.with_values(condition, {"rows": 7, "initial_delivered": 2100})
+        query = condition.with_values({"rows": 7, "initial_delivered": 2100})
         assert ":" not in query.replace("::", "")
 
 

@@ -1,10 +1,11 @@
 """Reads a workload's consistency conditions from the files of its folder, and checks them in one order for all engines.
 
 A condition is a query in workloads/<name>/consistency/condition_NN.sql. It returns one row per violation. Its first
-line says what must hold, and its variables are the workload's parameters. A subfolder named after an SQL dialect
-rewords the queries that need it; the shared ones are SQLite's. The file expect.toml says which rows must exist at all.
+line says what must hold, and its variables are the workload's parameters. The shared queries are SQLite's; a subfolder
+of a dialect, or of all servers, holds those that must be written otherwise. The file expect.toml says which rows must
+exist at all.
 
-This module asks no database. Files named consistency_by_ and their client do: one in execute/, one in each server
+This module opens no database. Files named consistency_by_ and their client do: one in execute/, one in each server
 family.
 """
 
@@ -13,7 +14,8 @@ from __future__ import annotations
 import importlib.resources
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -24,8 +26,22 @@ from bufferlab.errors import DataFileError, InternalError
 TREES = 0
 """The number of the condition that every database must meet; a workload's conditions begin at 1."""
 NOT_OURS = "is this the workload's database? load it again with the command that made it"
-VARIABLE = r"(?<![:\w]):([a-z_]+)"
+_VARIABLE = r"(?<![:\w]):([a-z_]+)"
 """The regular expression of a variable in a query: :rows, but not the cast ::int."""
+_ROWS_OF_A_STATEMENT = 1000
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How an engine asks the conditions: the folders that reword queries, and its words for a join of fixed order."""
+
+    folders: tuple[str, ...]
+    join_in_order: str
+
+
+SQLITE = Dialect((), "CROSS JOIN")
+MYSQL = Dialect(("servers", "mysql"), "STRAIGHT_JOIN")
+POSTGRES = Dialect(("servers", "postgres"), "JOIN")
 
 
 @dataclass(frozen=True)
@@ -45,10 +61,13 @@ class Condition:
         """
         return re.sub(r"(?m)^--.*\n?", "", self.query).strip().rstrip(";")
 
-    @property
-    def variables(self) -> set[str]:
-        """The :names the query uses."""
-        return set(re.findall(VARIABLE, self.code))
+    def with_values(self, variables: Mapping[str, Any]) -> str:
+        """Return the query with the whole numbers it names in their places.
+
+        >>> Condition(1, "b", "-- a: b\\nSELECT k::int WHERE 2 > :rows;").with_values({"rows": 3})
+        'SELECT k::int WHERE 2 > 3'
+        """
+        return re.sub(_VARIABLE, lambda found: str(int(variables[found[1]])), self.code)
 
 
 @dataclass(frozen=True)
@@ -67,35 +86,46 @@ def expectation(workload: str) -> Expectation:
     return Expectation(told.get("rows", {}), told.get("values", {}), told.get("delivered", False))
 
 
-def conditions(workload: str, dialect: str = "sqlite") -> list[Condition]:
+def conditions(workload: str, dialect: Dialect = SQLITE) -> list[Condition]:
     """Return the conditions of a workload, in the specification's order; none if it has no folder of them."""
     shared = _folder(workload)
     files = {
         file.name: file
-        for folder in (shared, shared.joinpath(dialect))
+        for folder in (shared, *map(shared.joinpath, dialect.folders))
         if folder.is_dir()
         for file in folder.iterdir()
         if file.name.endswith(".sql")
     }
-    return [_parsed(name, file.read_text("utf-8")) for name, file in sorted(files.items())]
+    return [
+        _parsed(name, file.read_text("utf-8").replace("CROSS JOIN", dialect.join_in_order))
+        for name, file in sorted(files.items())
+    ]
 
 
 def check_all(
     workload: Mapping[str, Any],
+    delivered: Sequence[Sequence[int]],
     database: Path,
-    dialect: str,
-    count: Callable[[str], int],
-    give_deliveries: Callable[[], None],
-    ask: Callable[[Condition, Mapping[str, Any]], dict[str, Any]],
+    dialect: Dialect,
+    cursor: Any,
+    ask: Callable[[str], Iterator[Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Check every condition of the workload, and return what `ask` returns for each.
+    """Check every condition of the workload through a DB-API cursor, and return their results.
 
-    `count` returns the rows of a table, `give_deliveries` makes the table `delivered`. Raises DataFileError for a
-    database without data, or of another size than asked for: no condition breaks in empty tables.
+    `delivered` is [warehouse, district, orders delivered since the load]. `ask` returns the rows of a query one by one,
+    where the cursor's `execute` would keep all of them. Raises DataFileError for a database without data, or of another
+    size than asked for: no condition breaks in empty tables.
     """
+
+    def rows(query: str) -> Iterator[Any]:
+        if ask is not None:
+            return ask(query)
+        cursor.execute(query)
+        return iter(cursor)
+
     expected = expectation(workload["name"])
     for table, parameter in expected.rows.items():
-        found = count(table)
+        ((found,),) = rows(f"SELECT count(*) FROM {table}")
         if found != workload[parameter]:
             raise DataFileError(
                 f"the database has {found} {parameter} where {workload[parameter]} are expected",
@@ -103,15 +133,27 @@ def check_all(
                 NOT_OURS,
             )
     if expected.delivered:
-        give_deliveries()
-    variables = {**expected.values, **workload}
-    return [ask(condition, variables) for condition in conditions(workload["name"], dialect)]
+        _give_deliveries(cursor, delivered)
+    results = []
+    for condition in conditions(workload["name"], dialect):
+        # One by one: a database that breaks everywhere must not fill memory with its violations.
+        violations = rows(condition.with_values({**expected.values, **workload}))
+        first = next(violations, None)
+        number = 0 if first is None else 1 + sum(1 for _ in violations)
+        columns = [column[0] for column in cursor.description or ()]
+        example = None if first is None else dict(zip(columns, map(_plain, first), strict=True))
+        results.append(_result(condition.number, condition.name, number, example))
+    return results
 
 
-def result_of(condition: Condition, violations: int, columns: Sequence[str], first: Any) -> dict[str, Any]:
-    """Return the result of a condition, with the first row that violates it, or None, as the example."""
-    example = None if first is None else dict(zip(columns, map(_plain, first), strict=True))
-    return _result(condition.number, condition.name, violations, example)
+def _give_deliveries(cursor: Any, delivered: Sequence[Sequence[int]]) -> None:
+    orders: Counter[tuple[int, int]] = Counter()
+    for warehouse, district, count in delivered:
+        orders[int(warehouse), int(district)] += int(count)
+    cursor.execute("CREATE TEMPORARY TABLE delivered (w_id INT, d_id INT, orders BIGINT, PRIMARY KEY (w_id, d_id))")
+    rows = [f"({warehouse}, {district}, {count})" for (warehouse, district), count in orders.items()]
+    for first in range(0, len(rows), _ROWS_OF_A_STATEMENT):
+        cursor.execute(f"INSERT INTO delivered VALUES {', '.join(rows[first : first + _ROWS_OF_A_STATEMENT])}")
 
 
 def result_of_trees(name: str, faults: Sequence[str]) -> dict[str, Any]:

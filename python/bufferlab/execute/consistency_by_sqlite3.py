@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.workload_conditions import NOT_OURS, Condition, check_all, result_of, result_of_trees
+from bufferlab.engines.workload_conditions import NOT_OURS, SQLITE, check_all, result_of_trees
 from bufferlab.errors import DataFileError
 from bufferlab.units import MIB
 
@@ -47,14 +47,7 @@ def check(
         _use_memory(connection, cache_bytes)
         rows = [_trees(connection)]
         if rows[0]["passed"]:
-            rows += check_all(
-                workload,
-                database,
-                "sqlite",
-                lambda table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]),
-                lambda: _give_deliveries(connection, delivered),
-                lambda condition, variables: _row(connection, condition, variables),
-            )
+            rows += check_all(workload, delivered, database, SQLITE, connection.cursor())
     return {"seconds": time.monotonic() - started, "conditions": rows}
 
 
@@ -68,14 +61,6 @@ def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
     messages = [str(message) for (message,) in connection.execute("PRAGMA quick_check")]
     found = [message for message in messages if message != "ok" and not message.startswith(_ENTRIES)]
     return result_of_trees("the file's b-trees are well formed (PRAGMA quick_check)", found)
-
-
-def _row(connection: sqlite3.Connection, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
-    cursor = connection.execute(condition.query, variables)
-    first = cursor.fetchone()
-    # Violations are counted one by one: a file that breaks everywhere must not fill memory with them.
-    violations = 0 if first is None else 1 + sum(1 for _ in cursor)
-    return result_of(condition, violations, [column[0] for column in cursor.description], first)
 
 
 def _open(database: Path) -> sqlite3.Connection:
@@ -96,15 +81,6 @@ def _use_memory(connection: sqlite3.Connection, cache_bytes: int) -> None:
 def _has_log(database: Path) -> bool:
     logs = (database.with_name(database.name + suffix) for suffix in ("-wal", "-journal"))
     return any(log.exists() and log.stat().st_size > 0 for log in logs)
-
-
-def _give_deliveries(connection: sqlite3.Connection, delivered: Sequence[Sequence[int]]) -> None:
-    connection.execute(
-        "CREATE TEMPORARY TABLE delivered (w_id INTEGER, d_id INTEGER, orders INTEGER, PRIMARY KEY (w_id, d_id))"
-    )
-    connection.executemany(
-        "INSERT INTO delivered VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET orders = orders + excluded.orders", delivered
-    )
 
 
 class _Interrupts:

@@ -6,7 +6,6 @@ rewords those that MySQL does not understand. Results have the same fields as th
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,10 +16,8 @@ from pymysql.cursors import SSCursor
 
 from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.identity import DATABASE
-from bufferlab.engines.workload_conditions import NOT_OURS, VARIABLE, Condition, check_all, result_of, result_of_trees
+from bufferlab.engines.workload_conditions import MYSQL, NOT_OURS, check_all, result_of_trees
 from bufferlab.errors import DataFileError
-
-_DIALECT = "mysql"
 
 
 def check(
@@ -42,14 +39,9 @@ def check(
     found = [_trees(connection)]
     if found[0]["passed"]:
         try:
-            found += check_all(
-                workload,
-                database,
-                _DIALECT,
-                lambda table: int(control.rows(connection, f"SELECT count(*) FROM {table}")[0][0]),
-                lambda: _give_deliveries(connection, delivered),
-                lambda condition, variables: _row(connection, condition, variables),
-            )
+            # Unbuffered.
+            with connection.cursor(SSCursor) as cursor:
+                found += check_all(workload, delivered, database, MYSQL, cursor)
         except pymysql.ProgrammingError as error:
             raise DataFileError(
                 f"the workload's conditions cannot be asked of this database: {error.args[-1]}",
@@ -72,32 +64,3 @@ def _trees(connection: Any) -> dict[str, Any]:
             if kind == "error" or (kind == "status" and text not in ("OK", "Table is already up to date"))
         ]
     return result_of_trees("the tables' b-trees are well formed (CHECK TABLE)", faults)
-
-
-def _row(connection: Any, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
-    # Unbuffered: a database that breaks everywhere must not fill memory with its violations.
-    with connection.cursor(SSCursor) as cursor:
-        cursor.execute(*_with_parameters(condition, variables))
-        first = cursor.fetchone()
-        violations = 0 if first is None else 1 + sum(1 for _ in cursor)
-        return result_of(condition, violations, [column[0] for column in cursor.description], first)
-
-
-def _with_parameters(condition: Condition, variables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the query with PyMySQL's placeholders and without its comments, and the variables it names.
-
-    >>> _with_parameters(Condition(1, "b", "-- a: b\\nSELECT 1 WHERE 2 > :rows;"), {"rows": 3, "seed": 1})
-    ('SELECT 1 WHERE 2 > %(rows)s', {'rows': 3})
-    """
-    code = re.sub(VARIABLE, r"%(\1)s", condition.code.replace("%", "%%"))
-    return code, {name: variables[name] for name in condition.variables}
-
-
-def _give_deliveries(connection: Any, delivered: Sequence[Sequence[int]]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE TEMPORARY TABLE delivered (w_id INT, d_id INT, orders BIGINT, PRIMARY KEY (w_id, d_id))")
-        if delivered:
-            cursor.executemany(
-                "INSERT INTO delivered VALUES (%s, %s, %s) ON DUPLICATE KEY UPDATE orders = orders + VALUES(orders)",
-                [tuple(row) for row in delivered],
-            )

@@ -6,7 +6,6 @@ rewords those that PostgreSQL does not understand. Results have the same fields 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,10 +14,8 @@ from typing import Any
 import psycopg
 
 from bufferlab.engines.postgres import control, extensions
-from bufferlab.engines.workload_conditions import NOT_OURS, VARIABLE, Condition, check_all, result_of, result_of_trees
+from bufferlab.engines.workload_conditions import NOT_OURS, POSTGRES, check_all, result_of_trees
 from bufferlab.errors import DataFileError
-
-DIALECT = "postgres"
 
 _INDEXES = """
 SELECT c.oid::bigint, c.relname
@@ -42,14 +39,8 @@ def check(
     found = [_trees(connection)]
     if found[0]["passed"]:
         try:
-            found += check_all(
-                workload,
-                database,
-                DIALECT,
-                lambda table: int(control.rows(connection, f"SELECT count(*) FROM {table}")[0][0]),
-                lambda: _give_deliveries(connection, delivered),
-                lambda condition, variables: _row(connection, condition, variables),
-            )
+            with connection.cursor() as cursor:
+                found += check_all(workload, delivered, database, POSTGRES, cursor, cursor.stream)
         except psycopg.ProgrammingError as error:
             raise DataFileError(
                 f"the workload's conditions cannot be asked of this database: {error}", str(database), NOT_OURS
@@ -59,15 +50,6 @@ def check(
                 raise
             raise DataFileError(f"the database cannot be read: {error}", str(database), "check the disk") from error
     return {"seconds": time.monotonic() - started, "conditions": found}
-
-
-def with_values(condition: Condition, variables: Mapping[str, Any]) -> str:
-    """Return the query with the whole numbers it names in their places.
-
-    >>> with_values(Condition(1, "b", "-- a: b\\nSELECT k::int WHERE 2 > :rows;"), {"rows": 3})
-    'SELECT k::int WHERE 2 > 3'
-    """
-    return re.sub(VARIABLE, lambda found: str(int(variables[found[1]])), condition.code)
 
 
 def _trees(connection: control.Connection) -> dict[str, Any]:
@@ -90,26 +72,3 @@ def _trees(connection: control.Connection) -> dict[str, Any]:
                 raise
             faults.append(f"{name}: {error}")
     return result_of_trees(f"the tables' b-trees are well formed ({how})", faults)
-
-
-def _row(connection: control.Connection, condition: Condition, variables: Mapping[str, Any]) -> dict[str, Any]:
-    first, violations, columns = None, 0, []
-    with connection.cursor() as cursor:
-        # Row by row: a database that breaks everywhere must not fill memory with its violations.
-        for row in cursor.stream(with_values(condition, variables)):
-            if first is None and cursor.description:
-                first, columns = row, [column.name for column in cursor.description]
-            violations += 1
-    return result_of(condition, violations, columns, first)
-
-
-def _give_deliveries(connection: control.Connection, delivered: Sequence[Sequence[int]]) -> None:
-    control.rows(
-        connection, "CREATE TEMPORARY TABLE delivered (w_id INT, d_id INT, orders BIGINT, PRIMARY KEY (w_id, d_id))"
-    )
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO delivered VALUES (%s, %s, %s) "
-            "ON CONFLICT (w_id, d_id) DO UPDATE SET orders = delivered.orders + excluded.orders",
-            [tuple(row) for row in delivered],
-        )

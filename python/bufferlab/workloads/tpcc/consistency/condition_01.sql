@@ -3,4 +3,4 @@
 SELECT w_id, w_ytd, sum(d_ytd) AS sum_d_ytd
 FROM warehouse LEFT JOIN district ON d_w_id = w_id
 GROUP BY w_id
-HAVING w_ytd IS NOT sum(d_ytd);
+HAVING NOT coalesce(w_ytd = sum(d_ytd), false);

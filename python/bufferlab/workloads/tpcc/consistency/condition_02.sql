@@ -7,5 +7,5 @@ FROM (
     (SELECT max(o_id) FROM orders WHERE o_w_id = d_w_id AND o_d_id = d_id) AS max_o_id,
     (SELECT max(no_o_id) FROM new_order WHERE no_w_id = d_w_id AND no_d_id = d_id) AS max_no_o_id
   FROM district
-)
-WHERE max_o_id IS NOT d_next_o_id - 1 OR max_no_o_id <> d_next_o_id - 1;
+) AS newest
+WHERE NOT coalesce(max_o_id = d_next_o_id - 1, false) OR max_no_o_id <> d_next_o_id - 1;

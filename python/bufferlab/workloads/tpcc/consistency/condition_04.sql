@@ -6,5 +6,5 @@ FROM (
     (SELECT sum(o_ol_cnt) FROM orders WHERE o_w_id = d_w_id AND o_d_id = d_id) AS sum_o_ol_cnt,
     (SELECT count(*) FROM order_line WHERE ol_w_id = d_w_id AND ol_d_id = d_id) AS order_lines
   FROM district
-)
+) AS counted
 WHERE coalesce(sum_o_ol_cnt, 0) <> order_lines;

@@ -2,5 +2,5 @@
 -- One row per warehouse that violates it.
 SELECT w_id, w_ytd, sum_h_amount
 FROM warehouse
-LEFT JOIN (SELECT h_w_id, sum(h_amount) AS sum_h_amount FROM history GROUP BY h_w_id) ON h_w_id = w_id
-WHERE w_ytd IS NOT sum_h_amount;
+LEFT JOIN (SELECT h_w_id, sum(h_amount) AS sum_h_amount FROM history GROUP BY h_w_id) AS paid ON h_w_id = w_id
+WHERE NOT coalesce(w_ytd = sum_h_amount, false);

@@ -11,5 +11,5 @@ FROM (
       + coalesce((SELECT orders FROM delivered WHERE delivered.w_id = d_w_id AND delivered.d_id = district.d_id), 0)
       AS expected_difference
   FROM district
-)
+) AS counted
 WHERE order_rows - new_order_rows <> expected_difference;

@@ -4,7 +4,7 @@ SELECT c_w_id, c_d_id, c_id, c_balance, sum_ol_amount, sum_h_amount
 FROM customer
 LEFT JOIN (
   SELECT o_w_id, o_d_id, o_c_id, sum(ol_amount) AS sum_ol_amount
-  FROM orders JOIN order_line
+  FROM orders CROSS JOIN order_line
     ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id AND ol_delivery_d IS NOT NULL
   GROUP BY o_w_id, o_d_id, o_c_id
 ) AS delivered_lines ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
