@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
 from bufferlab.report.terminal import terminal_table
-from bufferlab.results import store
-from support.synthetic import BUFFER_SIZE, Kind, Sweep, Truth, build
+from support.synthetic import BUFFER_SIZE, Kind, Sweep, Truth, build, reseal
 
 LEVEL = tuple(Truth(pool, 9.7) for pool in ("5%", "10%", "20%"))
 
@@ -320,10 +318,5 @@ def test_columns_that_no_run_has_are_left_out_where_asked_and_a_table_of_none_ha
 
 def test_a_pool_is_no_share_of_an_empty_database(tmp_path: Path) -> None:
     sweep = build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=1))
-    for path in sweep.path.glob("runs/*/run.json"):
-        document = json.loads(path.read_text())
-        document["database"]["bytes_loaded"] = 0
-        path.write_text(
-            json.dumps({**document, "seal": store._seal({k: v for k, v in document.items() if k != "seal"})})
-        )
+    reseal(sweep, lambda run: run["database"].update(bytes_loaded=0))
     assert column(table(build_report(sweep), "sizes"), "Pool / loaded") == [words.NOTHING] * 2

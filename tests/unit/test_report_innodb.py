@@ -15,7 +15,7 @@ from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw, for_page
 from bufferlab.report.markdown import figures_of
 from bufferlab.report.publish import publish
-from support.synthetic import MIB, Sweep, build
+from support.synthetic import MIB, Sweep, build, reseal
 from support.synthetic_innodb import LACKS_56, LACKS_1011, SCAN_DEPTH, Depth, Innodb, scan_depth
 
 #: Long enough for a claim on throughput; both are multiples of the deck of 23.
@@ -289,3 +289,9 @@ def test_all_formats_are_written(tmp_path: Path) -> None:
     assert "With every doubling of the scan depth" in (folder.path / "report.md").read_text()
     shares = folder.summary().filter(folder.summary()["metric"] == "single_page_share")
     assert shares.height
+
+
+def test_a_scan_depth_below_zero_which_no_server_has_makes_no_trend(tmp_path: Path) -> None:
+    sweep = build(tmp_path, scan_depth(transactions=SHORT, blocks=2))
+    reseal(sweep, lambda run: run["settings"]["lru_scan_depth"].update(actual=-1))
+    assert build_report(sweep).answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from bufferlab.results.store import RunRecord
@@ -33,6 +34,12 @@ def test_the_measured_instants_end_where_the_window_does_and_not_with_the_last_p
     assert measured[-1].edge == "end"
     assert measured[-1].t_s - measured[0].t_s == pytest.approx(record.run.measured.seconds)
     assert instants(record.samples())[-1].phase == "scan"
+
+
+def test_a_window_whose_edge_belongs_to_two_phases_has_no_instants(record: RunRecord) -> None:
+    samples = record.samples()
+    first = samples.filter((pl.col("phase") == "measure") & (pl.col("edge") == "start")).head(1)
+    assert measured_instants(pl.concat([first.with_columns(phase=pl.lit("scan")), samples])) == []
 
 
 def test_every_stretch_has_the_figures_of_its_own_phase(record: RunRecord) -> None:

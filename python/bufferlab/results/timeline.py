@@ -86,7 +86,8 @@ def measured_instants(samples: pl.DataFrame) -> list[Instant]:
         return []
     points = instants(samples.filter(samples["t_s"].is_between(times["start"], times["end"])))
     edges = {instant.edge: place for place, instant in enumerate(points) if instant.edge and instant.phase == MEASURE}
-    return points[edges["start"] : edges["end"] + 1]
+    # An edge has another phase in a damaged file, whose rows at one moment belong to two.
+    return points[edges["start"] : edges["end"] + 1] if edges.keys() == {"start", "end"} else []
 
 
 def finest_share(points: Sequence[Instant]) -> float | None:

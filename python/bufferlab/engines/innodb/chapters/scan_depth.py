@@ -74,7 +74,7 @@ def _placed(analysis: Analysis, group: Group, metric: str) -> list[tuple[float, 
     rows: list[tuple[float, int, float]] = []
     for point in group.points:
         depth = analysis.axis_value(point)
-        if depth:
+        if depth and depth > 0:
             rows += [(math.log2(depth), int(str(block)), value) for _, block, value in point.values(metric)]
     return rows
 
