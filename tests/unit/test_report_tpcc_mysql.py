@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +12,7 @@ import pytest
 from bufferlab.report.tpcc_mysql import LIMITS, TYPES, NothingToPrintError, TpccOutput, output_of, render
 from bufferlab.results.store import RunRecord
 from support.audit_files import audit_of, evidence_of
-from support.synthetic import Sweep, build
+from support.synthetic import BUFFER_SIZE, Sweep, build, reseal
 
 NAMES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
 
@@ -113,3 +115,12 @@ def test_another_workload_or_a_short_window_is_told_why(tmp_path: Path) -> None:
     short = build(tmp_path / "short", Sweep(blocks=1, transactions=230)).runs()[0]
     with pytest.raises(NothingToPrintError, match="no whole second"):
         output_of(short)
+
+
+def test_a_word_in_place_of_a_number_of_warehouses_is_refused_by_the_first_command_of_a_process(tmp_path: Path) -> None:
+    sweep = build(tmp_path, Sweep(truths=BUFFER_SIZE[:1], blocks=1, transactions=23_000))
+    reseal(sweep, lambda run: run["workload"].update(warehouses="many"))
+    command = [sys.executable, "-m", "bufferlab", "report", sweep.path, "--format", "tpcc-mysql"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 65
+    assert "run.json is damaged at workload" in ended.stderr

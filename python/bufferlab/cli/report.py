@@ -7,8 +7,10 @@ from typing import Literal
 
 import click
 
-# It hands the engines' metrics in. Without them the formats that need no report could not read the samples.
-import bufferlab.engines.registry  # noqa: F401
+# They hand in metrics and parameters. Without these the formats that need no report could not read the samples, and
+# would believe any parameter.
+import bufferlab.engines.registry
+import bufferlab.workloads.registry  # noqa: F401
 from bufferlab.cli.blkparse_format import BLKPARSE, print_traces
 from bufferlab.cli.options import common
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options

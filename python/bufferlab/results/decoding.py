@@ -107,7 +107,7 @@ def _started() -> subprocess.Popen[str]:
         child.kill()
         child.communicate()
         what = "the process that decodes tables did not start"
-        raise EnvironmentLackingError(what, " ".join(command), "end other programs: it needs 200 MiB of memory")
+        raise EnvironmentLackingError(what, " ".join(command), "end other programs: it needs 100 MiB of memory")
     return child
 
 

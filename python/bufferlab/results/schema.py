@@ -101,7 +101,7 @@ def _named(workload: dict[str, Any]) -> dict[str, Any]:
     for name, value in workload.items():
         knob = declared.PARAMETERS.get(name)
         if (knob and not knob.fits(value)) or (name in _COUNTS and not _counted(value)):
-            raise ValueError(f"the workload cannot have run with this {name}")
+            raise ValueError(f"the workload cannot have run with this value of {name}")
     return _flat({name: value for name, value in workload.items() if name != "drawn"}) and workload
 
 
