@@ -17,7 +17,6 @@ from typing import Literal, Self
 
 from bufferlab.texts import printable, without_password
 
-EXIT_OK = 0
 EXIT_INTERRUPTED_INT = 130
 EXIT_INTERRUPTED_TERM = 143
 

@@ -64,12 +64,6 @@ class Size:
             return f"{_plain(self.ratio * 100)}%"
         return canonical_bytes(self.size_bytes or 0)
 
-    def resolve_bytes(self, whole_bytes: int) -> int:
-        """Return the size in bytes of a whole of `whole_bytes`; a fraction of a byte is dropped."""
-        if self.ratio is not None:
-            return int(self.ratio * whole_bytes)
-        return self.size_bytes or 0
-
 
 def parse_bytes(text: str | int) -> int:
     """Return the bytes in "64MiB", "4k", "512" or 512. Raises UnitError for a share or an unclear unit.

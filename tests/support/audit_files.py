@@ -8,7 +8,7 @@ from pathlib import Path
 from bufferlab.audit.audit import Audit, audit_evidence
 from bufferlab.audit.finding import Finding
 from bufferlab.importers.read import FileEvidence, read_lines
-from bufferlab.importers.text import numbered
+from bufferlab.importers.text import Line
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "audit"
 
@@ -24,7 +24,7 @@ def text_of(name: str, changes: Sequence[tuple[str, str]] = ()) -> str:
 
 def evidence_of(text: str, name: str = "given.txt") -> FileEvidence:
     """What the importers see in a text."""
-    return read_lines(numbered(text.splitlines()), name)
+    return read_lines((Line(number, line) for number, line in enumerate(text.splitlines(), start=1)), name)
 
 
 def audit_of(text: str) -> Audit:

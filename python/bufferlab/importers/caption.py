@@ -17,7 +17,7 @@ _NOT_SWEPT = re.compile(
     r"innodb_|.*(rate|memory|runtime|duration|seed|version|scale|bits|total|revision|time|cores?|port)$", re.IGNORECASE
 )
 _TIME = re.compile(
-    r"(?:^|[\s,;(=:@])(?P<t>\d{1,7}(?:\.\d+)?)\s*(?:s|secs?|seconds?)\b(?:\s*(?:/|of)\s*(?P<whole>\d{1,7})\s*(?:s|secs?|seconds?)?)?",
+    r"(?:^|[\s,;(=:@])(?P<t>\d{1,7}(?:\.\d+)?)\s*(?:s|secs?|seconds?)\b(?:\s*(?:/|of)\s*\d{1,7}\s*(?:s|secs?|seconds?)?)?",
     re.IGNORECASE,
 )
 _LONGEST = 160
@@ -25,18 +25,17 @@ _LONGEST = 160
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """A setting's label ("page size = 4KB") and, if stated, the seconds since the start and of the whole run."""
+    """A setting's label ("page size = 4KB") and, if stated, the seconds since the start."""
 
     label: str
     t_s: float | None = None
-    whole_s: float | None = None
 
 
 def read_caption(text: str) -> Caption | None:
     """Return the caption in a line; None when the line is not one.
 
     >>> read_caption("Page size = 4KB, progress: 100 seconds / 1200 seconds")
-    Caption(label='page size = 4KB', t_s=100.0, whole_s=1200.0)
+    Caption(label='page size = 4KB', t_s=100.0)
     >>> read_caption("Free buffers          40")
     """
     if len(text) > _LONGEST or "|" in text or "\t" in text:
@@ -50,4 +49,4 @@ def read_caption(text: str) -> Caption | None:
     if time is None:
         # "ibuf aio reads: 0, log i/o's: 0" is a list of counters, not a heading.
         return None if rest.lstrip().startswith((",", ";")) else Caption(label)
-    return Caption(label, float(time["t"]), float(time["whole"]) if time["whole"] else None)
+    return Caption(label, float(time["t"]))

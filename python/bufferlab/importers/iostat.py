@@ -42,21 +42,13 @@ class DeviceRow:
         """The mean size of a read request."""
         if "rareq-sz" in self.columns:
             return self.columns["rareq-sz"] * 1024
-        read, requests = self._bytes_per_s("r"), self.reads_per_s
+        read, requests = self.read_bytes_per_s, self.reads_per_s
         return read / requests if read is not None and requests else None
 
     @property
     def read_bytes_per_s(self) -> float | None:
         """The bytes read per second."""
-        return self._bytes_per_s("r")
-
-    @property
-    def write_bytes_per_s(self) -> float | None:
-        """The bytes written per second."""
-        return self._bytes_per_s("w")
-
-    def _bytes_per_s(self, letter: str) -> float | None:
-        for name, factor in ((f"{letter}kB/s", 1024), (f"{letter}MB/s", 1 << 20), (f"{letter}sec/s", 512)):
+        for name, factor in (("rkB/s", 1024), ("rMB/s", 1 << 20), ("rsec/s", 512)):
             if name in self.columns:
                 return self.columns[name] * factor
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from errno import EINVAL
 from pathlib import Path
@@ -60,8 +60,3 @@ def file_lines(path: Path) -> Iterator[Line]:
 def _plain(piece: bytes) -> str:
     """Return the text of a line, with a space for each carriage return inside and without NULs."""
     return piece.decode("utf-8", errors="replace").rstrip("\r\n").replace("\r", " ").replace("\0", "")
-
-
-def numbered(texts: Iterable[str]) -> Iterator[Line]:
-    """Return lines from texts in memory, for callers without a file."""
-    return (Line(number, text) for number, text in enumerate(texts, start=1))

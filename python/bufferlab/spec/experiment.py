@@ -49,7 +49,6 @@ OWN: Literal["own"] = "own"
 AskedText = Annotated[str, InstanceOf()]
 """The text object that a knob made (knob.Asked). Validation keeps it, and with it the parsed value."""
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=7 * 86400)]
-PageBytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
 ReferencePage = Annotated[int | Literal["own"], BeforeValidator(_reference_page)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)]
 

@@ -93,11 +93,6 @@ class Fit:
     _block_weight: float
 
     @property
-    def pooled(self) -> bool:
-        """Whether the intervals hold only if all points scatter alike."""
-        return self.pooling == "always"
-
-    @property
     def contrast(self) -> Literal["ratio", "difference"]:
         """The kind of number that `step` gives on this scale."""
         return "ratio" if self.scale == "log" else "difference"
@@ -157,10 +152,6 @@ class Fit:
         error /= _median_of_variance(spot.df) ** 0.5
         halves = _half_widths(max(1, df_own), df_rest, round(20 * rest / error) / 20, self.comparison_level) * error
         return self._back(_shift_found(halves, error, power))
-
-    def residuals(self) -> Array:
-        """Return the residuals in the order of the values, on the fitted scale."""
-        return np.asarray(self._y - self._design @ self._effects, dtype=np.float64)
 
     def _estimate(self, spot: _Spot, level: float, n: int) -> Estimate:
         value = self._back(spot.centre)

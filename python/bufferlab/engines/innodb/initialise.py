@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from subprocess import DEVNULL
@@ -18,14 +17,11 @@ from typing import IO, Any
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb.failure import failure
 from bufferlab.engines.innodb.option_file import option_file
-from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.server_process import OnWait, make_home
+from bufferlab.engines.servers.server_process import OnWait, make_data, make_home
 from bufferlab.engines.servers.user import give
 from bufferlab.errors import EnvironmentLackingError
 
-_SECONDS = 300.0
-_POLL_SECONDS = 0.05
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
 #: These five tables of MySQL 5.6 are in InnoDB, whose own dictionary is not copied. The server needs two of them (5.6's
 #: scripts/mysql_system_tables.sql).
@@ -93,36 +89,15 @@ def _run(
     stdin: IO[Any] | int,
     on_wait: OnWait,
 ) -> None:
-    conf, log = home / "initialise.conf", home / "initialise.log"
+    conf = home / "initialise.conf"
     conf.write_text(option_file(build, data, home, home / "initialise.sock", 1, settings))
     conf.chmod(0o600)
     give(conf, user)
-    with log.open("ab") as output:
-        give(log, user)
-        running = child_process.start(
-            [str(build.binary), f"--defaults-file={conf}", *arguments],
-            user=user,
-            libraries=build.libraries,
-            output=output,
-            folder=home,
-            stdin=stdin,
-        )
-    deadline = time.monotonic() + _SECONDS
-    try:
-        while running.poll() is None:
-            if time.monotonic() > deadline:
-                raise failure(f"the data directory was not made within {_SECONDS:g} s", None, log)
-            on_wait("initialising")
-            time.sleep(_POLL_SECONDS)
-    finally:
-        if running.poll() is None:
-            running.kill()
-            running.wait()
-    if running.returncode != 0:
-        raise failure("the data directory could not be made", running.returncode, log)
+    command = [str(build.binary), f"--defaults-file={conf}", *arguments]
+    make_data(command, build, home, user, failure, on_wait, stdin=stdin)
     # A bootstrap that gets a wrong statement reports it and still ends with success.
     if not (data / "mysql").is_dir():
-        raise failure("the data directory has no system tables", running.returncode, log)
+        raise failure("the data directory has no system tables", 0, home / "initialise.log")
 
 
 def _mariadb_sql(build: Build) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,11 +10,9 @@ from bufferlab.engines.postgres.find_postgres import initdb
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
-from bufferlab.engines.servers.server_process import OnWait, make_home
+from bufferlab.engines.servers.server_process import OnWait, make_data, make_home
 from bufferlab.engines.servers.user import give
 
-_SECONDS = 300.0
-_POLL_SECONDS = 0.05
 _CHECKSUMS_BY_DEFAULT = (18,)
 
 
@@ -36,14 +33,13 @@ def initialise(
     make_home(home, user)
     data.mkdir(mode=0o700)
     give(data, user)
-    secret, log = home / "initialise.password", home / "initialise.log"
+    secret = home / "initialise.password"
     try:
         secret.touch(mode=0o600)
         give(secret, user)
         secret.write_text(identity.password + "\n")
-        _run(
-            [str(initdb(build)), *_arguments(build, data, secret, identity, checksums)], build, home, user, log, on_wait
-        )
+        command = [str(initdb(build)), *_arguments(build, data, secret, identity, checksums)]
+        make_data(command, build, home, user, failure, on_wait, own_ipc=child_process.can_own_ipc(user))
     finally:
         with suppress(FileNotFoundError):
             secret.unlink()
@@ -58,31 +54,3 @@ def _arguments(build: Build, data: Path, secret: Path, identity: Identity, check
     elif build.numbers >= _CHECKSUMS_BY_DEFAULT:
         words.append("--no-data-checksums")
     return words
-
-
-def _run(
-    command: list[str], build: Build, home: Path, user: tuple[int, int] | None, log: Path, on_wait: OnWait
-) -> None:
-    with log.open("ab") as output:
-        give(log, user)
-        running = child_process.start(
-            command,
-            user=user,
-            libraries=build.libraries,
-            output=output,
-            folder=home,
-            own_ipc=child_process.can_own_ipc(user),
-        )
-    deadline = time.monotonic() + _SECONDS
-    try:
-        while running.poll() is None:
-            if time.monotonic() > deadline:
-                raise failure(f"the data directory was not made within {_SECONDS:g} s", None, log)
-            on_wait("initialising")
-            time.sleep(_POLL_SECONDS)
-    finally:
-        if running.poll() is None:
-            running.kill()
-            running.wait()
-    if running.returncode != 0:
-        raise failure("the data directory could not be made", running.returncode, log)

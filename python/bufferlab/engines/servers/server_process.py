@@ -11,9 +11,10 @@ import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import IO, Any
 
 from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
@@ -22,6 +23,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.user import give
 from bufferlab.errors import EnvironmentLackingError
 
+INITIALISE_SECONDS = 300.0
 READY_SECONDS = 120.0
 _SOCKET_BYTES_MAX = 107
 """sun_path of sockaddr_un has 108 bytes, one of them the end (unix(7))."""
@@ -204,6 +206,34 @@ def make_home(home: Path, user: tuple[int, int] | None) -> None:
         give(folder, user)
 
 
-def unique_home(near: Path) -> Path:
-    """Return the path of a folder that does not exist yet, for one server."""
-    return near / f"server-{secrets.token_hex(4)}"
+def make_data(
+    command: Sequence[str],
+    build: Build,
+    home: Path,
+    user: tuple[int, int] | None,
+    failure: Callable[[str, int | None, Path], EngineFailure],
+    on_wait: OnWait,
+    *,
+    stdin: IO[Any] | int = subprocess.DEVNULL,
+    own_ipc: bool = False,
+) -> None:
+    """Run the program that makes a data directory, to its end; raise `failure` of its log when it did not succeed."""
+    log = home / "initialise.log"
+    with log.open("ab") as output:
+        give(log, user)
+        running = child_process.start(
+            command, user=user, libraries=build.libraries, output=output, folder=home, stdin=stdin, own_ipc=own_ipc
+        )
+    deadline = time.monotonic() + INITIALISE_SECONDS
+    try:
+        while running.poll() is None:
+            if time.monotonic() > deadline:
+                raise failure(f"the data directory was not made within {INITIALISE_SECONDS:g} s", None, log)
+            on_wait("initialising")
+            time.sleep(_POLL_SECONDS)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+    if running.returncode != 0:
+        raise failure("the data directory could not be made", running.returncode, log)
