@@ -98,6 +98,7 @@ class Attributes(TypedDict, total=False):
     auto: str | None
     versions: str
     value_versions: tuple[tuple[str, str], ...]
+    confounds: str
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ class Knob:
     """The servers' versions that have the setting, as versions.py reads them; "" means all."""
     value_versions: tuple[tuple[str, str], ...] = ()
     """The values that only some versions have, each with those versions."""
+    confounds: str = ""
+    """What makes points that differ in it another experiment, where nobody asked for the difference."""
     pattern: str = ""
     """The regular expression that the value of a TEXT must match."""
     example: str = ""

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from bufferlab.chapter import words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
-from bufferlab.results.check import ENGINES, UNKNOWN
+from bufferlab.results.check import results_of
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import IntegrityRow, StoredSetting
@@ -124,6 +124,10 @@ class Analysis:
     """The metric that answers the question."""
     compared: tuple[str, ...]
     """The metrics whose steps are judged, the headline first."""
+    reads: str = "reads"
+    """The count of reads that tables begin with: the engine's own, where memory is divided with the page cache."""
+    knob_words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By a knob of the engine's own: how a sentence calls it, and the title of its axis."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
@@ -139,14 +143,16 @@ class Analysis:
         declared = question_of(_workload(sweep, points))
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
-        engines = {record.run.engine for point in points for record in point.records}
-        if logs := {ENGINES.get(engine, UNKNOWN).log for engine in engines} - {""}:
+        engines = [results_of(name) for name in sorted({run.run.engine for point in points for run in point.records})]
+        if logs := {engine.log for engine in engines} - {""}:
             compared = tuple(_of_servers(metrics.get(name), min(logs)) for name in compared)
         told = metrics.get(headline)
-        if _divides_memory(points) and told.count == "reads" and told.work:
-            headline = metrics.per_work("device_pages", told.work)
+        reads = "reads"
+        if told.count == reads and told.work and (of_device := _device_reads(points)):
+            reads, headline = of_device, metrics.per_work(of_device, told.work)
             compared = (headline, *compared)
-        return cls(sweep, points, axis, groups, headline, compared)
+        knob_words = {name: words for engine in engines for name, words in engine.knob_words.items()}
+        return cls(sweep, points, axis, groups, headline, compared, reads, knob_words)
 
     @property
     def runs(self) -> list[MeasuredRun]:
@@ -321,9 +327,10 @@ def _of_servers(metric: metrics.Metric, log: str) -> str:
     return "server_cpu_us_per_transaction" if metric.name == "cpu_us_per_transaction" else metric.name
 
 
-def _divides_memory(points: tuple[PointRuns, ...]) -> bool:
-    runs = [run for point in points for run in point.ok]
-    return bool(runs) and all(run.divides_memory for run in runs)
+def _device_reads(points: tuple[PointRuns, ...]) -> str:
+    """Return the count of reads of the device where every run divides memory with the page cache; else ""."""
+    told = {run.engine.device_reads if run.divides_memory else "" for point in points for run in point.ok}
+    return told.pop() if len(told) == 1 else ""
 
 
 def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:

@@ -93,14 +93,14 @@ _AXIS_WORDS = {
     "pool_size": "Buffer pool",
     "hot_rows": "Hot rows",
     "rate": "Offered rate (transactions per second)",
-    "lru_scan_depth": "LRU scan depth (pages)",
     "server": "Server build",
 }
 
 
 def _axis_label(analysis: Analysis) -> str:
     axis = (analysis.axis or "").removesuffix("_bytes")
-    name = _AXIS_WORDS.get(axis, axis.replace("_", " ").capitalize() or "Point")
+    titles = _AXIS_WORDS | {name: title for name, (_, title) in analysis.knob_words.items()}
+    name = titles.get(axis, axis.replace("_", " ").capitalize() or "Point")
     asked_as_shares = any("%" in point.swept.get(analysis.axis or "", "") for point in analysis.points)
     if axis == "pool_size" and asked_as_shares:
         return f"{name}: asked (% of the loaded database) and actual size"

@@ -32,9 +32,7 @@ _KNOB_WORDS = {
     "hot_rows": "the number of hot rows",
     "plan": "the plan",
     "rate": "the rate of arrivals",
-    "lru_scan_depth": "the LRU scan depth",
     "server": "the server build",
-    "memory_limit": "the memory limit",
 }
 
 
@@ -194,7 +192,8 @@ def _why_no_claim(found: SweepVerdict) -> str:
 
 def _knob(analysis: Analysis) -> str:
     axis = (analysis.axis or "").removesuffix("_bytes")
-    return _KNOB_WORDS.get(axis, axis.replace("_", " ") or "the setting")
+    words_of = {name: words for name, (words, _) in analysis.knob_words.items()}
+    return (_KNOB_WORDS | words_of).get(axis, axis.replace("_", " ") or "the setting")
 
 
 def _place(analysis: Analysis, point: PointRuns) -> str:

@@ -70,10 +70,7 @@ def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
 
 def main_table(analysis: Analysis) -> Table:
     """Return the table of the sweep: counts per unit of work with intervals, hit ratio and throughput."""
-    first, rest = ("reads", "misses", "writes"), ("read_bytes", "write_bytes", "page_gets")
-    if analysis.headline == analysis.per_work("device_pages"):
-        # PostgreSQL reads a page at each miss: what differs is what the page cache had.
-        first = ("device_pages", "misses", "writes")
+    first, rest = (analysis.reads, "misses", "writes"), ("read_bytes", "write_bytes", "page_gets")
     metrics = (
         *(analysis.per_work(name) for name in first),
         *("hit_ratio", analysis.work_per_s),

@@ -67,7 +67,7 @@ class MeasuredRun:
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
         values = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
         phases = {phase.name: values_of(samples, phase.name) for phase in record.run.phases}
-        late = ENGINES.get(record.run.engine, UNKNOWN).late_work
+        late = results_of(record.run.engine).late_work
         drifts = drift(samples, late), device_drift(samples)
         return cls(record.run, window, values, total_us(latency), n, phases, *drifts)
 
@@ -94,7 +94,7 @@ class MeasuredRun:
     @property
     def engine(self) -> EngineResults:
         """Return what the run's engine owns of its results."""
-        return ENGINES.get(self.run.engine, UNKNOWN)
+        return results_of(self.run.engine)
 
     @property
     def direct(self) -> bool:
@@ -157,14 +157,28 @@ class EngineResults:
     """True if its writes and rates depend on checkpoints, which only a long window evens out."""
     log: str = ""
     """The metric it counts per unit of work in place of bytes of the embedded engine's log."""
+    device_reads: str = ""
+    """The count of pages that came from the device, where one budget bounds the pool and the page cache together."""
+    courses: frozenset[str] = frozenset()
+    """Its counters whose course through the window is kept: values judge their rates from one sample to the next."""
+    knob_words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By a knob of its own: how a sentence calls it, and the title of its axis."""
     late_work: tuple[str, ...] = ()
     """Counters of transactions that lag as misses do, where the engine publishes both late."""
 
 
-#: The results of an engine that no registry knows.
-UNKNOWN = EngineResults()
 #: The results by engine's name; `handed_in` fills it.
 ENGINES: dict[str, EngineResults] = {}
+
+
+def results_of(engine: str) -> EngineResults:
+    """Return the part of the results that an engine owns: nothing, for a name that no engine has.
+
+    Raises AssertionError when no engine has handed in its part: then every number of an engine's own would be missing.
+    """
+    if not ENGINES:
+        raise AssertionError("no engine has handed in its results: import bufferlab.engines.registry")
+    return ENGINES.get(engine, EngineResults())
 
 
 def _of_window(latency: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from bufferlab.results import derive, metrics
 from bufferlab.results.check import ENGINES, EngineResults
+from bufferlab.results.window import COURSES
 
 
 def hand_in(engines: Mapping[str, EngineResults]) -> None:
@@ -22,6 +23,7 @@ def hand_in(engines: Mapping[str, EngineResults]) -> None:
             raise AssertionError(f"words for {sorted(unknown)}, which no other engine may have")
         metrics.declare(owned.raw, owned.derived)
         derive.add(owned.derived, owned.quantities)
+        COURSES.update(owned.courses)
     source = "; ".join(owned.source for owned in owners if owned.source)
     for name in shared:
         said = "; ".join(owned.words[name] for owned in owners if name in owned.words)

@@ -36,8 +36,8 @@ class Reading:
 Edge = dict[str, dict[str, Reading]]
 #: Gauge -> (time in s, number) of every sample of a window, in time's order.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
-#: Counters whose course is kept too: values judge their rates from one sample to the next.
-COUNTED_COURSE = ("logical_reads", "device_reads")
+#: Counters whose course is kept too; `handed_in` fills it.
+COURSES: set[str] = set()
 #: The phase of the samples that bound the main window.
 MEASURE = "measure"
 
@@ -52,7 +52,7 @@ class Window:
     course: Course = field(default_factory=dict)
     """Gauges without a subject, sample by sample; a window cut out between two samples has its edges only."""
     counts: Course = field(default_factory=dict)
-    """The same for the counters of COUNTED_COURSE, summed over their subjects."""
+    """The same for the counters of COURSES, summed over their subjects."""
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
@@ -150,7 +150,7 @@ def _course(samples: pl.DataFrame, phase: str) -> Course:
 def _counts(samples: pl.DataFrame, phase: str) -> Course:
     import polars as pl
 
-    wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(COUNTED_COURSE) & pl.col("count").is_not_null()
+    wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(sorted(COURSES)) & pl.col("count").is_not_null()
     rows = samples.filter(wanted).group_by("metric", "t_s").agg(pl.col("count").sum()).sort("t_s")
     found: dict[str, list[tuple[float, float]]] = {}
     for metric, t_s, count in rows.iter_rows():

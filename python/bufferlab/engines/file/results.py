@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bufferlab.engines.file.checks import CHECKS
-from bufferlab.engines.file.formulas import QUANTITIES
+from bufferlab.engines.file.formulas import QUANTITIES, READS, REQUESTS
 from bufferlab.engines.file.metrics import DERIVED, RAW
 from bufferlab.results.check import EngineResults
 
@@ -11,6 +11,7 @@ RESULTS = EngineResults(
     raw=RAW,
     derived=DERIVED,
     quantities=QUANTITIES,
+    courses=frozenset({READS, REQUESTS}),
     checks=CHECKS,
     has_pool=False,
     # A file that is only read has no checkpoints, which a long window would even out.

@@ -30,6 +30,7 @@ RESULTS = EngineResults(
     reads_directly=_reads_directly,
     is_server=True,
     log="redo_bytes",
+    knob_words={"lru_scan_depth": ("the LRU scan depth", "LRU scan depth (pages)")},
     same_work=checks.SAME_WORK,
     page_gets_vary=checks.page_gets_vary,
     asked_for=checks.asked_for,

@@ -27,6 +27,8 @@ RESULTS = EngineResults(
     reads_directly=_reads_directly,
     is_server=True,
     log="wal_log_bytes",
+    device_reads="device_pages",
+    knob_words={"memory_limit": ("the memory limit", "Memory limit")},
     same_work=checks.SAME_WORK,
     page_gets_limit=checks.PAGE_GETS_LIMIT,
     # The server's processes publish their counters up to a second late: misses and transactions at once.

@@ -10,6 +10,7 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.chapter.point_table import point_table
 from bufferlab.chapter.time_series import course_figure
+from bufferlab.engines.innodb.knobs import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
 from bufferlab.units import readable
 
@@ -29,15 +30,6 @@ _WRITERS = {
     "Single-page flushes": "single_page_flushes_per_s",
     "Evicted clean": "lru_batch_evictions_per_s",
     "LRU batches per s": "lru_batches_per_s",
-}
-#: Settings that make another experiment of the sweep when they differ between points.
-_CONFOUNDS = {
-    "buffer_pool_instances": "instances: lists, scan depth and locks are per instance",
-    "page_cleaners": "page cleaner threads",
-    "buffer_pool_chunk_size": "chunk size, of which the pool is a multiple",
-    "adaptive_hash_index": "adaptive hash index, which changes page gets",
-    "flush_method": "flush method",
-    "doublewrite": "doublewrite buffer",
 }
 
 
@@ -65,11 +57,12 @@ def rounding(analysis: Analysis) -> list[str]:
     ]
     told = list(dict.fromkeys(rounded))
     swept = {name for point in analysis.points for name in point.swept}
-    for name, meaning in _CONFOUNDS.items():
-        values = {str(value) for point in analysis.points if (value := point.value(name)) is not None and point.ok}
-        if len(values) > 1 and name not in swept:
-            found = words.listing(sorted(values))
-            told.append(f"Confounded: innodb_{name} is {found} at different points ({meaning}).")
+    for knob in INNODB_KNOBS:
+        found = (point.value(knob.name) for point in analysis.points if point.ok)
+        values = {str(value) for value in found if value is not None}
+        if knob.confounds and len(values) > 1 and knob.name not in swept:
+            values_told = words.listing(sorted(values))
+            told.append(f"Confounded: {knob.native_name} is {values_told} at different points ({knob.confounds}).")
     return told
 
 
