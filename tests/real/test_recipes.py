@@ -9,9 +9,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from support import innodb
@@ -52,14 +54,28 @@ class Tree:
         document: dict[str, Any] = json.loads(done.stdout)
         return document
 
+    def build(self) -> None:
+        """Build the core of this tree, from a copy of what was built for the other, without the tests' parts."""
+        built = ROOT / "target/release"
+        if built.is_dir():
+            shutil.copytree(built, self.root / "target/release", symlinks=True)
+        subprocess.run(
+            [Path(sys.executable).with_name("maturin"), "develop", "--release", "--locked", "--skip-install"],
+            cwd=self.root,
+            env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+            check=True,
+            timeout=1200,
+        )
+
 
 def cores() -> list[Path]:
     return list((ROOT / "python/bufferlab").glob("_native*.so"))
 
 
 @pytest.fixture
-def tree(disk: Path) -> Tree:
-    return Tree(disk / "recipe")
+def tree(disk: Path) -> Iterator[Tree]:
+    yield Tree(disk / "recipe")
+    shutil.rmtree(disk / "recipe")
 
 
 def test_a_knob_is_one_entry(tree: Tree) -> None:
@@ -73,6 +89,40 @@ def test_a_knob_is_one_entry(tree: Tree) -> None:
     (point,) = document["points"]
     assert point["settings"]["log_buffer_size"]["asked"] == "8MiB"
     assert point["settings"]["log_buffer_size"]["actual"] == 8 << 20
+
+
+def test_a_metric_of_a_server_and_a_probe_are_two_files_each(tree: Tree) -> None:
+    innodb.build("mysql-5.7")  # Fetched, or skipped.
+    assert len(tree.add("metric")) <= 2
+    assert len(tree.add("probe")) <= 2
+    tree.build()
+    with innodb.folder() as folder:
+        small = ("--smoke", "--repetitions", "1", "--sweep", "pool_size=20MiB", "--out", str(folder / "runs"))
+        document = tree.run("run", "buffer-size", "--engine", "mysql", "--server", "mysql-5.7", *small)
+        (stored,) = Path(document["sweep"]).glob("runs/*/samples.parquet")
+        samples, page = pl.read_parquet(stored), (Path(document["sweep"]) / "report.md").read_text()
+    (point,) = document["points"]
+    values = {row["metric"]: row for row in point["summaries"]}
+    assert values["log_write_requests_per_transaction"]["value"] > 1
+    assert values["log_write_requests_per_transaction"]["unit"] == "writes/transaction"
+    assert "Log-buffer writes" in page, "a chapter shows it"
+    stalled = samples.filter(samples["metric"] == "io_stalled_us")
+    assert stalled["count"].is_sorted()
+    assert stalled.height == samples.filter(samples["metric"] == "context_switches").height
+    assert (stalled["count"].null_count() == 0) == Path("/proc/pressure/io").exists()
+
+
+def test_an_engine_of_a_known_kind_brings_its_metric_check_and_chapter(tree: Tree) -> None:
+    assert tree.add("engine") == ["python/bufferlab/engines/registry.py"]
+    document = tree.run("run", "log-blocks", "--out", str(tree.root / "runs"))
+    blocks = [row["value"] for point in document["points"] for row in point["summaries"]
+              if row["metric"] == "log_blocks_per_new_order"]  # fmt: skip
+    assert blocks[0] > 5 * blocks[1]
+    (check,) = (check for check in document["checks"] if check["name"] == "log_blocks")
+    assert check["status"] == "passed"
+    page = (Path(document["sweep"]) / "report.md").read_text()
+    assert "## Inside the log" in page
+    assert "Not a result" in page, "it is a scripted engine"
 
 
 def test_an_experiment_is_a_folder(tree: Tree, tmp_path: Path) -> None:
