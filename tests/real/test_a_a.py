@@ -66,7 +66,7 @@ class Bench:
             "measure": {"transactions": 1500, "max_seconds": 60},
             "sample_interval_ms": 1000,
         }
-        answer, events = core.call("run_sqlite", job)
+        answer, events = core.call("run", "sqlite", job)
         for left in self.folder.glob(f"{seed}.db*"):
             left.unlink()
         return seed, answer, [event for event in events if event.get("event") == "sample"]
@@ -122,8 +122,8 @@ class Bench:
 def bench(disk: Path) -> Bench:
     folder = Path(tempfile.mkdtemp(prefix="a-a-", dir=disk))
     table = folder / "table.db"
-    load = {"database": str(table), "knobs": {"page_size_bytes": 4096}, "threads": 1}
-    core.call("load_sqlite", {**load, "workload": {"name": "hot_rows", "rows": ROWS, "load_seed": 1}})
+    load = {"database": str(table), "page_size_bytes": 4096, "threads": 1}
+    core.call("load", "sqlite", {**load, "workload": {"name": "hot_rows", "rows": ROWS, "load_seed": 1}})
     return Bench(table, folder)
 
 

@@ -100,7 +100,7 @@ def test_without_read_ahead_requests_are_what_a_replay_of_the_offsets_says(
 def test_a_direct_read_is_exactly_one_request(file: Path, left_alone: None, of: dict[str, object]) -> None:
     with loop_device.over(file, SIZE_BYTES) as attached:
         job = random_read.core_job(attached.path, SIZE_BYTES)
-        job["workload"] = random_read.workload(**of)
+        job["reads"] = random_read.reads(**of)
         run = random_read.run_core(job)
     assert run.delta("logical_reads") == run.delta("device_reads") == run.delta("requests_expected") == 2000
     assert run.delta("device_read_bytes") == run.delta("logical_read_bytes") == 2000 * 8192
@@ -159,7 +159,7 @@ def test_a_warm_cache_is_read_without_the_device(file: Path) -> None:
 
 def test_latencies_of_reads_in_flight_add_up_to_the_time_of_the_window(file: Path) -> None:
     job = random_read.core_job(file, SIZE_BYTES, reads=20_000)
-    job["workload"] = random_read.workload(queue_depth=8, threads=2, alignment="io_size")
+    job["reads"] = random_read.reads(queue_depth=8, threads=2, alignment="io_size")
     run = random_read.run_core(job)
     (latency,) = run.answer["latency"]
     inside = latency["mean_us"] * 20_000 / 1e6 / run.answer["measured"]["seconds"]
@@ -170,7 +170,7 @@ def test_a_window_of_time_ends_in_time_and_seeds_decide_the_offsets(file: Path) 
     pages = []
     for seed in (1, 1, 2):
         job = random_read.core_job(file, SIZE_BYTES, reads=500)
-        job["workload"] = random_read.workload(seed=seed)
+        job["reads"] = random_read.reads(seed=seed)
         pages.append(random_read.run_core(job).delta("pages_touched"))
     assert pages[0] == pages[1] != pages[2]
     job = random_read.core_job(file, SIZE_BYTES, reads=2**53 - 1)

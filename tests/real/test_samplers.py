@@ -37,7 +37,7 @@ def hear(text):
     events.append(text)
     if '"edge":"start"' in text and not beside:
         beside.append(subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True))
-answer = json.loads(_native.run_random_read(sys.stdin.read(), hear))
+answer = json.loads(_native.run("file", sys.stdin.read(), hear))
 said = beside[0].communicate()[0]
 print(json.dumps({"answer": answer, "events": [json.loads(event) for event in events], "mpstat": json.loads(said)}))
 """
@@ -58,7 +58,7 @@ def test_iostat_counts_the_same_reads_and_bytes_of_a_device_that_rests_before_an
     with loop_device.over(file, SIZE_BYTES) as attached:
         device = attached.path.name
         job = random_read.core_job(attached.path, SIZE_BYTES, reads=3000)
-        job["workload"] = random_read.workload(io_size_bytes=io_size_bytes)
+        job["reads"] = random_read.reads(io_size_bytes=io_size_bytes)
         with subprocess.Popen(
             ["iostat", "-y", "-d", "-o", "JSON", device, str(WINDOW_SECONDS), "1"], stdout=subprocess.PIPE, text=True
         ) as iostat:

@@ -20,7 +20,7 @@ call = json.load(sys.stdin)
 events = []
 try:
     # Kept as texts: parsed, the events of a slow machine's long run would show in the process's own memory.
-    answer = getattr(_native, call["function"])(json.dumps(call["job"]), events.append)
+    answer = getattr(_native, call["function"])(call["engine"], json.dumps(call["job"]), events.append)
     print(json.dumps({"answer": json.loads(answer), "events": [json.loads(event) for event in events]}))
 except _native.NativeError as error:
     print(json.dumps({"error": error.args}))
@@ -35,11 +35,11 @@ class CoreError(Exception):
         self.kind, self.what, self.where, self.hint = kind, what, where, hint
 
 
-def call(function: str, job: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def call(function: str, engine: str, job: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Answer and events of one call of the core; CoreError when it fails."""
     done = subprocess.run(
         [sys.executable, "-c", _CALL],
-        input=json.dumps({"function": function, "job": job}),
+        input=json.dumps({"function": function, "engine": engine, "job": job}),
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
         capture_output=True,
         text=True,
@@ -76,8 +76,8 @@ def load(
 ) -> dict[str, Any]:
     """Load a new TPC-C database."""
     workload = {"name": "tpcc", "warehouses": warehouses, "load_seed": seed}
-    job = {"database": str(database), "knobs": {"page_size_bytes": page_size_bytes}, "workload": workload}
-    return call("load_sqlite", {**job, "threads": threads})[0]
+    job = {"database": str(database), "page_size_bytes": page_size_bytes, "workload": workload}
+    return call("load", "sqlite", {**job, "threads": threads})[0]
 
 
 def run(
@@ -109,7 +109,7 @@ def run(
         "measure": {"transactions": transactions, "max_seconds": 120},
         "sample_interval_ms": 200,
     }
-    answer, events = call("run_sqlite", job)
+    answer, events = call("run", "sqlite", job)
     edges = {event["edge"]: _by_metric(event["values"]) for event in events if event.get("edge")}
     return Measured(answer, edges["start"], edges["end"], events)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines.file.behaviour import core_reads
 from support import core
 
 _ENGINE = """
@@ -46,20 +47,25 @@ def workload(**changed: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def reads(**changed: Any) -> dict[str, Any]:
+    """The same in the core's words."""
+    return core_reads(workload(**changed))
+
+
 def make(path: Path, size_bytes: int, seed: int = 1) -> Path:
     """A file of random bytes, out of the page cache."""
-    core.call("fill_random_file", {"path": str(path), "bytes": size_bytes, "seed": seed})
+    core.call("load", "file", {"path": str(path), "bytes": size_bytes, "seed": seed})
     return path
 
 
 def core_job(path: Path, range_bytes: int, reads: int = 2000, **knobs: Any) -> dict[str, Any]:
     """A job of the core."""
-    settings = {"io_mode": "direct", "advice": "none", "cache": "cold", "backend": "auto"}
+    settings = {"io_mode": "direct", "advise_random": False, "cache": "cold", "backend": "auto", **knobs}
     return {
         "path": str(path),
         "range_bytes": range_bytes,
-        "knobs": {**settings, **knobs},
-        "workload": workload(),
+        **settings,
+        "reads": reads(),
         "warm_up": {"max_transactions": 100, "max_seconds": 5.0},
         "measure": {"transactions": reads, "max_seconds": 60.0},
         "sample_interval_ms": 100,
@@ -113,7 +119,7 @@ def of_events(answer: dict[str, Any], events: list[dict[str, Any]]) -> Read:
 
 def run_core(job: dict[str, Any]) -> Read:
     """Through the core alone; CoreError when it fails."""
-    return of_events(*core.call("run_random_read", job))
+    return of_events(*core.call("run", "file", job))
 
 
 def command(*, without_io_uring: bool = False) -> list[str]:

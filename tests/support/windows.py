@@ -37,7 +37,7 @@ def on_event(event):
     if stop_at and json.loads(event).get("edge") == stop_at:
         _native.cancel()
 
-answer = _native.run_sqlite(json.dumps(job), on_event)
+answer = _native.run("sqlite", json.dumps(job), on_event)
 print(json.dumps({"answer": json.loads(answer)}), flush=True)
 """
 
@@ -100,8 +100,8 @@ def script(text: str, *, source: str = "my.sql", seed: int = 7, **variables: flo
 def load_script(database: Path, text: str, *, source: str = "my.sql", **variables: float) -> dict[str, Any]:
     """Load a database by a script's setup section."""
     workload = {"name": "script", "source": source, "text": text, "variables": variables, "data": None}
-    job = {"database": str(database), "knobs": {"page_size_bytes": 4096}, "workload": workload, "threads": 1}
-    return call("load_sqlite", job)[0]
+    job = {"database": str(database), "page_size_bytes": 4096, "workload": workload, "threads": 1}
+    return call("load", "sqlite", job)[0]
 
 
 def job(database: Path, workload: dict[str, Any], *, transactions: int = 2000, **parts: Any) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def job(database: Path, workload: dict[str, Any], *, transactions: int = 2000, *
 
 def run(database: Path, workload: dict[str, Any], **parts: Any) -> Run:
     """One run on `database` itself."""
-    return Run(*call("run_sqlite", job(database, workload, **parts)))
+    return Run(*call("run", "sqlite", job(database, workload, **parts)))
 
 
 class Followed:

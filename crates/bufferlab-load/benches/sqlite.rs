@@ -134,7 +134,7 @@ fn select_us(database: &Path, size: &Size, run_seed: u64) -> f64 {
 fn knobs() -> SqliteKnobs {
     SqliteKnobs {
         page_size: PageSize::new(4096).unwrap(),
-        pool_frames: 400_000,
+        pool_size_bytes: 400_000 * 4096,
         io_mode: IoChoice::Buffered,
         pcache: Pcache::Ours,
         synchronous: Synchronous::Off,

@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             fastest_ns(
                 || Ok(Driver::new(Answered::default(), Replayed::default()).open_loop(schedule(1e7, spacing)?)),
             )?;
-        println!("open loop ({}): {:+.0} ns per transaction", spacing.name(), open - closed);
+        println!("open loop ({spacing:?}): {:+.0} ns per transaction", open - closed);
     }
     let fixed = script_ns("SELECT :transaction_number;")?;
     println!("script, one statement without \\set: {:+.0} ns per transaction against the replayed one", fixed - closed);

@@ -4,6 +4,7 @@
 //! Fractions of a nanosecond are carried from arrival to arrival, so that no rate drifts.
 
 use bufferlab_workload::random::Random;
+use serde::Deserialize;
 
 /// An arrival begun later than this after its intended start counts as late.
 pub const LATE_AFTER_NS: u64 = 1_000_000;
@@ -12,33 +13,13 @@ pub const LATE_AFTER_NS: u64 = 1_000_000;
 pub const RATE_RANGE_PER_S: std::ops::RangeInclusive<f64> = 0.001..=10_000_000.0;
 
 /// How the gaps between arrivals are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Spacing {
     /// Independent exponential gaps: what many independent users look like.
     Poisson,
     /// Equal gaps.
     Constant,
-}
-
-impl Spacing {
-    /// The spacing of this name, as experiments spell it.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "poisson" => Some(Spacing::Poisson),
-            "constant" => Some(Spacing::Constant),
-            _ => None,
-        }
-    }
-
-    /// The name of this spacing.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Spacing::Poisson => "poisson",
-            Spacing::Constant => "constant",
-        }
-    }
 }
 
 /// An open loop as it is asked for.

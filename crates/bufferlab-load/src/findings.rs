@@ -3,19 +3,25 @@
 use bufferlab_workload::index_scan::{IndexScanDriver, Plan};
 use bufferlab_workload::tpcc::random::NuRandConstants;
 use bufferlab_workload::tpcc::{InputCounts, TpccDriver};
+use serde::{Serialize, Serializer};
 
 /// What a workload tells of itself beside counts and latencies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Findings {
     /// Nothing.
+    #[default]
     None,
     /// TPC-C's draws and deliveries.
     Tpcc {
         /// The constants of NURand, drawn from the seeds (2.1.6.1).
+        #[serde(flatten)]
         constants: NuRandConstants,
         /// How often each choice fell.
+        #[serde(flatten)]
         inputs: InputCounts,
         /// Orders delivered since the load: (warehouse, district, orders), for consistency condition 11.
+        #[serde(skip)]
         delivered_orders: Vec<(u32, u32, u64)>,
     },
     /// The hot rows that were chosen.
@@ -30,8 +36,10 @@ pub enum Findings {
         /// The engine's words for it.
         plan_text: String,
         /// Rows of the table in the range.
+        #[serde(rename = "rows_in_range")]
         rows: u64,
         /// Answers that were checked and right, over warm-up and window.
+        #[serde(rename = "answers_checked")]
         answers: u64,
     },
 }
@@ -78,6 +86,18 @@ impl Findings {
             (mine, _) => mine,
         }
     }
+}
+
+/// Deliveries stand beside what was drawn.
+pub(crate) fn drawn<S: Serializer>(findings: &Findings, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Told<'a> {
+        drawn: &'a Findings,
+        delivered_orders: &'a [(u32, u32, u64)],
+    }
+    let delivered_orders =
+        if let Findings::Tpcc { delivered_orders, .. } = findings { &**delivered_orders } else { &[] };
+    Told { drawn: findings, delivered_orders }.serialize(to)
 }
 
 fn sum(a: InputCounts, b: InputCounts) -> InputCounts {

@@ -1,16 +1,19 @@
-//! What a run came to, beside the samples it has sent.
+//! What a run came to, beside the samples it has sent, in the form in which Python receives it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bufferlab_probe::{Table, clock};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::driver::Tally;
-use crate::findings::Findings;
+use crate::findings::{Findings, drawn};
 use crate::gate::GateEnd;
-use crate::recorder::Bucket;
+use crate::recorder::Latency;
 
 /// A part of a run that is over.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Part {
     /// Transactions of any type.
     pub transactions: u64,
@@ -18,75 +21,108 @@ pub struct Part {
     pub seconds: f64,
 }
 
+/// A warm-up that is over.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct WarmedUp {
+    /// How it ended; none when it was interrupted.
+    pub gate: Option<GateEnd>,
+    /// Demand misses that count towards filling and turnover.
+    pub misses: u64,
+    /// Its transactions and its time.
+    #[serde(flatten)]
+    pub part: Part,
+}
+
+/// A phase that is over.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhasePart {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its transactions and its time.
+    #[serde(flatten)]
+    pub part: Part,
+}
+
 /// Latencies of one transaction type.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TypeLatency {
     /// The type.
     pub transaction_type: String,
     /// `service`, `queue` or, in an open loop, `response`.
     pub time: &'static str,
-    /// All buckets with records.
-    pub buckets: Vec<Bucket>,
+    /// All buckets with records: (low, high, count), both bounds inclusive, in microseconds.
+    pub buckets: Vec<(f64, f64, u64)>,
     /// Exact maximum, if anything was recorded.
-    pub max_ns: Option<u64>,
+    pub max_us: Option<f64>,
     /// Exact mean, if anything was recorded.
-    pub mean_ns: Option<f64>,
+    pub mean_us: Option<f64>,
 }
 
-/// A setting as the engine reports it after it was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Actual {
-    /// A number.
-    Int(i64),
-    /// A word.
-    Text(String),
+impl TypeLatency {
+    /// What was recorded of one type and kind of time.
+    #[must_use]
+    pub fn new(transaction_type: &str, time: &'static str, latency: &Latency) -> Self {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let buckets = latency.buckets().into_iter().map(|bucket| (us(bucket.low_ns), us(bucket.high_ns), bucket.count));
+        TypeLatency {
+            transaction_type: transaction_type.to_owned(),
+            time,
+            buckets: buckets.collect(),
+            max_us: latency.max_ns().map(us),
+            mean_us: latency.mean_ns().map(|ns| ns / 1000.0),
+        }
+    }
 }
 
-/// A finished run.
+/// Settings as the engine reports them after they were applied.
+pub type Settings = BTreeMap<&'static str, Value>;
+
+/// A finished run; while it goes on, what it has come to so far.
+#[derive(Debug, Default, Serialize)]
 pub struct Finished {
     /// True when it was stopped before its time.
+    #[serde(rename = "status", serialize_with = "status")]
     pub interrupted: bool,
     /// Settings as read back.
-    pub actual: Vec<(&'static str, Actual)>,
-    /// How the warm-up ended; none when it was interrupted.
-    pub gate: Option<GateEnd>,
-    /// Demand misses during the warm-up.
-    pub warm_up_misses: u64,
+    pub actual: Settings,
     /// The warm-up.
-    pub warm_up: Part,
+    pub warm_up: WarmedUp,
     /// The measured window.
     pub measured: Part,
-    /// The phases after it, by name, as far as they were begun.
-    pub phases: Vec<(Arc<str>, Part)>,
+    /// The phases after it, as far as they were begun.
+    pub phases: Vec<PhasePart>,
     /// Latencies of the measured window and of the phases.
+    #[serde(rename = "latency")]
     pub latencies: Vec<TypeLatency>,
     /// What the workload tells of itself.
+    #[serde(flatten, serialize_with = "drawn")]
     pub findings: Findings,
     /// The engine's own name of its version.
     pub engine_version: String,
     /// What probes have recorded over the measured window.
+    #[serde(serialize_with = "by_probe")]
     pub recorded: Vec<Table>,
     /// When the run's clock was started.
     pub clock: clock::Anchor,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn status<S: Serializer>(interrupted: &bool, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(if *interrupted { "interrupted" } else { "ok" })
+}
+
+fn by_probe<S: Serializer>(recorded: &[Table], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(recorded.iter().map(|table| (table.probe, &table.told)))
 }
 
 /// The latencies of a window, by type and kind of time; response times exist in an open loop alone.
 pub fn latencies<'a>(tallies: impl Iterator<Item = (&'a str, &'a Tally)>, is_open: bool) -> Vec<TypeLatency> {
     let mut latencies = Vec::new();
     for (transaction_type, tally) in tallies {
-        let mut times = vec![("service", &tally.service), ("queue", &tally.queue)];
-        if is_open {
-            times.push(("response", &tally.response));
-        }
-        for (time, latency) in times {
-            latencies.push(TypeLatency {
-                transaction_type: transaction_type.to_owned(),
-                time,
-                buckets: latency.buckets(),
-                max_ns: latency.max_ns(),
-                mean_ns: latency.mean_ns(),
-            });
-        }
+        let times = [("service", &tally.service), ("queue", &tally.queue), ("response", &tally.response)];
+        let kinds = if is_open { 3 } else { 2 };
+        latencies
+            .extend(times[..kinds].iter().map(|(time, latency)| TypeLatency::new(transaction_type, time, latency)));
     }
     latencies
 }

@@ -5,8 +5,11 @@
 //! when demand misses no longer move (what is left are compulsory misses of a growing database). Filling may happen
 //! ahead of the transactions, by reading the tables once. Pure: no clock, no engine.
 
+use serde::Serialize;
+
 /// How a warm-up ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GateEnd {
     /// The pool was filled and every frame's worth of pages replaced once.
     PoolTurnover,
@@ -18,20 +21,6 @@ pub enum GateEnd {
     Fixed,
     /// No warm-up was asked for: the window begins with the pool as it was opened.
     Cold,
-}
-
-impl GateEnd {
-    /// The name stored with a run.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            GateEnd::PoolTurnover => "pool_turnover",
-            GateEnd::FlatMisses => "flat_misses",
-            GateEnd::Cap => "cap",
-            GateEnd::Fixed => "fixed",
-            GateEnd::Cold => "cold",
-        }
-    }
 }
 
 /// Fewest windows that are compared, older half against newer half.

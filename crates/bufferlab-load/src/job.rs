@@ -1,5 +1,6 @@
 //! What every run is told, whatever the engine: the workload, its pace, its phases, and where parts of it end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,26 +8,31 @@ use bufferlab_workload::hot_rows::HotRowsConfig;
 use bufferlab_workload::index_scan::IndexScanConfig;
 use bufferlab_workload::script::{Number, Script, ScriptError, ScriptWorkload};
 use bufferlab_workload::tpcc::TpccConfig;
+use serde::{Deserialize, Deserializer, de};
 
 pub use crate::arrivals::Spacing;
 use crate::arrivals::{Arrivals, OpenLoop, RATE_RANGE_PER_S};
 use crate::failure::{Failure, FailureKind};
 
 /// An end by count and by time, whichever comes first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Limit {
     /// Transactions of any type.
+    #[serde(alias = "max_transactions")]
     pub transactions: u64,
     /// Wall time.
+    #[serde(rename = "max_seconds")]
     pub seconds: f64,
 }
 
 /// How a run is warmed up: until the gate opens, within two bounds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {
     /// Transactions before which the gate stays shut: where the pool is not all that must be warm.
+    #[serde(rename = "min_transactions", default)]
     pub at_least: u64,
     /// When it is given up.
+    #[serde(flatten)]
     pub limit: Limit,
 }
 
@@ -37,7 +43,8 @@ impl From<Limit> for WarmUp {
 }
 
 /// A workload with its parameters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
 pub enum WorkloadJob {
     /// TPC-C.
     Tpcc(TpccConfig),
@@ -50,15 +57,17 @@ pub enum WorkloadJob {
 }
 
 /// A script's text and what it may refer to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct ScriptJob {
     /// Name of its file, for messages.
     pub source: String,
     /// The text.
     pub text: String,
     /// Seed of its random variables.
+    #[serde(default)]
     pub seed: u64,
     /// Predefined variables.
+    #[serde(deserialize_with = "pairs")]
     pub variables: Vec<(String, Number)>,
 }
 
@@ -80,17 +89,21 @@ impl ScriptJob {
 }
 
 /// When transactions are begun.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Pace {
     /// Each when its predecessor has ended.
+    #[default]
     Closed,
     /// At the times of an arrival process, whether or not the engine keeps up.
     Open {
         /// Arrivals per second.
         rate_per_s: f64,
         /// Their distances.
+        #[serde(rename = "arrivals")]
         spacing: Spacing,
         /// How long an arrival waits before it is dropped.
+        #[serde(rename = "patience_s", deserialize_with = "seconds")]
         patience: Duration,
     },
 }
@@ -119,13 +132,15 @@ impl Pace {
 }
 
 /// A window of its own after the measured one: a script, in a closed loop.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct PhaseJob {
     /// The name its samples carry.
     pub name: Arc<str>,
     /// What it executes.
+    #[serde(flatten)]
     pub script: ScriptJob,
     /// Its end.
+    #[serde(flatten)]
     pub limit: Limit,
 }
 
@@ -148,4 +163,20 @@ impl PhaseJob {
         ScriptWorkload::new(script, 0)?;
         Ok(())
     }
+}
+
+/// Pairs in the order of their names.
+pub(crate) fn pairs<'de, D: Deserializer<'de>, V: Deserialize<'de>>(json: D) -> Result<Vec<(String, V)>, D::Error> {
+    Ok(BTreeMap::deserialize(json)?.into_iter().collect())
+}
+
+/// The distance of two samples: no closer than they can be taken.
+pub(crate) fn sample_interval<'de, D: Deserializer<'de>>(json: D) -> Result<Duration, D::Error> {
+    Ok(Duration::from_millis(u64::deserialize(json)?.max(10)))
+}
+
+fn seconds<'de, D: Deserializer<'de>>(json: D) -> Result<Duration, D::Error> {
+    let seconds = f64::deserialize(json)?;
+    let whole = Duration::try_from_secs_f64(seconds).ok().filter(|_| seconds > 0.0);
+    whole.ok_or_else(|| de::Error::custom(format!("{seconds} s is not a positive time")))
 }

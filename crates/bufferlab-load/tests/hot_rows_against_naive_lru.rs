@@ -105,7 +105,7 @@ fn measured(
         database: database.to_owned(),
         knobs: SqliteKnobs {
             page_size,
-            pool_frames,
+            pool_size_bytes: pool_frames * u64::from(page_size.bytes()),
             io_mode: IoChoice::Buffered,
             pcache: Pcache::Ours,
             synchronous: Synchronous::Normal,
@@ -130,7 +130,7 @@ fn measured(
     };
     let finished = run(&job, &sink, &AtomicBool::new(false)).unwrap();
     assert_eq!((finished.interrupted, finished.measured.transactions), (false, TRANSACTIONS));
-    (growth.into_inner().unwrap(), finished.warm_up.transactions)
+    (growth.into_inner().unwrap(), finished.warm_up.part.transactions)
 }
 
 /// Misses of the window by the naive list, fed with what the run reads: the first pass, the warm-up, the window.

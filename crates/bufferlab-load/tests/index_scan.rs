@@ -42,7 +42,7 @@ fn job(database: &Path, plan: Plan, transactions: u64) -> Run {
         database: database.to_owned(),
         knobs: SqliteKnobs {
             page_size: PageSize::new(PAGE_BYTES).unwrap(),
-            pool_frames: 100,
+            pool_size_bytes: 100 * PAGE_BYTES,
             io_mode: IoChoice::Buffered,
             pcache: Pcache::Stock,
             synchronous: Synchronous::Off,
@@ -105,8 +105,8 @@ fn both_plans_give_the_right_answer_and_read_what_they_must() {
     ] {
         let (finished, seen) = played(&job(&database, plan, 2), &AtomicBool::new(false));
         let finished = finished.unwrap();
-        assert_eq!((finished.gate, finished.measured.transactions), (Some(GateEnd::Cold), 2));
-        assert_eq!((finished.warm_up.transactions, finished.interrupted), (0, false));
+        assert_eq!((finished.warm_up.gate, finished.measured.transactions), (Some(GateEnd::Cold), 2));
+        assert_eq!((finished.warm_up.part.transactions, finished.interrupted), (0, false));
         let Findings::IndexScan { plan: used, plan_text, rows: in_range, answers } = finished.findings else {
             panic!("{:?}", finished.findings)
         };

@@ -17,8 +17,7 @@ use bufferlab_load::finished::Finished;
 use bufferlab_load::gate::GateEnd;
 use bufferlab_load::job::{Limit, Pace, WorkloadJob};
 use bufferlab_load::mysql::connection::connect;
-use bufferlab_load::mysql::control::Control;
-use bufferlab_load::mysql::job::{Load, Run};
+use bufferlab_load::mysql::job::Run;
 use bufferlab_load::mysql::run::run;
 use bufferlab_load::mysql::target::Target;
 use bufferlab_load::probes::Asked;
@@ -35,20 +34,19 @@ fn scale() -> ScaleFactor {
 }
 
 fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
-    let mut control = Control::open(target).expect("the server is there");
     let day = |text| day_of(text).expect("a date");
     let config =
         IndexScanConfig { scale_factor: scale(), from_day: day("1993-01-01"), until_day: day("1998-09-03"), plan };
     Run {
         target: target.clone(),
-        flavour: control.version().expect("it answers").flavour,
         server_pid: None,
         datadir: None,
         may_change_settings: true,
         connections: 2,
         sending: Sending::Batched,
         frames: 512,
-        load: Load::Workload(WorkloadJob::IndexScan(config)),
+        workload: Some(WorkloadJob::IndexScan(config)),
+        program: None,
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
@@ -83,7 +81,7 @@ fn both_forms_of_loading_give_the_same_lines_and_both_plans_the_right_answer() {
     for plan in [Plan::IndexScan, Plan::Sequential] {
         let (finished, samples) = played(&job(&lines, plan, 3), &AtomicBool::new(false));
         let finished = finished.expect("the plan is taken and the answers are right");
-        assert_eq!((finished.gate, finished.measured.transactions), (Some(GateEnd::Cold), 3));
+        assert_eq!((finished.warm_up.gate, finished.measured.transactions), (Some(GateEnd::Cold), 3));
         let Findings::IndexScan { plan: used, plan_text, rows: in_range, answers } = finished.findings else {
             panic!("{:?}", finished.findings)
         };

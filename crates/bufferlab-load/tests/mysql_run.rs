@@ -15,7 +15,7 @@ use bufferlab_load::finished::Finished;
 use bufferlab_load::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
 use bufferlab_load::mysql::client::Sending;
 use bufferlab_load::mysql::control::Control;
-use bufferlab_load::mysql::job::{Counted, Load, ProgramJob, Run};
+use bufferlab_load::mysql::job::{Counted, ProgramJob, Run};
 use bufferlab_load::mysql::run::run;
 use bufferlab_load::mysql::target::Target;
 use bufferlab_load::probes::Asked;
@@ -67,17 +67,16 @@ fn script(text: &str) -> ScriptJob {
 const UPDATES: &str = "-- transaction: update\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nCOMMIT;\n-- transaction: undone\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nROLLBACK;\n";
 
 fn job(target: &Target, text: &str, transactions: u64) -> Run {
-    let mut control = Control::open(target).expect("the server is there");
     Run {
         target: target.clone(),
-        flavour: control.version().expect("it answers").flavour,
         server_pid: None,
         datadir: None,
         may_change_settings: true,
         connections: 4,
         sending: Sending::Spec,
         frames: 512,
-        load: Load::Workload(WorkloadJob::Script(script(text))),
+        workload: Some(WorkloadJob::Script(script(text))),
+        program: None,
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 1_000, seconds: 60.0 }.into(),
@@ -160,7 +159,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
         let service: u64 = finished.latencies.iter().filter(|latency| latency.time == "service").map(records).sum();
         assert_eq!(service, 3_001 + 203);
         assert_eq!(seen.grown("range_scan", "rows_returned", "range_scan.scan"), Some(20_300));
-        assert_eq!(finished.phases[0].1.transactions, 203);
+        assert_eq!(finished.phases[0].part.transactions, 203);
         assert_eq!(seen.texts.len(), 4);
         assert!(seen.texts.iter().all(|text| text.contains("BUFFER POOL AND MEMORY")));
         check_rows(&seen);
@@ -169,7 +168,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
 }
 
 fn records(latency: &bufferlab_load::finished::TypeLatency) -> u64 {
-    latency.buckets.iter().map(|bucket| bucket.count).sum()
+    latency.buckets.iter().map(|bucket| bucket.2).sum()
 }
 
 /// Every row is a value or a null with a reason, and both edges hold the same metrics of the engine.
@@ -246,7 +245,7 @@ fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
             assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
             outcome
         });
-        let failure = outcome.err().expect("a run without its server fails");
+        let failure = outcome.expect_err("a run without its server fails");
         assert_eq!(failure.kind, FailureKind::Io, "{failure}");
         assert_eq!(Some(failure.place.as_str()), target.socket.as_deref());
     });
@@ -262,7 +261,7 @@ fn another_program_is_counted_by_the_server_and_stopped() {
             target.user
         );
         let mut job = job(target, UPDATES, 900);
-        job.load = Load::Program(ProgramJob {
+        job.program = Some(ProgramJob {
             argv: ["sh", "-c", &forever].map(str::to_owned).to_vec(),
             env: vec![("MYSQL_PWD".to_owned(), target.password.clone())],
             counted: Counted::Commits,

@@ -73,7 +73,7 @@ fn all_plans_give_the_right_answer_and_everything_else_is_an_error() {
     ] {
         let finished = played(&job(&target, plan, 3), &AtomicBool::new(false));
         let finished = finished.expect("the plan is taken and the answers are right");
-        assert_eq!((finished.gate, finished.measured.transactions), (Some(GateEnd::Cold), 3));
+        assert_eq!((finished.warm_up.gate, finished.measured.transactions), (Some(GateEnd::Cold), 3));
         let Findings::IndexScan { plan: used, plan_text, rows: in_range, answers } = finished.findings else {
             panic!("{:?}", finished.findings)
         };

@@ -120,7 +120,7 @@ impl Seen {
 }
 
 fn records(latency: &bufferlab_load::finished::TypeLatency) -> u64 {
-    latency.buckets.iter().map(|bucket| bucket.count).sum()
+    latency.buckets.iter().map(|bucket| bucket.2).sum()
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
         assert_eq!(service, 3_001 + 203);
         assert_eq!(seen.grown("range_scan", "rows_returned", "range_scan.scan"), Some(20_300));
         assert_eq!(seen.grown("range_scan", "postgres_database_xact_commit", ""), Some(203));
-        assert_eq!(finished.phases[0].1.transactions, 203);
+        assert_eq!(finished.phases[0].part.transactions, 203);
         assert!(seen.samples > 0);
         check_rows(&seen);
     });
@@ -210,7 +210,7 @@ fn a_tpcc_run_commits_what_the_server_commits() {
         assert_eq!(grown("postgres_database_xact_commit"), committed);
         assert_eq!(grown("postgres_database_xact_rollback"), rolled_back + retries);
         assert_eq!(finished.engine_version, one(&target, "SHOW server_version"));
-        assert!(finished.warm_up_misses > 0);
+        assert!(finished.warm_up.misses > 0);
     }
     drop_database(&target);
 }
@@ -309,7 +309,7 @@ fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
             assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
             outcome
         });
-        let failure = outcome.err().expect("a run without its server fails");
+        let failure = outcome.expect_err("a run without its server fails");
         assert_eq!(failure.kind, FailureKind::Io, "{failure}");
         assert_eq!(Some(failure.place), target.socket_path());
     });

@@ -229,7 +229,7 @@ fn the_hot_rows_of_a_loaded_table_are_read_and_updated() {
         rows: 20_000,
         run_seed: 1,
         hot_rows: 500,
-        layout: Layout::from_name("scattered").expect("there is such a layout"),
+        layout: Layout::Scattered,
         zipf: 0.0,
         update_percent: 20,
     };

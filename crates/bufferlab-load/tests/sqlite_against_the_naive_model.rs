@@ -44,7 +44,7 @@ fn every_output_and_every_row_is_the_naive_models() {
 
     let knobs = SqliteKnobs {
         page_size,
-        pool_frames: 300,
+        pool_size_bytes: 300 * 4096,
         io_mode: IoChoice::Buffered,
         pcache: Pcache::Ours,
         synchronous: Synchronous::Off,

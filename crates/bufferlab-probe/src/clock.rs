@@ -4,11 +4,13 @@
 use serde::Serialize;
 
 /// One moment on both clocks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Anchor {
     /// The moment on CLOCK_MONOTONIC.
+    #[serde(rename = "monotonic_start_ns")]
     pub monotonic_ns: u64,
     /// The same moment in UTC, as RFC 3339 with microseconds.
+    #[serde(rename = "wall_start")]
     pub wall_utc: String,
 }
 

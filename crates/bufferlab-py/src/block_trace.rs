@@ -9,12 +9,11 @@ use bufferlab_probe::block_trace::{BlockTracer, Tracing, check, decode, remove_s
 use bufferlab_probe::{Probe, device};
 use pyo3::prelude::*;
 
-use crate::error::{guarded, json_text};
-use crate::jobs::parse;
+use crate::error::{guarded, json_text, parse};
 
 /// A trace outside of a run, for what is measured without the core. Dropped unfinished, it leaves nothing behind.
 #[pyclass(frozen)]
-struct BlockTrace(Mutex<Option<Box<BlockTracer>>>);
+pub struct BlockTrace(Mutex<Option<Box<BlockTracer>>>);
 
 impl BlockTrace {
     fn with<T>(&self, act: impl FnOnce(&mut Option<Box<BlockTracer>>) -> T) -> T {
@@ -43,7 +42,7 @@ impl BlockTrace {
 
 /// Prepares a trace of the device that is a path, or that holds it. See `BlockTraceAsked`.
 #[pyfunction]
-fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<BlockTrace> {
+pub fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<BlockTrace> {
     let asked: BlockTraceAsked = parse(asked_json)?;
     let tracer = py.detach(|| guarded(|| asked.arm(Path::new(path))))?;
     Ok(BlockTrace(Mutex::new(Some(Box::new(tracer)))))
@@ -52,7 +51,7 @@ fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<BlockTr
 /// Whether the device that holds a path can be traced here; its name, and the names of instances that died with their process
 /// and were removed, as JSON.
 #[pyfunction]
-fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
+pub fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
     let device = device::resolve(Path::new(path));
     let removed = py.detach(|| guarded(|| check(&device).map_err(Failure::from)))?;
     json_text(&serde_json::json!({ "device": device.name, "removed": removed }))
@@ -60,22 +59,13 @@ fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
 
 /// Decodes a spool into a file of records; what was in it, as JSON.
 #[pyfunction]
-fn block_trace_decode(py: Python<'_>, spool: &str, out: &str) -> PyResult<String> {
+pub fn block_trace_decode(py: Python<'_>, spool: &str, out: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| decode(Path::new(spool), Path::new(out)).map_err(Failure::from)))?)
 }
 
 /// Removes instances that died with their process; their names, as JSON. Where this user may not look there are none.
 #[pyfunction]
-fn block_trace_clean(py: Python<'_>) -> PyResult<String> {
+pub fn block_trace_clean(py: Python<'_>) -> PyResult<String> {
     let clean = || Tracing::open().and_then(|tracing| remove_stale(&tracing)).unwrap_or_default();
     json_text(&py.detach(clean))
-}
-
-/// Adds these functions to the module.
-pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(block_trace_check, module)?)?;
-    module.add_function(wrap_pyfunction!(block_trace, module)?)?;
-    module.add_function(wrap_pyfunction!(block_trace_decode, module)?)?;
-    module.add_function(wrap_pyfunction!(block_trace_clean, module)?)?;
-    Ok(())
 }

@@ -7,6 +7,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 create_exception!(
     bufferlab._native,
@@ -39,4 +40,14 @@ fn internal(what: String) -> Failure {
 /// JSON for Python.
 pub fn json_text(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| to_python(internal(error.to_string())))
+}
+
+/// The exception for something asked that cannot be done.
+pub fn unusable(what: String, place: &str) -> PyErr {
+    to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
+}
+
+/// Reads a job or a part of one; what is wrong with it is a usage failure.
+pub fn parse<T: DeserializeOwned>(json: &str) -> PyResult<T> {
+    serde_json::from_str(json).map_err(|error| unusable(error.to_string(), "job"))
 }

@@ -32,12 +32,16 @@ class Native(Protocol):
     They raise NativeError(kind, what, where, hint), which `behaviour.failure_of` understands.
     """
 
-    def run_sqlite(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Do one run of SQLite; return its answer."""
+    def run(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
+        """Do one run of an engine; return its answer."""
         ...
 
-    def load_sqlite(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Load a workload in bulk into a new SQLite file; return the answer."""
+    def load(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
+        """Load a workload in bulk into a new database, or make a file; return the answer."""
+        ...
+
+    def load_recipe(self, engine: str, workload: str) -> str:
+        """Return what decides loaded data of this workload, apart from scale, seed and page size."""
         ...
 
     def cancel(self) -> None:
@@ -52,48 +56,8 @@ class Native(Protocol):
         """Return the version of the bundled SQLite (plain text)."""
         ...
 
-    def sqlite_load_recipe(self, workload_job_json: str) -> str:
-        """Return what decides a loaded SQLite file of this workload, apart from scale, seed and page size."""
-        ...
-
     def sqlite_shape(self, database: str) -> str:
         """Return the b-trees of a closed SQLite file, level by level."""
-        ...
-
-    def load_mysql(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Load a workload in bulk into a database of a running MySQL or MariaDB server; return the answer."""
-        ...
-
-    def mysql_load_recipe(self, workload_job_json: str) -> str:
-        """Return what decides a database that `load_mysql` loaded, apart from scale, seed and page size."""
-        ...
-
-    def run_mysql(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Do one run on a running MySQL or MariaDB server; return its answer."""
-        ...
-
-    def load_postgres(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Load a workload in bulk into a database of a running PostgreSQL server; return the answer."""
-        ...
-
-    def postgres_load_recipe(self, workload_job_json: str) -> str:
-        """Return what decides a database that `load_postgres` loaded, apart from scale and seed."""
-        ...
-
-    def run_postgres(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Do one run on a running PostgreSQL server; return its answer."""
-        ...
-
-    def run_random_read(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Do one run of random reads of a file or block device; return its answer."""
-        ...
-
-    def fill_random_file(self, job_json: str, on_event: Callable[[str], None]) -> str:
-        """Make a new file of random bytes from a seed; return the answer."""
-        ...
-
-    def random_file_version(self) -> int:
-        """Return the generator's version, which increases when a seed gives other bytes."""
         ...
 
     def check_io_uring(self) -> str:
@@ -133,12 +97,22 @@ class Native(Protocol):
         ...
 
 
-def answer(
-    function: Callable[[str, Callable[[str], None]], str], job: Mapping[str, Any], on_event: Callable[[str], None]
-) -> dict[str, Any]:
-    """Call a function of the core with a job; return its answer. It sends its events to `on_event` meanwhile."""
-    told: dict[str, Any] = json.loads(function(json.dumps(job), on_event))
+def run_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
+    """Call the core to do one run; return its answer. It sends its events to `on_event` meanwhile."""
+    told: dict[str, Any] = json.loads(native().run(engine, json.dumps(job), on_event))
     return told
+
+
+def load_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
+    """Call the core to load new data; return its answer. It sends its events to `on_event` meanwhile."""
+    told: dict[str, Any] = json.loads(native().load(engine, json.dumps(job), on_event))
+    return told
+
+
+def load_recipe(engine: str, workload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the core's `schema_sql` and `loader_version`, which decide loaded data of a workload."""
+    recipe: dict[str, Any] = json.loads(native().load_recipe(engine, json.dumps(workload)))
+    return recipe
 
 
 def native() -> Native:

@@ -38,7 +38,7 @@ def run_job(
             "max_seconds": warm_up.max_duration,
         },
         "measure": {"transactions": measure.transactions or NO_LIMIT, "max_seconds": measure.max_seconds},
-        "phases": [_phase(phase, point) for phase in experiment.phases],
+        "phases": [_phase(phase, point, seed) for phase in experiment.phases],
         "sample_interval_ms": max(1, round(measure.sample_interval * 1000)),
     }
 
@@ -115,12 +115,14 @@ def shape_job(database: Path) -> Job:
     return {"database": str(database)}
 
 
-def _phase(phase: Phase, point: Point) -> Job:
+def _phase(phase: Phase, point: Point, seed: int) -> Job:
     return {
         "name": phase.name,
         "source": phase.script.source,
         "text": phase.script.text,
         "variables": point.variables,
+        # The run's, so that the points of a block execute the same.
+        "seed": seed,
         "transactions": phase.transactions,
         "max_seconds": phase.max_duration,
     }

@@ -14,6 +14,7 @@ use std::time::Instant;
 use bufferlab_workload::script::Script;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
+use serde::Deserialize;
 
 use self::table::TableWriter;
 use super::connection::{connect, connect_to_server};
@@ -28,14 +29,18 @@ use crate::sqlite::data::{Data, Tables};
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// A load to be done.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Load {
     /// The server, and the database to create.
     pub target: Target,
     /// What to load.
+    #[serde(rename = "workload")]
     pub data: Data,
     /// Tables written at a time; each has a connection and a thread that generates its rows.
     pub threads: usize,
     /// How rows are to be sent; the server decides when there is none.
+    #[serde(skip)]
     pub form: Option<Form>,
 }
 

@@ -18,11 +18,10 @@ use super::job::{Counted, ProgramJob};
 use super::session::MysqlServer;
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
-use crate::finished::Part;
+use crate::finished::{Finished, Part, WarmedUp};
 use crate::gate::GateEnd;
 use crate::gate_feed::GateFeed;
 use crate::job::Limit;
-use crate::server::run::Measured;
 use crate::server::session::{Session, deadline};
 use crate::watch::EngineCounters;
 
@@ -140,15 +139,15 @@ fn said(status: ExitStatus) -> String {
 }
 
 /// Warm-up and window while the program runs; it is stopped afterwards.
-pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJob) -> Result<Measured, Failure> {
+pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJob) -> Result<Finished, Failure> {
     let course = session.course;
-    let mut measured = Measured::default();
+    let mut finished = Finished::default();
     session.watch.enter(Phase::WarmUp, None, course.warm_up.limit.transactions);
     let (before, first) = look(session, program.counted)?;
     let begun = Instant::now();
     let mut running = Running::start(program)?;
     let mut feed = GateFeed::new(course.frames, course.warm_up.at_least, before);
-    let mut done = 0;
+    let (mut done, mut gate) = (0, None);
     loop {
         if session.is_cancelled() {
             break;
@@ -156,26 +155,24 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         running.check()?;
         let (misses, transactions) = look(session, program.counted)?;
         done = transactions - first;
-        measured.gate = if feed.is_due(done) { feed.look(done, misses) } else { None };
-        if measured.gate.is_none()
-            && (done >= course.warm_up.limit.transactions || is_over(begun, course.warm_up.limit))
-        {
-            measured.gate = Some(GateEnd::Cap);
+        gate = if feed.is_due(done) { feed.look(done, misses) } else { None };
+        if gate.is_none() && (done >= course.warm_up.limit.transactions || is_over(begun, course.warm_up.limit)) {
+            gate = Some(GateEnd::Cap);
         }
-        if measured.gate.is_some() {
+        if gate.is_some() {
             break;
         }
         std::thread::sleep(LOOK);
     }
-    measured.warm_up = Part { transactions: done, seconds: begun.elapsed().as_secs_f64() };
-    measured.warm_up_misses = feed.misses();
-    measured.interrupted = measured.gate.is_none();
-    if !measured.interrupted {
+    let part = Part { transactions: done, seconds: begun.elapsed().as_secs_f64() };
+    finished.warm_up = WarmedUp { gate, misses: feed.misses(), part };
+    finished.interrupted = gate.is_none();
+    if !finished.interrupted {
         session.watch.enter(Phase::Measure, None, course.measure.transactions);
-        (measured.window, measured.interrupted) = window(session, program, &mut running)?;
+        (finished.measured, finished.interrupted) = window(session, program, &mut running)?;
     }
     running.stop();
-    Ok(measured)
+    Ok(finished)
 }
 
 /// The window, and whether it was interrupted. It ends at the first look that finds its transactions or its time over.

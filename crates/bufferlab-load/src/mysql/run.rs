@@ -9,14 +9,14 @@ use bufferlab_probe::{ProcessProbe, Reading};
 use super::connection::no_socket;
 use super::control::{Control, Killer};
 use super::counters::{Counters, DemandMisses};
-use super::job::{Load, Run};
+use super::job::Run;
 use super::line::Lines;
 use super::program::{self, ProgramCounters};
 use super::session::MysqlServer;
 use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
-use crate::findings::Findings;
 use crate::finished::Finished;
+use crate::job::Pace;
 use crate::probes::{Probes, Watched};
 use crate::server::run::{drive, phases, watched};
 use crate::server::session::{Course, Session};
@@ -36,19 +36,18 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         measure: job.measure,
     };
     course.check()?;
+    if job.program.is_some() && job.pace != Pace::Closed {
+        return Err(unusable("a rate is given, and a program that makes the transactions keeps its own", "load"));
+    }
     let lines = Arc::new(Lines::default());
     let mut control = held(Control::open(&job.target)?, &lines)?;
     let version = control.version()?;
-    if version.flavour != job.flavour {
-        let what = format!("this server says it is {}, which is not a {:?}", version.text, job.flavour);
-        return Err(Failure::new(FailureKind::Usage, what, control.place(), "name the server that is running there"));
-    }
     let schema = job.datadir.as_ref().map(|datadir| datadir.join(&job.target.database));
     let sampling = held(Control::open(&job.target)?, &lines)?;
     let counters = Counters::new(sampling, &version, schema.as_deref(), job.may_change_settings)?;
-    let counters: Box<dyn EngineCounters> = match &job.load {
-        Load::Workload(_) => Box::new(counters),
-        Load::Program(program) => Box::new(ProgramCounters::new(counters, program.counted)),
+    let counters: Box<dyn EngineCounters> = match &job.program {
+        None => Box::new(counters),
+        Some(program) => Box::new(ProgramCounters::new(counters, program.counted)),
     };
     let engine = Box::new(Listening { counters, lines: Arc::clone(&lines) });
     let cpu_ns = Arc::new(AtomicU64::new(0));
@@ -65,14 +64,19 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes })?;
     watched(engine, version.text, probes, sink, job.sample_interval, |watch| {
         let mut session = Session { server, course, watch, cancelled, cpu_ns };
-        let outcome = match &job.load {
-            Load::Workload(workload) => drive(&mut session, workload),
-            Load::Program(program) => program::measure(&mut session, program)
-                .and_then(|mut measured| phases(&mut session, &mut measured).map(|()| (measured, Findings::None))),
+        let outcome = match (&job.program, &job.workload) {
+            (Some(program), _) => program::measure(&mut session, program)
+                .and_then(|mut finished| phases(&mut session, &mut finished).map(|()| finished)),
+            (None, Some(workload)) => drive(&mut session, workload),
+            (None, None) => Err(unusable("neither a workload nor a program is named", "job")),
         };
         // Connections that were cut fail in their own words; what they were cut for says more.
         outcome.map_err(|failure| lines.silence().unwrap_or(failure))
     })
+}
+
+fn unusable(what: &str, place: &str) -> Failure {
+    Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible")
 }
 
 fn held(control: Control, lines: &Lines) -> Result<Control, Failure> {

@@ -9,18 +9,6 @@ pub enum Flavour {
     Mariadb,
 }
 
-impl Flavour {
-    /// The flavour of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "mysql" => Some(Flavour::Mysql),
-            "mariadb" => Some(Flavour::Mariadb),
-            _ => None,
-        }
-    }
-}
-
 /// A server's own answer to `SELECT VERSION()`, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {

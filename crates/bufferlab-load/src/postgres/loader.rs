@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bufferlab_workload::script::Script;
+use serde::Deserialize;
 
 use super::control::Control;
 use super::error::failure;
@@ -28,10 +29,13 @@ const LOADING: &str = "SET maintenance_work_mem = '256MB'; SET max_parallel_main
     SET synchronous_commit = off";
 
 /// A load to be done.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Load {
     /// The server, and the database to load into; it is created when it does not exist.
     pub target: Target,
     /// What to load.
+    #[serde(rename = "workload")]
     pub data: Data,
     /// Tables written at a time; each has a connection and a thread that generates its rows.
     pub threads: usize,

@@ -5,13 +5,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bufferlab_workload::random::Random;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
+use crate::sqlite::loader::LoadProgress;
 
 /// Raised when the bytes of a seed change.
 pub const VERSION: u32 = 1;
@@ -20,8 +22,20 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// Dirty pages are written out this often, so that a load does not fill memory and stall in the end.
 const SYNC_EVERY: u64 = 64;
 
+/// A file to be made.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Where; nothing may be there yet.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Decides its bytes.
+    pub seed: u64,
+}
+
 /// A finished fill.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Filled {
     /// Bytes written.
     pub bytes: u64,
@@ -29,17 +43,13 @@ pub struct Filled {
     pub seconds: f64,
 }
 
-/// Makes a new file of `bytes`. `progress` is told the bytes written.
+/// Makes a new file. `on_progress` is told the bytes written.
 ///
 /// # Errors
 /// A file that is there already, a full disk, a request to stop.
-pub fn fill(
-    path: &Path,
-    bytes: u64,
-    seed: u64,
-    cancelled: &AtomicBool,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Filled, Failure> {
+pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Filled, Failure> {
+    let Load { path, bytes, seed } = load;
+    let (bytes, seed) = (*bytes, *seed);
     let begun = Instant::now();
     let fail = |error: std::io::Error| Failure::from_io("the file to read cannot be made", path, &error);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(fail)?;
@@ -55,7 +65,7 @@ pub fn fill(
         if number % SYNC_EVERY == SYNC_EVERY - 1 {
             file.sync_data().map_err(fail)?;
         }
-        progress((number + 1) * CHUNK_BYTES);
+        on_progress(LoadProgress { rows: bytes.min((number + 1) * CHUNK_BYTES), total: bytes });
     }
     finish(&file).map_err(fail)?;
     Ok(Filled { bytes, seconds: begun.elapsed().as_secs_f64() })
@@ -86,7 +96,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let made = |name: &str, bytes, seed| {
             let path = directory.path().join(name);
-            fill(&path, bytes, seed, &AtomicBool::new(false), &mut |_| {}).expect("made");
+            load(&Load { path: path.clone(), bytes, seed }, &AtomicBool::new(false), &mut |_| {}).expect("made");
             std::fs::read(path).expect("read")
         };
         let whole = made("a", 3_000_000, 5);
@@ -102,9 +112,9 @@ mod tests {
     #[test]
     fn a_stopped_fill_and_a_file_that_is_there_are_errors() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("a");
-        let failure = fill(&path, 1 << 20, 1, &AtomicBool::new(true), &mut |_| {}).expect_err("stopped");
+        let job = Load { path: directory.path().join("a"), bytes: 1 << 20, seed: 1 };
+        let failure = load(&job, &AtomicBool::new(true), &mut |_| {}).expect_err("stopped");
         assert_eq!(failure.kind, FailureKind::Interrupted);
-        fill(&path, 1 << 20, 1, &AtomicBool::new(false), &mut |_| {}).expect_err("the file is there already");
+        load(&job, &AtomicBool::new(false), &mut |_| {}).expect_err("the file is there already");
     }
 }

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::failure::{Failure, FailureKind};
-use crate::job::Limit;
+use crate::job::{Limit, sample_interval};
 use crate::probes::Asked;
 
 /// Smallest read, and the unit of every offset and size.
@@ -17,7 +19,8 @@ pub const DEEPEST_QUEUE: usize = 256;
 pub const MOST_THREADS: usize = 64;
 
 /// How bytes get from the file into memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IoMode {
     /// Past the page cache (`O_DIRECT`).
     Direct,
@@ -27,31 +30,9 @@ pub enum IoMode {
     Mmap,
 }
 
-impl IoMode {
-    /// The mode of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "direct" => Some(IoMode::Direct),
-            "buffered" => Some(IoMode::Buffered),
-            "mmap" => Some(IoMode::Mmap),
-            _ => None,
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            IoMode::Direct => "direct",
-            IoMode::Buffered => "buffered",
-            IoMode::Mmap => "mmap",
-        }
-    }
-}
-
 /// What the page cache holds when the window begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cache {
     /// Nothing of the file.
     Cold,
@@ -59,29 +40,9 @@ pub enum Cache {
     Warm,
 }
 
-impl Cache {
-    /// The state of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "cold" => Some(Cache::Cold),
-            "warm" => Some(Cache::Warm),
-            _ => None,
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Cache::Cold => "cold",
-            Cache::Warm => "warm",
-        }
-    }
-}
-
 /// Who asks the kernel to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Backend {
     /// `io_uring` where this process may use it, else threads.
     Auto,
@@ -91,31 +52,9 @@ pub enum Backend {
     Threads,
 }
 
-impl Backend {
-    /// The backend of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "auto" => Some(Backend::Auto),
-            "io_uring" => Some(Backend::IoUring),
-            "threads" => Some(Backend::Threads),
-            _ => None,
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Backend::Auto => "auto",
-            Backend::IoUring => "io_uring",
-            Backend::Threads => "threads",
-        }
-    }
-}
-
 /// Where the next read goes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Anywhere, each place with the same probability.
     Random,
@@ -126,7 +65,8 @@ pub enum Order {
 }
 
 /// The reads themselves.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Reads {
     /// Bytes of each.
     pub io_size_bytes: u64,
@@ -181,7 +121,8 @@ impl Reads {
 }
 
 /// What to run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Run {
     /// A file or block device, which is only read.
     pub path: PathBuf,
@@ -206,7 +147,9 @@ pub struct Run {
     /// The measured window.
     pub measure: Limit,
     /// Distance of two samples.
+    #[serde(rename = "sample_interval_ms", deserialize_with = "sample_interval")]
     pub sample_interval: Duration,
     /// Probes beyond those of every run.
+    #[serde(default)]
     pub probes: Asked,
 }

@@ -3,11 +3,13 @@
 //! What the window's offsets must have cost is reckoned after its end edge and sent as more rows of the same edges: neither
 //! its time nor its processor time has that in it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use bufferlab_probe::{ProcessProbe, Reading, clock};
+use bufferlab_probe::{ProcessProbe, Reading};
+use serde_json::json;
 
 use super::board::{Board, READ};
 use super::job::{Backend, Cache, IoMode, Run};
@@ -17,11 +19,11 @@ use super::target::Target;
 use super::uring;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::{Failure, FailureKind};
-use crate::findings::Findings;
-use crate::finished::{Actual, Finished, Part, TypeLatency};
+use crate::finished::{Finished, Settings, TypeLatency};
 use crate::gate::GateEnd;
 use crate::probes::{Probes, Watched};
-use crate::watch::{EngineCounters, StopOnDrop, Watch};
+use crate::server::run::watched;
+use crate::watch::{EngineCounters, Watch};
 
 const PROBE: &str = "engine";
 const WARM_UP: u64 = 0;
@@ -33,9 +35,6 @@ const WINDOW: u64 = 1;
 /// Whatever opening and reading meet. Being cancelled is no error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.reads.check()?;
-    let anchor = clock::Anchor::now();
-    let start_ns = anchor.monotonic_ns;
-    let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
     let target = Target::open(job)?;
     let (way, fallback) = way(job)?;
     let cpu_ns = Arc::new(AtomicU64::new(0));
@@ -43,27 +42,10 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let edges = EdgeTimes { sink, times: Mutex::default() };
     let process = ProcessProbe::new().with_drivers(cpu_ns);
     let probes = Probes::of(Watched { server_pid: None, data: Some(&job.path), process, asked: &job.probes })?;
-    let watch = Watch::new(Box::new(Size(job.range_bytes)), probes, &edges, &seconds_now);
-    let with = Readers { job, target: &target, board: &board, way, cancelled };
-    let measured = std::thread::scope(|scope| {
-        let _stop = StopOnDrop(&watch);
-        scope.spawn(|| watch.sample_until_stopped(job.sample_interval));
-        measure(&with, &board, &watch, &edges)
-    })?;
-    watch.enter(Phase::Closing, None, 0);
-    Ok(Finished {
-        interrupted: measured.interrupted,
-        actual: actual(job, &target, way, fallback, &measured),
-        gate: (!measured.interrupted).then_some(GateEnd::Fixed),
-        warm_up_misses: 0,
-        warm_up: measured.warm_up,
-        measured: measured.window,
-        phases: Vec::new(),
-        latencies: measured.latencies,
-        findings: Findings::None,
-        engine_version: kernel_release(),
-        recorded: watch.finish(),
-        clock: anchor,
+    let engine = Box::new(Size(job.range_bytes));
+    watched(engine, kernel_release(), probes, &edges, job.sample_interval, |watch| {
+        let with = Readers { job, target: &target, board: &board, way, cancelled };
+        measure(&with, &board, watch, &edges, fallback)
     })
 }
 
@@ -119,58 +101,43 @@ impl Sink for EdgeTimes<'_> {
     }
 }
 
-#[derive(Default)]
-struct Measured {
-    interrupted: bool,
-    warm_up: Part,
-    window: Part,
-    latencies: Vec<TypeLatency>,
-    /// Pages in the page cache when the window began and when it had ended.
-    resident: [Option<u64>; 2],
-    buffers_registered: bool,
-}
-
 fn measure(
     with: &Readers<'_>,
     board: &Arc<Board>,
     watch: &Watch<'_>,
     edges: &EdgeTimes<'_>,
-) -> Result<Measured, Failure> {
+    fallback: Option<String>,
+) -> Result<Finished, Failure> {
     let job = with.job;
     let is_cancelled = || with.cancelled.load(std::sync::atomic::Ordering::Relaxed);
-    let mut measured = Measured::default();
+    let mut finished = Finished::default();
     watch.enter(Phase::WarmUp, Some(board.clone()), job.warm_up.transactions);
-    measured.warm_up = with.run(WARM_UP, job.warm_up, &mut || Ok(()))?.part;
-    measured.interrupted = is_cancelled();
-    if measured.interrupted {
-        return Ok(measured);
+    finished.warm_up.part = with.run(WARM_UP, job.warm_up, &mut || Ok(()))?.part;
+    finished.interrupted = is_cancelled();
+    if finished.interrupted {
+        finished.actual = actual(with, fallback, false);
+        return Ok(finished);
     }
     // Dropping or reading the whole file belongs to the warm-up: nothing of it may be seen in the window.
     let begun = Instant::now();
-    measured.resident[0] = with.target.prepare(job.cache, job.io_mode)?;
-    measured.warm_up.seconds += begun.elapsed().as_secs_f64();
+    let resident = with.target.prepare(job.cache, job.io_mode)?;
+    finished.warm_up.part.seconds += begun.elapsed().as_secs_f64();
     let window = with.run(WINDOW, job.measure, &mut || {
         watch.enter(Phase::Measure, Some(board.clone()), job.measure.transactions);
         board.begin_window();
         watch.edge(Edge::Start, &mut || Ok(None))
     })?;
     watch.edge(Edge::End, &mut || Ok(None))?;
-    measured.interrupted = is_cancelled();
-    measured.resident[1] = with.target.resident_pages().unwrap_or(None);
-    for (edge, values) in [Edge::Start, Edge::End].into_iter().zip(must_have_cost(job, &window, measured.resident)) {
+    finished.interrupted = is_cancelled();
+    finished.warm_up.gate = (!finished.interrupted).then_some(GateEnd::Fixed);
+    let resident = [resident, with.target.resident_pages().unwrap_or(None)];
+    for (edge, values) in [Edge::Start, Edge::End].into_iter().zip(must_have_cost(job, &window, resident)) {
         edges.add(edge, values);
     }
-    measured.window = window.part;
-    measured.buffers_registered = window.buffers_registered;
-    let latency = board.window();
-    measured.latencies.push(TypeLatency {
-        transaction_type: READ.to_owned(),
-        time: "service",
-        buckets: latency.buckets(),
-        max_ns: latency.max_ns(),
-        mean_ns: latency.mean_ns(),
-    });
-    Ok(measured)
+    finished.actual = actual(with, fallback, window.buffers_registered);
+    finished.measured = window.part;
+    finished.latencies.push(TypeLatency::new(READ, "service", &board.window()));
+    Ok(finished)
 }
 
 /// The rows of both edges that are reckoned from the window's offsets, and the page cache as it was seen.
@@ -211,34 +178,26 @@ fn must_have_cost(job: &Run, window: &Stretched, resident: [Option<u64>; 2]) -> 
     rows
 }
 
-fn actual(
-    job: &Run,
-    target: &Target,
-    way: Way,
-    fallback: Option<String>,
-    measured: &Measured,
-) -> Vec<(&'static str, Actual)> {
-    let text = |word: &str| Actual::Text(word.to_owned());
-    let mut actual = vec![
-        ("io_mode", text(job.io_mode.name())),
-        ("advice", text(if job.advise_random { "random" } else { "none" })),
-        ("cache", text(job.cache.name())),
-        ("backend", text(job.backend.name())),
-        ("file_size_bytes", Actual::Int(job.range_bytes as i64)),
-        (
-            "backend_run",
-            text(match way {
-                Way::IoUring => "io_uring",
-                Way::Calls => "threads",
-            }),
-        ),
-        ("buffers_registered", text(if measured.buffers_registered { "yes" } else { "no" })),
-    ];
+fn actual(with: &Readers<'_>, fallback: Option<String>, buffers_registered: bool) -> Settings {
+    let job = with.job;
+    let backend_run = match with.way {
+        Way::IoUring => "io_uring",
+        Way::Calls => "threads",
+    };
+    let mut actual = BTreeMap::from([
+        ("io_mode", json!(job.io_mode)),
+        ("advice", json!(if job.advise_random { "random" } else { "none" })),
+        ("cache", json!(job.cache)),
+        ("backend", json!(job.backend)),
+        ("file_size_bytes", json!(job.range_bytes)),
+        ("backend_run", json!(backend_run)),
+        ("buffers_registered", json!(if buffers_registered { "yes" } else { "no" })),
+    ]);
     if let Some(why) = fallback {
-        actual.push(("backend_reason", Actual::Text(why)));
+        actual.insert("backend_reason", json!(why));
     }
-    if let Some(bytes) = target.direct_alignment_bytes {
-        actual.push(("direct_io_unit_bytes", Actual::Int(bytes as i64)));
+    if let Some(bytes) = with.target.direct_alignment_bytes {
+        actual.insert("direct_io_unit_bytes", json!(bytes));
     }
     actual
 }

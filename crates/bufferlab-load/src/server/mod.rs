@@ -8,23 +8,14 @@ pub mod prefill;
 pub mod run;
 pub mod session;
 
+use serde::Deserialize;
+
 /// How a workload's statements are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sending {
     /// Each call in a round trip of its own, as the specification's profiles are written.
     Spec,
     /// In as few round trips as give the same answers.
     Batched,
-}
-
-impl Sending {
-    /// The way of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "spec" => Some(Sending::Spec),
-            "batched" => Some(Sending::Batched),
-            _ => None,
-        }
-    }
 }

@@ -17,30 +17,10 @@ use super::session::{Serves, Session, latencies_of, scripts};
 use crate::event::{Phase, Sink};
 use crate::failure::{Failure, FailureKind};
 use crate::findings::Findings;
-use crate::finished::{Finished, Part, TypeLatency};
-use crate::gate::GateEnd;
+use crate::finished::{Finished, Part, PhasePart, WarmedUp};
 use crate::job::WorkloadJob;
 use crate::probes::Probes;
 use crate::watch::{EngineCounters, StopOnDrop, Watch};
-
-/// What a run has come to so far.
-#[derive(Default)]
-pub struct Measured {
-    /// Stopped before its time.
-    pub interrupted: bool,
-    /// How the warm-up ended.
-    pub gate: Option<GateEnd>,
-    /// Demand misses that count towards filling and turnover.
-    pub warm_up_misses: u64,
-    /// The warm-up.
-    pub warm_up: Part,
-    /// The measured window.
-    pub window: Part,
-    /// The phases after it.
-    pub phases: Vec<(Arc<str>, Part)>,
-    /// Latencies of window and phases.
-    pub latencies: Vec<TypeLatency>,
-}
 
 /// Samples every `interval` while `drive` runs, and says what came of it.
 ///
@@ -52,45 +32,32 @@ pub fn watched(
     probes: Probes,
     sink: &dyn Sink,
     interval: Duration,
-    drive: impl FnOnce(&Watch<'_>) -> Result<(Measured, Findings), Failure>,
+    drive: impl FnOnce(&Watch<'_>) -> Result<Finished, Failure>,
 ) -> Result<Finished, Failure> {
     let anchor = clock::Anchor::now();
     let start_ns = anchor.monotonic_ns;
     let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
     let watch = Watch::new(engine, probes, sink, &seconds_now);
-    let (measured, findings) = std::thread::scope(|scope| {
+    let finished = std::thread::scope(|scope| {
         let _stop = StopOnDrop(&watch);
         scope.spawn(|| watch.sample_until_stopped(interval));
         drive(&watch)
     })?;
     watch.enter(Phase::Closing, None, 0);
-    Ok(Finished {
-        interrupted: measured.interrupted,
-        actual: Vec::new(),
-        gate: measured.gate,
-        warm_up_misses: measured.warm_up_misses,
-        warm_up: measured.warm_up,
-        measured: measured.window,
-        phases: measured.phases,
-        latencies: measured.latencies,
-        findings,
-        engine_version,
-        recorded: watch.finish(),
-        clock: anchor,
-    })
+    Ok(Finished { engine_version, recorded: watch.finish(), clock: anchor, ..finished })
 }
 
 /// Warm-up, window and phases of a workload.
 ///
 /// # Errors
 /// Whatever connecting, executing or reading counters meets.
-pub fn drive<S>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<(Measured, Findings), Failure>
+pub fn drive<S>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<Finished, Failure>
 where
     S: Serves<TpccDriver> + Serves<HotRowsDriver> + Serves<IndexScanDriver> + Serves<ScriptWorkload>,
 {
     let unusable = |what: String, hint: &str| Failure::new(FailureKind::Usage, what, "workload", hint);
     let connections = session.course.connections;
-    let (mut measured, findings) = match workload {
+    let mut finished = match workload {
         WorkloadJob::Tpcc(config) => {
             let drivers = connections as u32;
             let each = (0..drivers).map(|index| TpccDriver::new(*config, index, drivers));
@@ -113,21 +80,21 @@ where
         }
         WorkloadJob::Script(script) => measure(session, scripts(script, connections)?, script.seed)?,
     };
-    phases(session, &mut measured)?;
-    Ok((measured, findings))
+    phases(session, &mut finished)?;
+    Ok(finished)
 }
 
 /// The phases after the window, each only when what came before was not interrupted.
 ///
 /// # Errors
 /// As [`Session::phase`].
-pub fn phases<S: Serves<ScriptWorkload>>(session: &mut Session<'_, S>, measured: &mut Measured) -> Result<(), Failure> {
+pub fn phases<S: Serves<ScriptWorkload>>(session: &mut Session<'_, S>, finished: &mut Finished) -> Result<(), Failure> {
     for phase in session.course.phases {
-        if !measured.interrupted {
+        if !finished.interrupted {
             let (part, latencies, whole) = session.phase(phase)?;
-            measured.phases.push((Arc::clone(&phase.name), part));
-            measured.latencies.extend(latencies);
-            measured.interrupted = !whole;
+            finished.phases.push(PhasePart { name: Arc::clone(&phase.name), part });
+            finished.latencies.extend(latencies);
+            finished.interrupted = !whole;
         }
     }
     Ok(())
@@ -138,25 +105,27 @@ fn measure<S: Serves<W>, W: Reporting + Send>(
     session: &mut Session<'_, S>,
     workloads: Vec<W>,
     seed: u64,
-) -> Result<(Measured, Findings), Failure> {
+) -> Result<Finished, Failure> {
     let course = session.course;
-    let mut measured = Measured::default();
+    let mut finished = Finished::default();
     let mut drivers = session.connect(workloads, course.pace, seed, None)?;
     let board = drivers.board();
     session.watch.enter(Phase::WarmUp, Some(drivers.board()), course.warm_up.limit.transactions);
     let begun = Instant::now();
-    (measured.gate, measured.warm_up_misses) = session.warm_up(&mut drivers, begun)?;
-    measured.warm_up = Part { transactions: board.transactions(), seconds: begun.elapsed().as_secs_f64() };
-    measured.interrupted = measured.gate.is_none();
-    if !measured.interrupted {
+    let (gate, misses) = session.warm_up(&mut drivers, begun)?;
+    let part = Part { transactions: board.transactions(), seconds: begun.elapsed().as_secs_f64() };
+    finished.warm_up = WarmedUp { gate, misses, part };
+    finished.interrupted = gate.is_none();
+    if !finished.interrupted {
         session.watch.enter(Phase::Measure, Some(drivers.board()), course.measure.transactions);
         let (part, whole) = session.window(&mut drivers, course.measure)?;
-        measured.window = part;
-        measured.interrupted = !whole;
-        measured.latencies = latencies_of(&drivers);
+        finished.measured = part;
+        finished.interrupted = !whole;
+        finished.latencies = latencies_of(&drivers);
     }
     let findings = drivers.each().map(|driver| driver.workload().findings()).reduce(Findings::plus);
-    Ok((measured, findings.unwrap_or(Findings::None)))
+    finished.findings = findings.unwrap_or_default();
+    Ok(finished)
 }
 
 /// A workload that says at the end what it drew and did, over warm-up and window.

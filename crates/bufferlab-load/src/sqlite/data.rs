@@ -10,11 +10,15 @@ use bufferlab_workload::population::Population;
 use bufferlab_workload::script::Script;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::population::TpccPopulation;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value as Json};
 
 use crate::failure::Failure;
+use crate::job::ScriptJob;
 
 /// The tables of one workload, of some scale and seed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
 pub enum Tables {
     /// TPC-C's nine.
     Tpcc(TpccConfig),
@@ -82,8 +86,21 @@ impl From<Tables> for Data {
     }
 }
 
+impl<'de> Deserialize<'de> for Data {
+    /// A workload's tables; or, of the workload `script`, its text and the tables that it finds (`data`).
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        let mut asked = Map::deserialize(json)?;
+        if asked.get("name") != Some(&Json::from("script")) {
+            return Tables::deserialize(Json::from(asked)).map(Data::from).map_err(de::Error::custom);
+        }
+        let tables = Option::deserialize(asked.remove("data").unwrap_or_default()).map_err(de::Error::custom)?;
+        let script = ScriptJob::deserialize(Json::from(asked)).map_err(de::Error::custom)?;
+        Ok(Data { tables, setup: Some(script.parse().map_err(de::Error::custom)?) })
+    }
+}
+
 /// What decides a loaded file beside scale, seed and page size.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
     /// Tables and indexes, and the statements of the setup section with their values.
     pub schema_sql: String,

@@ -3,6 +3,7 @@
 //! One connection per process: the page cache's configuration is global, and a second descriptor on the file would
 //! break POSIX locks.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,15 +12,16 @@ use std::sync::atomic::AtomicBool;
 
 use bufferlab_model::PageSize;
 use rusqlite::{Connection, OpenFlags, ffi};
+use serde_json::json;
 
 use super::direct_io;
 use super::interrupt::Interruptible;
-use super::knobs::{IoChoice, Pcache, SqliteKnobs, Synchronous};
+use super::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use super::pcache;
 use super::pool::PoolCounters;
 use super::vfs::{IoMode, Vfs, VfsCounters};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind, RELOAD_HINT};
-pub use crate::finished::Actual;
+use crate::finished::Settings;
 
 /// An open database, ready for transactions.
 pub struct Engine {
@@ -76,7 +78,7 @@ impl Engine {
 
     fn apply(&self, knobs: &SqliteKnobs) -> rusqlite::Result<()> {
         // A stock cache of size N holds N-1 pages once it recycles (pcache1FetchStage2); ask for one more.
-        let cache_size = knobs.pool_frames + u64::from(knobs.pcache == Pcache::Stock);
+        let cache_size = knobs.pool_frames() + u64::from(knobs.pcache == Pcache::Stock);
         let frame_bytes = u64::from(knobs.page_size.bytes()) + WAL_FRAME_HEADER_BYTES;
         let checkpoint_frames = (knobs.wal_autocheckpoint_bytes / frame_bytes).max(1);
         let synchronous = match knobs.synchronous {
@@ -84,8 +86,12 @@ impl Engine {
             Synchronous::Normal => 1,
             Synchronous::Full => 2,
         };
+        let locking_mode = match knobs.locking_mode {
+            LockingMode::Normal => "normal",
+            LockingMode::Exclusive => "exclusive",
+        };
         let settings = [
-            ("locking_mode", knobs.locking_mode.name().to_owned()),
+            ("locking_mode", locking_mode.to_owned()),
             ("journal_mode", "wal".to_owned()),
             ("synchronous", synchronous.to_string()),
             ("cache_size", cache_size.to_string()),
@@ -109,11 +115,11 @@ impl Engine {
     ///
     /// # Errors
     /// SQLite's error.
-    pub fn actual(&self, knobs: &SqliteKnobs) -> Result<Vec<(&'static str, Actual)>, Failure> {
+    pub fn actual(&self, knobs: &SqliteKnobs) -> Result<Settings, Failure> {
         self.read_back(knobs).map_err(|error| self.failure("reading the settings back", &error))
     }
 
-    fn read_back(&self, knobs: &SqliteKnobs) -> rusqlite::Result<Vec<(&'static str, Actual)>> {
+    fn read_back(&self, knobs: &SqliteKnobs) -> rusqlite::Result<Settings> {
         let page_bytes = self.pragma_int("page_size")?;
         let frames = self.pragma_int("cache_size")? - i64::from(knobs.pcache == Pcache::Stock);
         let frame_bytes = page_bytes + WAL_FRAME_HEADER_BYTES as i64;
@@ -122,21 +128,19 @@ impl Engine {
             1 => "normal",
             _ => "full",
         };
-        let locking_mode = self.connection.pragma_query_value(None, "locking_mode", |row| row.get(0))?;
-        let journal_mode = self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-        let text = |value: &str| Actual::Text(value.to_owned());
-        Ok(vec![
-            ("page_size_bytes", Actual::Int(page_bytes)),
-            ("pool_size_bytes", Actual::Int(frames * page_bytes)),
-            ("pool_frames", Actual::Int(frames)),
-            ("io_mode", text(knobs.io_mode.name())),
-            ("pcache", text(knobs.pcache.name())),
-            ("synchronous", text(synchronous)),
-            ("wal_autocheckpoint_bytes", Actual::Int(self.pragma_int("wal_autocheckpoint")? * frame_bytes)),
-            ("locking_mode", Actual::Text(locking_mode)),
-            ("journal_mode", Actual::Text(journal_mode)),
-            ("mmap_size_bytes", Actual::Int(self.pragma_int("mmap_size").unwrap_or(0))),
-        ])
+        let word = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, String>(0));
+        Ok(BTreeMap::from([
+            ("page_size_bytes", json!(page_bytes)),
+            ("pool_size_bytes", json!(frames * page_bytes)),
+            ("pool_frames", json!(frames)),
+            ("io_mode", json!(knobs.io_mode)),
+            ("pcache", json!(knobs.pcache)),
+            ("synchronous", json!(synchronous)),
+            ("wal_autocheckpoint_bytes", json!(self.pragma_int("wal_autocheckpoint")? * frame_bytes)),
+            ("locking_mode", json!(word("locking_mode")?)),
+            ("journal_mode", json!(word("journal_mode")?)),
+            ("mmap_size_bytes", json!(self.pragma_int("mmap_size").unwrap_or(0))),
+        ]))
     }
 
     fn pragma_int(&self, name: &str) -> rusqlite::Result<i64> {

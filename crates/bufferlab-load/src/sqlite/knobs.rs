@@ -1,9 +1,11 @@
 //! The settings of a run on SQLite, typed; strings and percentages were resolved before they came here.
 
 use bufferlab_model::PageSize;
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// Whether the database file bypasses the kernel's page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IoChoice {
     /// O_DIRECT: the pool is the only cache of pages.
     Direct,
@@ -12,7 +14,8 @@ pub enum IoChoice {
 }
 
 /// Which page cache SQLite uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Pcache {
     /// bufferlab's pool in aligned frames.
     Ours,
@@ -21,7 +24,8 @@ pub enum Pcache {
 }
 
 /// When SQLite calls sync.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Synchronous {
     /// Never.
     Off,
@@ -32,7 +36,8 @@ pub enum Synchronous {
 }
 
 /// Whether the connection gives its file locks back between transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LockingMode {
     /// Locks are taken and released by every transaction.
     Normal,
@@ -41,12 +46,14 @@ pub enum LockingMode {
 }
 
 /// All settings of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SqliteKnobs {
     /// Page size of the loaded database.
+    #[serde(rename = "page_size_bytes", deserialize_with = "page_size")]
     pub page_size: PageSize,
-    /// Frames of the pool: pages only, without SQLite's bookkeeping beside them.
-    pub pool_frames: u64,
+    /// The pool: pages only, without SQLite's bookkeeping beside them.
+    pub pool_size_bytes: u64,
     /// Direct or buffered.
     pub io_mode: IoChoice,
     /// Whose page cache.
@@ -59,25 +66,16 @@ pub struct SqliteKnobs {
     pub locking_mode: LockingMode,
 }
 
-macro_rules! named {
-    ($type:ty { $($name:literal => $variant:path),+ $(,)? }) => {
-        impl $type {
-            /// The value of this name, as experiments spell it.
-            #[must_use]
-            pub fn from_name(name: &str) -> Option<Self> {
-                match name { $($name => Some($variant),)+ _ => None }
-            }
-
-            /// The name of this value.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $($variant => $name,)+ }
-            }
-        }
-    };
+impl SqliteKnobs {
+    /// Frames of the pool.
+    #[must_use]
+    pub fn pool_frames(&self) -> u64 {
+        self.page_size.frames_in(self.pool_size_bytes)
+    }
 }
 
-named!(IoChoice { "direct" => IoChoice::Direct, "buffered" => IoChoice::Buffered });
-named!(Pcache { "ours" => Pcache::Ours, "stock" => Pcache::Stock });
-named!(Synchronous { "off" => Synchronous::Off, "normal" => Synchronous::Normal, "full" => Synchronous::Full });
-named!(LockingMode { "normal" => LockingMode::Normal, "exclusive" => LockingMode::Exclusive });
+pub(crate) fn page_size<'de, D: Deserializer<'de>>(json: D) -> Result<PageSize, D::Error> {
+    let bytes = u64::deserialize(json)?;
+    let refused = || format!("{bytes} bytes: a page size is a power of two from 512 to 65,536 bytes");
+    PageSize::new(bytes).ok_or_else(|| de::Error::custom(refused()))
+}

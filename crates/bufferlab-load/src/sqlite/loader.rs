@@ -5,6 +5,7 @@
 //! writer meets the partitions in load order whatever the number of threads, and memory stays bounded. Indexes are
 //! built after the rows. Nothing of that is journalled: a load that fails is thrown away.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -14,27 +15,34 @@ use bufferlab_workload::population::{LoadedTable, Population, RowBlock};
 use bufferlab_workload::script::Script;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::data::{Data, Tables};
 use super::interrupt::Interruptible;
+use super::knobs::page_size;
 use super::script::run_setup;
 use super::statement::{SqliteError, Statement};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 
 /// A load to be done.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Load {
     /// The file to create; must not exist.
     pub database: PathBuf,
     /// Its page size.
+    #[serde(rename = "page_size_bytes", deserialize_with = "page_size")]
     pub page_size: PageSize,
     /// What to load.
+    #[serde(rename = "workload")]
     pub data: Data,
     /// Threads that generate rows, beside the one that writes them.
+    #[serde(rename = "threads")]
     pub generators: usize,
 }
 
 /// What was loaded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Loaded {
     /// Rows of all tables.
     pub rows: u64,
@@ -43,7 +51,12 @@ pub struct Loaded {
     /// Size of the file.
     pub bytes: u64,
     /// Rows of each table.
+    #[serde(serialize_with = "by_name")]
     pub tables: Vec<(String, u64)>,
+}
+
+fn by_name<S: Serializer>(tables: &[(String, u64)], to: S) -> Result<S::Ok, S::Error> {
+    tables.iter().cloned().collect::<BTreeMap<_, _>>().serialize(to)
 }
 
 /// A load going on.

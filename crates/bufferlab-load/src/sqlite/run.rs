@@ -20,7 +20,7 @@ use super::workloads::SqliteWorkload;
 use crate::dialect;
 use crate::event::{Phase, Sink};
 use crate::failure::{Failure, FailureKind};
-pub use crate::finished::{Finished, Part, TypeLatency, latencies};
+use crate::finished::{Finished, PhasePart, WarmedUp, latencies};
 use crate::gate::{Gate, GateEnd};
 use crate::pacing::wake_on_time;
 use crate::probes::{Probes, Watched};
@@ -89,7 +89,7 @@ fn run_workload<W: SqliteWorkload>(
     let probes = Probes::of(Watched { server_pid: None, data: Some(&job.database), process, asked: &job.probes })?;
     let mailbox = Mailbox::default();
     let mut session = Session::new(engine, &mailbox, &probes, sink, cancelled, &seconds_now);
-    let measured = std::thread::scope(|scope| {
+    let finished = std::thread::scope(|scope| {
         let _stop = StopOnDrop(&mailbox);
         scope.spawn(|| sample_until_stopped(&mailbox, &probes, job.sample_interval, &seconds_now, sink));
         warm_up_and_measure(job, &mut session, &mut driver)
@@ -100,18 +100,12 @@ fn run_workload<W: SqliteWorkload>(
     // Closing copies the WAL back: the file is then complete for a second client.
     session.engine.close()?;
     Ok(Finished {
-        interrupted: measured.interrupted,
         actual,
-        gate: measured.gate,
-        warm_up_misses: measured.warm_up_misses,
-        warm_up: measured.warm_up,
-        measured: measured.window,
-        phases: measured.phases,
-        latencies: measured.latencies,
         findings,
         engine_version: rusqlite::version().to_owned(),
         recorded: probes.finish(),
         clock: anchor,
+        ..finished
     })
 }
 
@@ -124,45 +118,33 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-#[derive(Default)]
-struct Measured {
-    interrupted: bool,
-    gate: Option<GateEnd>,
-    warm_up_misses: u64,
-    warm_up: Part,
-    window: Part,
-    phases: Vec<(Arc<str>, Part)>,
-    latencies: Vec<TypeLatency>,
-}
-
 /// Warm-up, window and phases, each only when the one before was not interrupted.
 fn warm_up_and_measure<W: SqliteWorkload>(
     job: &Run,
     session: &mut Session<'_>,
     driver: &mut Driver<W>,
-) -> Result<Measured, Failure> {
-    let mut measured = Measured::default();
+) -> Result<Finished, Failure> {
+    let mut finished = Finished::default();
     session.enter(Phase::WarmUp, driver, job.warm_up.limit.transactions);
     let begun = Instant::now();
-    let mut gate = Gate::new(job.knobs.pool_frames, GATE_WINDOW, job.warm_up.at_least);
-    measured.gate = warm_up(job, session, driver, &mut gate, begun)?;
-    measured.warm_up_misses = gate.misses();
-    measured.warm_up = session.part(driver, begun);
-    measured.interrupted = measured.gate.is_none();
-    if !measured.interrupted {
+    let mut gate = Gate::new(job.knobs.pool_frames(), GATE_WINDOW, job.warm_up.at_least);
+    let ended = warm_up(job, session, driver, &mut gate, begun)?;
+    finished.warm_up = WarmedUp { gate: ended, misses: gate.misses(), part: session.part(driver, begun) };
+    finished.interrupted = ended.is_none();
+    if !finished.interrupted {
         session.enter(Phase::Measure, driver, job.measure.transactions);
         let _guard = interruptible(session, driver);
         let (part, whole) = session.window(driver, job.measure)?;
-        measured.window = part;
-        measured.interrupted = !whole;
-        measured.latencies = latencies(driver.tallies(), driver.is_open());
+        finished.measured = part;
+        finished.interrupted = !whole;
+        finished.latencies = latencies(driver.tallies(), driver.is_open());
     }
     for phase in &job.phases {
-        if !measured.interrupted {
-            measured.interrupted = !run_phase(phase, session, &mut measured)?;
+        if !finished.interrupted {
+            finished.interrupted = !run_phase(phase, session, &mut finished)?;
         }
     }
-    Ok(measured)
+    Ok(finished)
 }
 
 /// Runs until the gate opens or the cap is reached; none when interrupted.
@@ -237,7 +219,7 @@ fn prefill<W: SqliteWorkload>(session: &mut Session<'_>, driver: &mut Driver<W>)
 }
 
 /// One phase: its setup, untimed, then its window in a closed loop; false when interrupted.
-fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, measured: &mut Measured) -> Result<bool, Failure> {
+fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, finished: &mut Finished) -> Result<bool, Failure> {
     let script = phase.script.parse()?;
     session.mailbox.enter(Phase::Extra(Arc::clone(&phase.name)));
     // SAFETY: the engine is open, and this is its only thread.
@@ -250,7 +232,7 @@ fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, measured: &mut Measure
     let mut driver = Driver::new(client, workload).in_phase(&phase.name);
     session.enter(Phase::Extra(Arc::clone(&phase.name)), &driver, phase.limit.transactions);
     let (part, whole) = session.window(&mut driver, phase.limit)?;
-    measured.phases.push((Arc::clone(&phase.name), part));
-    measured.latencies.extend(latencies(driver.tallies(), driver.is_open()));
+    finished.phases.push(PhasePart { name: Arc::clone(&phase.name), part });
+    finished.latencies.extend(latencies(driver.tallies(), driver.is_open()));
     Ok(whole)
 }

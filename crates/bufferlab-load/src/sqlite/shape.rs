@@ -5,11 +5,13 @@
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
 
 use crate::failure::{DEVICE_ERROR_HINT, Failure, FailureKind, RELOAD_HINT};
 
 /// What a b-tree holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TreeKind {
     /// A table's rows, also those of a table that is kept in the order of its key (WITHOUT ROWID).
     Table,
@@ -17,19 +19,8 @@ pub enum TreeKind {
     Index,
 }
 
-impl TreeKind {
-    /// The name under which it is recorded.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            TreeKind::Table => "table",
-            TreeKind::Index => "index",
-        }
-    }
-}
-
 /// One b-tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tree {
     /// Name of the table or index.
     pub name: String,
@@ -45,7 +36,9 @@ pub struct Tree {
     pub interior_pages: u64,
     /// Pages with the rest of rows that are too long for one page.
     pub overflow_pages: u64,
-    /// Pages of each level, the root's first; its length is the height.
+    /// Levels.
+    pub height: usize,
+    /// Pages of each level, the root's first.
     pub level_pages: Vec<u64>,
     /// Bytes of rows and keys, on pages of all kinds.
     pub payload_bytes: u64,
@@ -54,7 +47,7 @@ pub struct Tree {
 }
 
 /// All b-trees of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
     /// Bytes of a page.
     pub page_size_bytes: u64,
@@ -118,6 +111,7 @@ fn read(database: &Path) -> rusqlite::Result<Shape> {
             }
             tree.count_in_level(level_of(path));
         }
+        tree.height = tree.level_pages.len();
         tree.rows = entries.rows(tree.keeps_entries_on_interiors(&connection)?);
     }
     Ok(Shape { page_size_bytes: page_size_bytes as u64, pages: pages as u64, free_pages: free_pages as u64, trees })
@@ -137,6 +131,7 @@ fn declared_trees(connection: &Connection) -> rusqlite::Result<Vec<Tree>> {
             leaf_pages: 0,
             interior_pages: 0,
             overflow_pages: 0,
+            height: 0,
             level_pages: Vec::new(),
             payload_bytes: 0,
             unused_bytes: 0,

@@ -1,12 +1,15 @@
 //! Scale, seeds and shape of a hot-row run, checked once so that nothing later need check.
 
+use serde::Deserialize;
+
 /// Most rows accepted: 20 GB of data, and every id fits 32 bits.
 pub const MAX_ROWS: u32 = 100_000_000;
 /// Steepest exponent accepted: beyond it nearly every read is of the first three rows.
 const MAX_ZIPF: f64 = 3.0;
 
 /// Where the hot rows lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Layout {
     /// Anywhere in the table.
     Scattered,
@@ -15,24 +18,13 @@ pub enum Layout {
     Clustered,
 }
 
-impl Layout {
-    /// The layout of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "scattered" => Some(Layout::Scattered),
-            "clustered" => Some(Layout::Clustered),
-            _ => None,
-        }
-    }
-}
-
 /// What one run reads of which table.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct HotRowsConfig {
     /// Rows of the table; ids are 1 to this.
     pub rows: u32,
     /// Seed of the hot set and of every choice of the run.
+    #[serde(rename = "seed")]
     pub run_seed: u64,
     /// Rows that are read.
     pub hot_rows: u32,

@@ -2,6 +2,8 @@
 //!
 //! Every partition has a stream of its own, named by its first row, so rows do not depend on threads or on order.
 
+use serde::{Deserialize, Deserializer, de};
+
 use super::config::{HotRowsConfigError, MAX_ROWS};
 use super::digits::{C_GROUPS, Digits, PAD_GROUPS};
 use crate::population::{LoadedTable, Population, RowBlock};
@@ -16,8 +18,10 @@ const TABLES: [LoadedTable; 1] = [LoadedTable { name: TABLE, columns: 4 }];
 const ROWS_PER_PARTITION: u32 = 5_000;
 
 /// The table of one scale and load seed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HotRowsPopulation {
+    #[serde(deserialize_with = "rows")]
     rows: u32,
     load_seed: u64,
 }
@@ -33,6 +37,11 @@ impl HotRowsPopulation {
         }
         Ok(HotRowsPopulation { rows, load_seed })
     }
+}
+
+fn rows<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let population = HotRowsPopulation::new(u32::deserialize(from)?, 0);
+    population.map(|population| population.rows).map_err(de::Error::custom)
 }
 
 impl Population for HotRowsPopulation {

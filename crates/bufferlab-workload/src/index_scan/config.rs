@@ -1,5 +1,9 @@
 //! Scale, range of dates and plan of an index-scan run, checked once so that nothing later need check.
 
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use super::day_of;
+
 /// Smallest scale accepted: 1,500 orders.
 pub const MIN_SCALE_FACTOR: f64 = 0.001;
 /// Largest scale accepted: beyond it the sums of Q1, kept exactly in millionths of a currency unit, leave 64 bits.
@@ -12,7 +16,8 @@ pub const Q1_UNTIL_DAY: i32 = 10_472;
 const ORDERS: f64 = 1_500_000.0;
 
 /// How much data: about 6,000,000 lines for each 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "f64")]
 pub struct ScaleFactor(f64);
 
 impl ScaleFactor {
@@ -42,8 +47,17 @@ impl ScaleFactor {
     }
 }
 
+impl TryFrom<f64> for ScaleFactor {
+    type Error = IndexScanConfigError;
+
+    fn try_from(scale_factor: f64) -> Result<Self, IndexScanConfigError> {
+        ScaleFactor::new(scale_factor)
+    }
+}
+
 /// How an engine is to find the rows of the range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Plan {
     /// Along the index on the ship date, fetching each row of the table when its entry comes up.
     IndexScan,
@@ -54,12 +68,6 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// The plan of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Plan::IndexScan, Plan::Sequential, Plan::Bitmap].into_iter().find(|plan| plan.name() == name)
-    }
-
     /// Its name in settings and results.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -72,16 +80,23 @@ impl Plan {
 }
 
 /// What one run reads of which table.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct IndexScanConfig {
     /// Scale of the loaded data.
     pub scale_factor: ScaleFactor,
     /// First ship date read, in days since 1970.
+    #[serde(rename = "ship_from", deserialize_with = "day")]
     pub from_day: i32,
     /// First ship date after it that is not read.
+    #[serde(rename = "ship_until", deserialize_with = "day")]
     pub until_day: i32,
     /// How the rows are to be found.
     pub plan: Plan,
+}
+
+fn day<'de, D: Deserializer<'de>>(from: D) -> Result<i32, D::Error> {
+    let text = String::deserialize(from)?;
+    day_of(&text).ok_or_else(|| de::Error::custom(format!("{text:?} is no date such as 1998-09-03")))
 }
 
 /// A configuration that cannot be loaded or run.
@@ -146,13 +161,5 @@ mod tests {
     #[test]
     fn the_specifications_range_ends_after_the_second_of_september() {
         assert_eq!(day_of("1998-09-03"), Some(Q1_UNTIL_DAY));
-    }
-
-    #[test]
-    fn plans_have_names_of_their_own() {
-        for plan in [Plan::IndexScan, Plan::Sequential, Plan::Bitmap] {
-            assert_eq!(Plan::from_name(plan.name()), Some(plan));
-        }
-        assert_eq!(Plan::from_name("hash"), None);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::{Display, Write};
 
+use serde::Deserialize;
 use tpchgen::dates::TPCHDate;
 use tpchgen::decimal::TPCHDecimal;
 use tpchgen::generators::{
@@ -22,7 +23,8 @@ pub(super) fn day(date: TPCHDate) -> i32 {
 }
 
 /// The tables of one scale.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IndexScanPopulation {
     scale_factor: ScaleFactor,
     tables: TableSet,

@@ -2,6 +2,8 @@
 //!
 //! Q1 reads LINEITEM alone; the others make the database as large as the specification's, for those who want it so.
 
+use serde::Deserialize;
+
 use super::config::ScaleFactor;
 use crate::tpcc::schema::ColumnKind;
 
@@ -116,7 +118,8 @@ pub enum Table {
 }
 
 /// Which of them are loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum TableSet {
     /// LINEITEM alone, which Q1 reads.
     LineItem,
@@ -125,16 +128,6 @@ pub enum TableSet {
 }
 
 impl TableSet {
-    /// The set of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "lineitem" => Some(TableSet::LineItem),
-            "all" => Some(TableSet::All),
-            _ => None,
-        }
-    }
-
     /// Its tables, in the order in which they are loaded.
     #[must_use]
     pub fn tables(self) -> &'static [Table] {

@@ -4,10 +4,13 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 use crate::client::Value;
 
 /// The value of a variable.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
 pub enum Number {
     /// A whole number.
     Int(i64),

@@ -1,5 +1,7 @@
 //! The scale and the seeds of a TPC-C database and its run, checked once so that nothing later need check.
 
+use serde::{Deserialize, Deserializer, de};
+
 use crate::tpcc::random::Skew;
 use crate::tpcc::schema::TERMINALS_PER_WAREHOUSE;
 
@@ -7,11 +9,16 @@ use crate::tpcc::schema::TERMINALS_PER_WAREHOUSE;
 pub const MAX_WAREHOUSES: u32 = 100_000;
 
 /// Scale and seeds of one TPC-C database and of one run over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TpccConfig {
+    #[serde(deserialize_with = "warehouses")]
     warehouses: u32,
     load_seed: u64,
+    /// A load has none.
+    #[serde(rename = "seed", default)]
     run_seed: u64,
+    #[serde(default)]
     skew: Skew,
 }
 
@@ -65,6 +72,11 @@ impl TpccConfig {
     pub fn terminals(&self) -> u32 {
         self.warehouses * TERMINALS_PER_WAREHOUSE
     }
+}
+
+fn warehouses<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let config = TpccConfig::new(u32::deserialize(from)?, 0, 0);
+    config.map(|config| config.warehouses).map_err(de::Error::custom)
 }
 
 /// A configuration that cannot be run.

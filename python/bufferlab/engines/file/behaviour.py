@@ -18,13 +18,13 @@ from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import loop_device, places
 from bufferlab.engines.file.declaration import OWN, OWN_BYTES
-from bufferlab.engines.native import answer, native
+from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.read_ahead_knob import AS_IS
 from bufferlab.errors import BufferlabError
 from bufferlab.units import format_bytes
 
 _ADVICE = "advice = random (POSIX_FADV_RANDOM) needs no right"
-_THE_CORES = ("workload", "load", "warm_up", "measure", "sample_interval_ms", "probes")
+_THE_CORES = ("warm_up", "measure", "sample_interval_ms", "probes")
 """The entries of a run's job that go to the core unchanged."""
 
 
@@ -90,7 +90,8 @@ class FileBehaviour(Behaviour):
         if outside:
             return {**own, "path": str(outside[0]), "bytes": outside[1]}
         size_bytes = _asked_bytes(knobs) or OWN_BYTES
-        return {**own, "generator": native().random_file_version(), "bytes": size_bytes}
+        generator = load_recipe("file", {})["loader_version"]
+        return {**own, "generator": generator, "bytes": size_bytes}
 
     def allocated_bytes(self, database: Path) -> int:
         """Return the bytes of the whole file."""
@@ -107,7 +108,7 @@ class FileBehaviour(Behaviour):
             "bytes": _asked_bytes(job["knobs"]) or OWN_BYTES,
             "seed": int(job["workload"].get("load_seed", 0)),
         }
-        return answer(native().fill_random_file, asked, on_event)
+        return load_core("file", asked, on_event)
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Return no conditions: a run only reads the file, and has checked itself that it did not change."""
@@ -118,16 +119,21 @@ class FileBehaviour(Behaviour):
         knobs = job["knobs"]
         if job.get("phases"):
             raise EngineFailure("usage", "a file has no phases: scripts need a database", "phases", "leave them out")
+        if job.get("load", {}).get("mode") == "open":
+            what = "a rate is given, and random reads keep a fixed number in flight (queue_depth, threads)"
+            raise EngineFailure("usage", what, "load", "leave the rate out")
         with _ready(Path(job["database"]), knobs) as ready:
             core_job = {
                 "path": str(ready.path),
                 "range_bytes": ready.range_bytes,
                 "below": [str(path) for path in ready.below],
-                "knobs": {name: knobs[name] for name in ("io_mode", "advice", "cache", "backend")},
+                **{name: knobs[name] for name in ("io_mode", "cache", "backend")},
+                "advise_random": knobs["advice"] == "random",
+                "reads": core_reads(job["workload"]),
                 "read_ahead_kib": ready.read_ahead_kib,
                 **{name: job[name] for name in _THE_CORES if name in job},
             }
-            result = answer(native().run_random_read, core_job, on_event)
+            result = run_core("file", core_job, on_event)
         actual = result["actual"]
         actual |= {"path": knobs["path"], "device": knobs["device"], "read_ahead": ready.read_ahead}
         if ready.read_ahead_kib is not None:
@@ -142,6 +148,16 @@ class FileBehaviour(Behaviour):
     def cancel(self) -> None:
         """Ask the core to stop after the reads in flight."""
         native().cancel()
+
+
+def core_reads(workload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the reads of a run in the core's words."""
+    alignment, offsets = workload["alignment"], workload["offsets"]
+    return {
+        **{name: workload[name] for name in ("io_size_bytes", "queue_depth", "threads", "seed")},
+        "alignment_bytes": workload["io_size_bytes"] if alignment == "io_size" else int(alignment),
+        "order": {"zipf": workload["zipf"]} if offsets == "zipf" else offsets,
+    }
 
 
 @contextmanager

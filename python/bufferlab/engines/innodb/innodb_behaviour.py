@@ -16,7 +16,6 @@ from bufferlab.engines.innodb.find_mysqld import Flavour
 from bufferlab.engines.innodb.option_file import server_settings, with_one_chunk
 from bufferlab.engines.innodb.private_innodb import PrivateInnodb
 from bufferlab.engines.innodb.variables_read_back import read_back
-from bufferlab.engines.native import answer, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory import free_quarter
@@ -101,10 +100,6 @@ class InnodbBehaviour(ServerBehaviour):
             return [direct_io.not_asked_for(f"flush_method = {method}")]
         return [direct_io.check(directory, instead="flush_method=fsync")[0]]
 
-    def load_recipe(self, workload_json: str) -> str:
-        recipe: str = native().mysql_load_recipe(workload_json)
-        return recipe
-
     def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
         """Return all settings that a load is given."""
         return {name: value for name, value in sorted(knobs.items()) if name != "server"}
@@ -121,12 +116,6 @@ class InnodbBehaviour(ServerBehaviour):
             "password": identity.password,
             "database": DATABASE,
         }
-
-    def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        return answer(native().load_mysql, {**core_job, "flavour": self.flavour}, on_event)
-
-    def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        return answer(native().run_mysql, {**core_job, "flavour": self.flavour}, on_event)
 
     def program_of(
         self, job: Mapping[str, Any], server: PrivateServer, target: Mapping[str, Any]

@@ -11,7 +11,6 @@ import psycopg
 
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.native import answer, native
 from bufferlab.engines.postgres import consistency_by_psycopg, control, extensions, initialise, relation_sizes
 from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres.existing.existing_postgres import ExistingPostgres
@@ -113,10 +112,6 @@ class PostgresBehaviour(ServerBehaviour):
         """Check that direct I/O is honoured and memory limited, if they are asked for."""
         return [_direct_check(directory, knobs), _memory_check(knobs)]
 
-    def load_recipe(self, workload_json: str) -> str:
-        recipe: str = native().postgres_load_recipe(workload_json)
-        return recipe
-
     def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
         """Return the page size and whether pages have checksums."""
         return {name: knobs[name] for name in ("page_size_bytes", "data_checksums") if name in knobs}
@@ -133,12 +128,6 @@ class PostgresBehaviour(ServerBehaviour):
             "password": identity.password,
             "database": DATABASE,
         }
-
-    def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        return answer(native().load_postgres, core_job, on_event)
-
-    def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        return answer(native().run_postgres, core_job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Run as the base class does, but refuse external programs."""

@@ -8,7 +8,6 @@ each family implements how its servers are found, made and asked.
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping
@@ -18,7 +17,7 @@ from typing import Any
 
 from bufferlab.engines import host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.native import native
+from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import stored_sizes, user
 from bufferlab.engines.servers.builds import ON_PATH, Build, Flavour
@@ -84,14 +83,14 @@ class ServerBehaviour(Behaviour):
         """Make the account of `identity` and the workload's empty database on a new server.
 
         Before: the server answers the login that `make_data` returned. After: `server.connect()` logs in as
-        `identity`, and `fill` can load into what `target` names.
+        `identity`, and the core can load into what `target` names.
         """
 
     @abstractmethod
     def end_load(self, server: PrivateServer, build: Build) -> dict[str, Any]:
         """Finish a load, so that no run pays for it (vacuum, a clean shutdown); return the server's word on the tables.
 
-        Before: `fill` has loaded everything. After: the server still runs, and stopping it leaves closed files
+        Before: the core has loaded everything. After: the server still runs, and stopping it leaves closed files
         that need no recovery. The answer is what `store_sizes` is given as `asked`.
         """
 
@@ -122,16 +121,12 @@ class ServerBehaviour(Behaviour):
         """
 
     @abstractmethod
-    def load_recipe(self, workload_json: str) -> str:
-        """Return the core's answer: the schema_sql and loader_version that make a workload's data. JSON in and out."""
-
-    @abstractmethod
     def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
         """Return those of a load's knobs that decide the bytes of the data, for `data_recipe`; never `server`."""
 
     @abstractmethod
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
-        """Return the settings that the started server really runs with. Called before `drive`; changes nothing.
+        """Return the settings that the started server really runs with. Called before the run; changes nothing.
 
         `limit` is the bound on memory around the server, which may restrict what it runs with.
         """
@@ -139,14 +134,6 @@ class ServerBehaviour(Behaviour):
     @abstractmethod
     def target(self, server: PrivateServer, identity: Identity) -> dict[str, Any]:
         """Return the address, account and database for the core's connections; its job has them as `target`."""
-
-    @abstractmethod
-    def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Call the core to load the workload's tables into the empty database; return its answer."""
-
-    @abstractmethod
-    def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Call the core to do one run on the loaded database; return its answer."""
 
     @abstractmethod
     def program_of(
@@ -205,7 +192,7 @@ class ServerBehaviour(Behaviour):
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the server's version, the deciding knobs, schema, loader, and the workload with its scale and seed."""
         job = {name: value for name, value in workload.items() if name != "version"}
-        recipe = json.loads(self.load_recipe(json.dumps(job)))
+        recipe = load_recipe(self.flavour, job)
         return {
             "engine": self.flavour,
             "engine_version": self._build(knobs).version,
@@ -246,12 +233,11 @@ class ServerBehaviour(Behaviour):
             self.require_not_cancelled()
             core_job = {
                 "target": self.target(server, identity),
-                "version": build.version,
                 "workload": dict(job["workload"]),
                 "threads": job["threads"],
             }
             with signs_of_life(on_event, "loading", server.listen):
-                loaded = self.fill(core_job, on_event)
+                loaded = load_core(self.flavour, core_job, on_event)
             self.require_not_cancelled()
             with signs_of_life(on_event, "closing", server.listen):
                 asked = self.end_load(server, build)
@@ -280,7 +266,7 @@ class ServerBehaviour(Behaviour):
             with closing(server.connect()) as connection:
                 found = self.read_back(connection, build, knobs, limit)
             self.require_not_cancelled()
-            result = self.drive(self._core_job(job, server, identity, build, found.frames), on_event)
+            result = run_core(self.flavour, self._core_job(job, server, identity, found.frames), on_event)
             server.require_alive()
             if self._cancelled.is_set():
                 # Nobody reads this copy any more; writing its dirty pages back would only take time.
@@ -356,17 +342,17 @@ class ServerBehaviour(Behaviour):
         return build
 
     def _core_job(
-        self, job: Mapping[str, Any], server: PrivateServer, identity: Identity, build: Build, frames: int
+        self, job: Mapping[str, Any], server: PrivateServer, identity: Identity, frames: int
     ) -> dict[str, Any]:
         """Return the core's job: the run's own entries, and where the server and its data are."""
         target = self.target(server, identity)
+        program = self.program_of(job, server, target)
         return {
             **{name: value for name, value in job.items() if name not in _NOT_THE_CORES},
             "target": target,
-            "version": build.version,
             "server_pid": server.pid,
             "datadir": str(Path(job["database"]) / "data"),
             "statements": job["knobs"].get("statements", "spec"),
             "frames": frames,
-            "program": self.program_of(job, server, target),
+            **({"program": program} if program else {}),
         }

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.native import answer, native
+from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.errors import DataFileError
 
@@ -54,7 +54,7 @@ class SqliteBehaviour(Behaviour):
         The core's schema holds a script's setup; the script's transactions decide nothing.
         """
         job = {name: value for name, value in workload.items() if name != "version"}
-        recipe = json.loads(native().sqlite_load_recipe(json.dumps(job)))
+        recipe = load_recipe("sqlite", job)
         return {
             "engine": "sqlite",
             "engine_version": self.find().version,
@@ -80,13 +80,14 @@ class SqliteBehaviour(Behaviour):
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Call the core to load the workload in bulk."""
-        return answer(native().load_sqlite, job, on_event)
+        core_job = {**{name: value for name, value in job.items() if name != "knobs"}, **job["knobs"]}
+        return load_core("sqlite", core_job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Set the read-ahead, call the core to do one run, and put the read-ahead back."""
         core_job = {**job, "knobs": {name: value for name, value in job["knobs"].items() if name != READ_AHEAD}}
         with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
-            result = answer(native().run_sqlite, core_job, on_event)
+            result = run_core("sqlite", core_job, on_event)
         return {**result, "actual": {**result["actual"], **ahead}}
 
     def cancel(self) -> None:

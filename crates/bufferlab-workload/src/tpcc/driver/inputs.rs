@@ -3,6 +3,8 @@
 //! Where one warehouse leaves no other to be remote, work stays at home, as in every known implementation; and where a skew
 //! has no remote work.
 
+use serde::Serialize;
+
 use super::terminals::Terminal;
 use crate::random::Random;
 use crate::tpcc::TpccConfig;
@@ -10,7 +12,7 @@ use crate::tpcc::random::{Choices, LastName, NuRandConstants, last_name};
 use crate::tpcc::schema::{DISTRICTS, ITEMS, MAX_ORDER_LINES, MIN_ORDER_LINES};
 
 /// How many transactions were planned and how often each choice fell whose share the specification fixes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InputCounts {
     /// New-Orders planned.
     pub new_orders: u64,
@@ -27,12 +29,16 @@ pub struct InputCounts {
     /// Payments that name their customer instead of numbering it: 60 %.
     pub payments_by_name: u64,
     /// Order-Statuses planned.
+    #[serde(skip)]
     pub order_statuses: u64,
     /// Order-Statuses that name their customer: 60 %.
+    #[serde(skip)]
     pub order_statuses_by_name: u64,
     /// Deliveries planned.
+    #[serde(skip)]
     pub deliveries: u64,
     /// Stock-Levels planned.
+    #[serde(skip)]
     pub stock_levels: u64,
 }
 

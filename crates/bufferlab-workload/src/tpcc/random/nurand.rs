@@ -3,6 +3,8 @@
 //! C moves the hot values without changing how hot they are. The load and the run must not use the same C
 //! for last names, nor two that are too close (2.1.6.1); both are recorded with the results.
 
+use serde::Serialize;
+
 use crate::random::Random;
 
 /// NURand(A, x, y) with its constant C: `(((random(0, A) | random(x, y)) + C) % (y - x + 1)) + x`.
@@ -42,15 +44,19 @@ impl NuRand {
 }
 
 /// The constants C of one load and one run, as they are to be recorded with results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NuRandConstants {
     /// For last names in the population, within `[0 .. 255]`.
+    #[serde(rename = "nurand_c_load_last_name")]
     pub load_last_name: u32,
     /// For last names in the run, at a valid distance from the load's.
+    #[serde(rename = "nurand_c_run_last_name")]
     pub run_last_name: u32,
     /// For customer numbers in the run, within `[0 .. 1023]`.
+    #[serde(rename = "nurand_c_customer_id")]
     pub run_customer_id: u32,
     /// For item numbers in the run, within `[0 .. 8191]`.
+    #[serde(rename = "nurand_c_item_id")]
     pub run_item_id: u32,
 }
 

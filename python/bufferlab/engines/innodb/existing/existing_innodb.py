@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pymysql
 
-from bufferlab.engines.behaviour import EngineFailure, OnEvent
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import consistency_by_pymysql, control, table_sizes
 from bufferlab.engines.innodb.declaration import declare
 from bufferlab.engines.innodb.existing import owned_schema
@@ -19,7 +18,6 @@ from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
 from bufferlab.engines.innodb.find_mysqld import Flavour
 from bufferlab.engines.innodb.option_file import as_asked, server_settings, variable
 from bufferlab.engines.innodb.variables_read_back import read_back
-from bufferlab.engines.native import answer, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, password
@@ -36,6 +34,7 @@ class ExistingInnodb(ExistingServer):
     form = FORM
     unusable = (pymysql.MySQLError,)
     settings = GlobalVariables()
+    core_words: ClassVar = {"may_change_settings": False}  # Switching metrics on is a setting too.
 
     def __init__(self, flavour: Flavour) -> None:
         self.flavour = flavour
@@ -115,17 +114,6 @@ class ExistingInnodb(ExistingServer):
             "password": password(address, FORM),
             "database": address.schema,
         }
-
-    def schema_sql(self, workload: Mapping[str, Any]) -> str:
-        return str(json.loads(native().mysql_load_recipe(json.dumps(workload)))["schema_sql"])
-
-    def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        return answer(native().load_mysql, {**core_job, "flavour": self.flavour}, on_event)
-
-    def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Call the Rust core to do one run. The core may not switch metrics on: that is a setting too."""
-        words = {"flavour": self.flavour, "may_change_settings": False}
-        return answer(native().run_mysql, {**core_job, **words}, on_event)
 
     def settle(self, address: Address) -> None:
         """Do nothing: purge and merge go on by themselves."""

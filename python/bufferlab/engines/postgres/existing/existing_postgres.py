@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Any
 
 import psycopg
 
-from bufferlab.engines.behaviour import EngineFailure, OnEvent
-from bufferlab.engines.native import answer, native
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import consistency_by_psycopg, control, extensions, relation_sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.existing import owned_database
@@ -104,15 +102,6 @@ class ExistingPostgres(ExistingServer):
             "password": password(address, FORM),
             "database": address.schema,
         }
-
-    def schema_sql(self, workload: Mapping[str, Any]) -> str:
-        return str(json.loads(native().postgres_load_recipe(json.dumps(workload)))["schema_sql"])
-
-    def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        return answer(native().load_postgres, core_job, on_event)
-
-    def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        return answer(native().run_postgres, core_job, on_event)
 
     def settle(self, address: Address) -> None:
         """Vacuum, so that no run is the first to read a row and to mark it.

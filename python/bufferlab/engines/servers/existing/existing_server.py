@@ -15,10 +15,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
 from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.engines.native import load_core, load_recipe, run_core
 from bufferlab.engines.read_ahead_knob import AS_IS
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers import stored_sizes
@@ -49,9 +50,9 @@ def is_existing(database: Path) -> bool:
 class ExistingServer(ABC):
     """The way to use running servers of one family; it holds no connection between calls.
 
-    The caller holds the schema's lock (`locked`) while it calls `make_sure_of`, `claim`, `mark`, `fill`, `settle` and
-    `drive`. The client's exceptions (`unusable`) may pass through: the caller turns them into an EngineFailure with
-    the hint of `needs`.
+    The caller holds the schema's lock (`locked`) while it calls `make_sure_of`, `claim`, `mark` and `settle`, and
+    while the core loads and drives. The client's exceptions (`unusable`) may pass through: the caller turns them into
+    an EngineFailure with the hint of `needs`.
     """
 
     form: Form
@@ -62,6 +63,8 @@ class ExistingServer(ABC):
     """How the family's settings are locked, changed and put back."""
     declaration: EngineDeclaration
     """The declaration of the engine that this is used for."""
+    core_words: ClassVar[Mapping[str, Any]] = {}
+    """Further entries of the core's job: what it must not do on a server that is not ours."""
 
     # Each family implements these: how its servers are spoken to.
 
@@ -143,20 +146,8 @@ class ExistingServer(ABC):
         """Return the address, account and schema for the core's connections; its job has them as `target`."""
 
     @abstractmethod
-    def schema_sql(self, workload: Mapping[str, Any]) -> str:
-        """Return the statements by which `fill` makes its tables, from the core. Asks no server."""
-
-    @abstractmethod
-    def fill(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Call the core to load the workload's tables into the claimed schema; return its answer."""
-
-    @abstractmethod
-    def drive(self, core_job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Call the core to do one run on the loaded schema; return its answer. Must not change a server's setting."""
-
-    @abstractmethod
     def settle(self, address: Address) -> None:
-        """Finish a load, so that no run pays for it (vacuum). Called after `fill`, unless the load was cancelled."""
+        """Finish a load, so that no run pays for it (vacuum). Called after the core's, unless that was cancelled."""
 
     @abstractmethod
     def allocated_bytes(self, connection: Any, found: Build, address: Address) -> int:
@@ -249,7 +240,7 @@ class ExistingServer(ABC):
                 others = self._others(connection, ours)
                 with turn.changed(connection, wanted, wait) if turn else nullcontext():
                     told = self._told_to_a_new_connection(address, found, knobs)
-                    result = self.drive(self._core_job(job, address, found, told.frames), on_event)
+                    result = run_core(self.declaration.name, self._core_job(job, address, told.frames), on_event)
                     if not cancelled():
                         _require_same(told, self._told_to_a_new_connection(address, found, knobs), address)
                 others = max(others, self._others(connection, ours))
@@ -291,17 +282,18 @@ class ExistingServer(ABC):
         on_event: OnEvent,
         cancelled: Cancelled,
     ) -> dict[str, Any]:
-        mark = Mark(note["data_id"], LOADING, made_by(self.schema_sql(note["workload"])))
+        mark = Mark(
+            note["data_id"], LOADING, made_by(load_recipe(self.declaration.name, note["workload"])["schema_sql"])
+        )
         self.claim(address)
         self.mark(address, mark)
         core_job = {
             "target": self.target(address),
-            "version": found.version,
             "workload": note["workload"],
             "threads": note["threads"],
         }
         with self._signs_of_life(on_event, "loading", address):
-            loaded = self.fill(core_job, on_event)
+            loaded = load_core(self.declaration.name, core_job, on_event)
             if not cancelled():
                 self.settle(address)
         if cancelled():
@@ -362,16 +354,15 @@ class ExistingServer(ABC):
                 return others
             time.sleep(0.1)
 
-    def _core_job(self, job: Mapping[str, Any], address: Address, found: Build, frames: int) -> dict[str, Any]:
+    def _core_job(self, job: Mapping[str, Any], address: Address, frames: int) -> dict[str, Any]:
         return {
             **{name: value for name, value in job.items() if name not in _DROPPED},
             "target": self.target(address),
-            "version": found.version,
             "server_pid": None,
             "datadir": None,
             "statements": job["knobs"].get("statements", "spec"),
             "frames": frames,
-            "program": None,
+            **self.core_words,
         }
 
     def _note(self, database: Path, knobs: Mapping[str, int | str]) -> tuple[dict[str, Any], Address]:
