@@ -26,7 +26,7 @@ from campaign.records import Finding, Record, State
 
 BATCH = 100
 SILENT_SECONDS = 120.0
-"""A batch takes seconds; what takes longer hangs where no alarm is heard."""
+"""An input that takes longer hangs where no alarm is heard. On a busy machine a batch of them may."""
 KEPT_OF_A_KIND = 3
 _BEGUN = "begun"
 
@@ -83,7 +83,7 @@ def watch(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, family: str, seed: int, first: int
 ) -> Iterator[Record]:
     """Yield the records that a child prints, and one more for the input that killed or stopped it."""
-    done = first
+    done, last_begun = first, -1
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=ROOT) as child:
         assert child.stdout is not None
         stuck = False
@@ -91,6 +91,9 @@ def watch(
         try:
             for line in _lines(child.stdout.fileno()):
                 if line is None:
+                    if (begun := _begun(folder)) != last_begun:
+                        last_begun = begun
+                        continue
                     stuck = True
                     child.kill()
                     break
@@ -114,6 +117,7 @@ def _lines(descriptor: int) -> Iterator[bytes | None]:
     while True:
         if not select.select([descriptor], [], [], SILENT_SECONDS)[0]:
             yield None
+            continue
         read = os.read(descriptor, 1 << 16)
         if not read:
             return

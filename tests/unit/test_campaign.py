@@ -89,6 +89,14 @@ def test_an_input_that_kills_or_stops_the_child_is_named(
     assert [(finding.what, finding.seed) for finding in last.findings] == [(wrong, "1/117")]
 
 
+def test_a_slow_batch_is_no_finding_while_its_inputs_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "SILENT_SECONDS", 0.3)
+    record = json.dumps({"family": "fuzz:x", "seed": "1/0", "trials": 8, "counts": {}, "findings": []})
+    child = f"for i in 1 2 3 4 5 6 7 8; do printf $i > {tmp_path}/begun; sleep 0.15; done; echo '{record}'"
+    (whole,) = fuzz.watch(["sh", "-c", child], os.environ, tmp_path, "fuzz:x", 1, 0)
+    assert (whole.trials, whole.findings) == (8, [])
+
+
 @pytest.mark.parametrize("name", inputs.FAMILIES)
 def test_an_input_depends_on_its_seed_alone(name: str, tmp_path: Path) -> None:
     made = []

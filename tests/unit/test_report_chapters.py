@@ -20,7 +20,7 @@ from bufferlab.report.terminal import terminal_table
 from bufferlab.results.store import SweepFolder
 from bufferlab.theory.hot_rows import predicted_knee
 from support.fake import Bench
-from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
+from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
 
 PHASE = '[phases.{name}]\nscript = "{name}.sql"\ntransactions = 200\nmax_duration = "20s"\n'
 
@@ -226,6 +226,13 @@ def test_the_file_is_described_by_page_size(of_pages: Report) -> None:
     assert per_leaf[1] == pytest.approx(4 * per_leaf[0], rel=0.05)
     levels = [int(cell) for cell in column(found, "Levels (order_line)")]
     assert levels == sorted(levels, reverse=True)
+
+
+def test_pages_of_no_bytes_make_no_table_of_files(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    bench.measure(bench.experiment(sweep='page_size = ["4k", "16k"]', repetitions=1))
+    sweep = reseal(bench.sweep(), lambda run: run["settings"]["page_size"].update(actual=0))
+    assert "file-shape" not in {block.id for section in build_report(sweep).sections for block in section.blocks}
 
 
 def test_every_phase_has_its_own_table_and_figures_per_row(of_pages: Report) -> None:

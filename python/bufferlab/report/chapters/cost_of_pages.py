@@ -71,7 +71,7 @@ def _shapes(analysis: Analysis) -> list[tuple[int, int, Shape]]:
     for point in analysis.points:
         for run in point.ok:
             database, page_size = run.run.database, run.knob("page_size")
-            if database and database.shape and isinstance(page_size, int):
+            if database and database.shape and database.shape.pages and isinstance(page_size, int) and page_size > 0:
                 shape = database.shape.model_dump()
                 found.setdefault(page_size, (page_size, database.bytes_loaded, shape))
     return [found[page_size] for page_size in sorted(found)]
