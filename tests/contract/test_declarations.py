@@ -51,6 +51,13 @@ def test_an_engine_declares_itself_under_its_registered_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
+def test_the_sizes_that_an_engine_rounds_are_knobs_of_its_own(name: str) -> None:
+    declaration = engines.declaration(name)
+    sizes = {knob.name for knob in declaration.knobs if knob.unit == "bytes"}
+    assert set(declaration.rounds) <= sizes
+
+
+@pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_names_the_knobs_of_its_pages_and_frames(name: str) -> None:
     declaration = engines.declaration(name)
     if not declaration.frame_knob:

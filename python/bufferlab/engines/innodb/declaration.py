@@ -50,7 +50,7 @@ def declare(name: str, title: str) -> EngineDeclaration:
         edge_rows=2,
         data_frames=mariadb_data_frames if name == "mariadb" else None,
         pool_unit_bytes=MIB,
-        rounds=("pool_size", "log_file_size", "redo_log_capacity"),
+        rounds=("pool_size", "log_file_size", *(("redo_log_capacity",) if name == "mysql" else ())),
         passes_through=PREFIX,
         changes_host=True,
         notes=(
