@@ -59,13 +59,13 @@ INNODB_KNOBS: tuple[Knob, ...] = (
            confounds="instances: lists, scan depth and locks are per instance"),
     _size("buffer_pool_chunk_size", "the unit a pool is rounded up to, times the instances; auto: an instance has one",
           minimum=MIB, maximum=64 * GIB, versions="mysql >= 5.7.5; mariadb >= 10.2.2",
-           confounds="chunk size, of which the pool is a multiple"),
+          confounds="chunk size, of which the pool is a multiple"),
     _count("lru_scan_depth", "free pages the page cleaner keeps in each instance, and so pages lost to the cache",
            minimum=100, maximum=2**32 - 1),
     # Reads go past the page cache, or memory would serve the misses.
     _choice("flush_method", ("O_DIRECT", "O_DIRECT_NO_FSYNC", "O_DSYNC", "fsync"),
             "how data files are opened and flushed; O_DIRECT goes past the page cache", auto=None, default="O_DIRECT",
-           confounds="flush method"),
+            confounds="flush method"),
     # As in tpcc-mysql's guides: a read-side sweep should not wait for the log's fsync at every commit.
     _choice("flush_log_at_trx_commit", ("0", "1", "2"),
             "0: the log is written and flushed once a second, a crash may lose that second; 1: at every commit; "
@@ -79,7 +79,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _count("max_dirty_pages_pct_lwm", "per cent of dirty pages at which it begins to flush early; 0: never",
            maximum=99),
     _choice("doublewrite", _ON_OFF, "every page is written twice, so that a torn write can be repaired",
-           confounds="doublewrite buffer"),
+            confounds="doublewrite buffer"),
     _size("log_file_size", "bytes of one redo log file; two of them before MariaDB 10.5", minimum=4 * MIB,
           maximum=512 * GIB, versions="mysql < 8.0.30; mariadb"),
     _size("redo_log_capacity", "bytes of all redo log files together", minimum=8 * MIB, maximum=128 * GIB,
@@ -87,7 +87,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     # When on, accesses per transaction depend on the size of the pool: a hit in it asks for one page instead of a path.
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off",
-           confounds="adaptive hash index, which changes page gets"),
+            confounds="adaptive hash index, which changes page gets"),
     # As in MySQL 8.4 and newer MariaDB. Changes that wait for their page put reads off, which are counted later or not
     # at all. The smaller the pool, the more of them there are.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
