@@ -40,14 +40,14 @@ class EngineDeclaration:
     max_connections: int
     connections_reason: str
     """The reason why there may not be more connections."""
-    needs_disk: bool
+    needs_disk: bool = True
     """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
-    frame_knob: str
+    frame_knob: str = "pool_size"
     """The knob that sets the bytes of the pool's frames; "": the engine has no pool."""
-    page_knob: str
+    page_knob: str = "page_size"
     """The knob that sets the bytes of a page; shares of the database are rounded down to whole pages; "": no pages."""
-    min_frames: int
-    file_format: Literal["sqlite", "own"]
+    min_frames: int = 1
+    file_format: Literal["sqlite", "own"] = "own"
     """Who can read the closed database to check it: a second client, as SQLite, or only the engine itself ("own")."""
     size_factor: float = 1.0
     """The bytes of a loaded database divided by the workload's estimate."""

@@ -30,12 +30,8 @@ def declare(name: str, title: str) -> EngineDeclaration:
         connections_reason=f"{title} keeps a thread for each connection; more than a thousand measure the scheduler",
         results=RESULTS,
         chapters="bufferlab.engines.innodb.chapters",
-        needs_disk=True,
-        frame_knob="pool_size",
-        page_knob="page_size",
         # Of pages of 64 KiB the servers ask for 24 MiB; of small pages the minimum of pool_size is more than this.
         min_frames=384,
-        file_format="own",
         # A record takes 18 bytes more than in SQLite, and a load by district leaves pages of order_line half empty.
         size_factor=1.35,
         base_bytes=300 * MIB,

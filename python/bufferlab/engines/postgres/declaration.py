@@ -26,11 +26,7 @@ DECLARATION = EngineDeclaration(
     connections_reason="PostgreSQL keeps a process for each connection; more than five hundred measure the scheduler",
     results=RESULTS,
     chapters="bufferlab.engines.postgres.chapters",
-    needs_disk=True,
-    frame_knob="pool_size",
-    page_knob="page_size",
     min_frames=128,
-    file_format="own",
     # A row has a header of 24 bytes and an item pointer, and an index holds its key again.
     size_factor=1.5,
     # The three system databases, and the log that a run begins with.
