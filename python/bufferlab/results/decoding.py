@@ -90,7 +90,8 @@ def _child() -> Iterator[subprocess.Popen[str]]:
 
 
 def _started() -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "bufferlab.results.decoding"]
+    # -P: a module in the current folder must not shadow one of Python's.
+    command = [sys.executable, "-P", "-m", "bufferlab.results.decoding"]
     environment = {**os.environ, "POLARS_MAX_THREADS": "1", "RUST_BACKTRACE": "0"}
     # In a process group of its own, Ctrl-C does not reach it: a command that was interrupted may still write a report.
     child = subprocess.Popen(
