@@ -1,4 +1,4 @@
-"""The list of engines: one line per engine, nothing else to edit.
+"""The engines of the catalog by name: declarations, chapters, behaviours.
 
 Declarations are pure data. When this module is imported, it hands their part on results in to `results`.
 Behaviour (which may need the native core) is loaded only when an engine is used, so that `bufferlab list` works where
@@ -10,32 +10,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from bufferlab.engines.behaviour import Behaviour
-from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.engines.catalog import ENGINES, behaviour, declaration
 from bufferlab.results import handed_in
 
 if TYPE_CHECKING:
     from bufferlab.chapter.own import OwnChapters
 
-ENGINES: dict[str, str] = {
-    "sqlite": "bufferlab.engines.sqlite",
-    "mysql": "bufferlab.engines.mysql",
-    "mariadb": "bufferlab.engines.mariadb",
-    "file": "bufferlab.engines.file",
-    "postgres": "bufferlab.engines.postgres",
-    "fake": "bufferlab.engines.fake",
-    "fake_server": "bufferlab.engines.fake_server",
-}
+__all__ = ["ENGINES", "behaviour", "chapters", "declaration", "names"]
 
 
 def names(*, hidden: bool = False) -> list[str]:
     """Return the engines' names; with `hidden`, also of those that exist for tests."""
     return [name for name in ENGINES if hidden or not declaration(name).hidden]
-
-
-def declaration(name: str) -> EngineDeclaration:
-    """Return the engine's declaration; raise KeyError for an unknown name."""
-    return cast(EngineDeclaration, import_module(f"{ENGINES[name]}.declaration").DECLARATION)
 
 
 def chapters(name: str) -> OwnChapters:
@@ -45,11 +31,6 @@ def chapters(name: str) -> OwnChapters:
 
     module = declaration(name).chapters if name in ENGINES else ""
     return cast(OwnChapters, import_module(module).CHAPTERS) if module else OwnChapters()
-
-
-def behaviour(name: str) -> Behaviour:
-    """Return the engine's behaviour, imported as late as possible."""
-    return cast(Behaviour, import_module(f"{ENGINES[name]}.behaviour").BEHAVIOUR)
 
 
 handed_in.hand_in({name: declaration(name).results for name in ENGINES})
