@@ -86,7 +86,7 @@ if [ "$again" = no ] || [ ! -d "$tree" ]; then
     rm -rf --one-file-system "$tree"
     cp -a --reflink=auto "$base" "$tree"
     copy_network_settings
-    git clone --quiet "$ROOT" "$tree/root/bufferlab"
+    git clone --quiet "$ROOT" "$tree/srv/bufferlab"
 fi
 mkdir -p "$tree/root/.cache" "$tree/root/.cargo/registry" "$tree/root/.m2"
 
@@ -118,7 +118,7 @@ mount --bind "$cache/user" "$tree/root/.cache"
 mount --bind "$cache/cargo" "$tree/root/.cargo/registry"
 mount --bind "$cache/maven" "$tree/root/.m2"
 exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "${settings[@]}" \
-    chroot "$tree" bash -c 'cd /root/bufferlab && exec "$@"' bash "$@" </dev/null
+    chroot "$tree" bash -c 'cd /srv/bufferlab && exec "$@"' bash "$@" </dev/null
 INSIDE
 printf '%s: %s ended with %d after %d s\n' "$suite" "$*" "$outcome" "$((SECONDS - started))" >&2
 exit "$outcome"

@@ -99,7 +99,7 @@ def _too_long(_number: int, _frame: FrameType | None) -> None:
 
 def _place(error: BaseException) -> str:
     """Return the innermost line of bufferlab in a traceback, so that equal findings have equal names."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/bufferlab/" in frame.filename]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/python/bufferlab/" in frame.filename]
     if not frames:
         return ""
     file = frames[-1].filename

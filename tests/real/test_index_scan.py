@@ -19,6 +19,12 @@ from support import core, innodb, postgres
 pytestmark = pytest.mark.real
 
 
+def share_servers(folder: Path) -> None:
+    """Give the folder's cache the servers that were fetched before; its data are its own."""
+    (folder / "cache").mkdir(mode=0o755)
+    (folder / "cache" / "servers").symlink_to(servers_root())
+
+
 def results_of(folder: Path, *more: str) -> Path:
     """The smoke size of the experiment by the command line; where its results are."""
     out = folder / "index-scan"
@@ -68,6 +74,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
         pytest.skip(f"NOT TESTED: {may.detail}")
     before = device.file.read_text()
     with postgres.folder() as folder:
+        share_servers(folder)
         out = results_of(
             folder, "--engine", "postgres", "--set", "server=postgres-15", "--set", "plan=sequential",
             "--set", "memory_limit=96MiB", "--sweep", "read_ahead=0,64", "--repetitions", "1",
@@ -104,9 +111,7 @@ def test_every_engine_reads_with_the_read_ahead_that_was_asked_for(
         innodb.build("mysql-5.7")  # Fetched, or skipped.
     before = device.file.read_text()
     with postgres.folder() as folder:
-        # Data of its own, the servers that were fetched before.
-        (folder / "cache").mkdir(mode=0o755)
-        (folder / "cache" / "servers").symlink_to(servers_root())
+        share_servers(folder)
         plan = ("--set", "plan=sequential", "--sweep", "read_ahead=as_is,0,64", "--repetitions", "1")
         out = results_of(folder, "--engine", engine, *more, *plan)
         assert device.file.read_text() == before
