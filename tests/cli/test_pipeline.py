@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,19 +23,21 @@ def statuses(bench: Bench) -> Counter[str]:
 
 
 def test_a_sweep_runs_from_toml_to_an_answer_and_leaves_nothing_behind(bench: Bench) -> None:
-    ended = bench.run(bench.experiment())
+    ended = bench.run(bench.experiment(), "--json")
     assert ended.code == 0, ended.err
     assert statuses(bench) == {"ok": 4}
     assert bench.leftovers() == []
     assert (bench.sweep_path() / "report.html").is_file()
     assert (bench.sweep_path() / "report.md").is_file()
+    _is_one_object_on_standard_output(ended.json, bench)
+    # Without a terminal, progress is plain lines on standard error.
     assert "error" not in ended.err
+    assert "left)" in ended.err
+    assert "run 4 of 4" in ended.err
+    assert "\x1b" not in ended.err + ended.out
 
 
-def test_the_json_of_a_run_is_one_object_on_standard_output(bench: Bench) -> None:
-    ended = bench.run(bench.experiment(), "--json")
-    document = ended.json
-    assert ended.code == 0
+def _is_one_object_on_standard_output(document: dict[str, Any], bench: Bench) -> None:
     assert document["format_version"] == 2
     assert document["sweep"] == str(bench.sweep_path())
     assert document["answer"].endswith(".")
@@ -48,14 +51,13 @@ def test_the_json_of_a_run_is_one_object_on_standard_output(bench: Bench) -> Non
     assert any(step["metric"] == "reads_per_new_order" for step in document["steps"])
 
 
-def test_the_same_seed_gives_the_same_counts_and_another_seed_others(bench: Bench) -> None:
-    experiment = bench.experiment(repetitions=1)
-    values = []
-    for seed in ("7", "7", "8"):
-        ended = bench.run(experiment, "--json", "--seed", seed)
-        values.append([row["value"] for point in ended.json["points"] for row in point["summaries"]
-                       if row["metric"] == "reads_per_new_order"])  # fmt: skip
-    assert values[0] == values[1] != values[2]
+def test_the_same_seed_gives_the_same_counts_and_another_seed_others(bench: Bench, tmp_path: Path) -> None:
+    counts = []
+    for number, seed in enumerate((7, 7, 8)):
+        place = Bench(tmp_path / str(number))
+        place.measure(place.experiment(repetitions=1, seed=seed))
+        counts.append(_reads_by_cell(place))
+    assert counts[0] == counts[1] != counts[2]
 
 
 def test_a_dry_run_shows_the_plan_and_touches_nothing(bench: Bench) -> None:
@@ -199,7 +201,7 @@ def test_an_interrupted_sweep_is_resumed_to_the_same_counts_as_an_undisturbed_on
     assert resumed.code == 0, resumed.err
     assert statuses(bench) == {"ok": 4}
     undisturbed = Bench(tmp_path / "undisturbed")
-    undisturbed.run(undisturbed.experiment(knobs="pace_ms = 0", transactions=8000))
+    undisturbed.measure(undisturbed.experiment(knobs="pace_ms = 0", transactions=8000))
     assert _reads_by_cell(bench) == _reads_by_cell(undisturbed)
 
 
@@ -322,13 +324,6 @@ def test_a_corrupt_or_foreign_sweep_folder_is_code_65_and_names_the_file(
     assert ended.code == 65, ended.err
     assert "where:" in ended.err
     assert "Traceback" not in ended.err
-
-
-def test_progress_without_a_terminal_is_plain_lines_on_standard_error(bench: Bench) -> None:
-    ended = bench.run(bench.experiment(), "--json")
-    assert "left)" in ended.err
-    assert "run 4 of 4" in ended.err
-    assert "\x1b" not in ended.err + ended.out
 
 
 def test_a_folder_of_an_interrupted_sweep_can_be_opened_and_reported(bench: Bench) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from bufferlab.execute.one_run import describe
 from bufferlab.execute.progress import Status
 from bufferlab.execute.sweep import SweepOptions, SweepOutcome, run_sweep
 from bufferlab.results.store import SweepFolder
+from support import prepared
 
 TEMPLATE = """\
 format_version = 1
@@ -48,7 +50,7 @@ max_duration = "600s"
 
 [design]
 repetitions = {repetitions}
-seed = 7
+seed = {seed}
 
 [limits]
 worker_silent = "{silent}"
@@ -108,6 +110,7 @@ class Bench:
         workload: str = "",
         transactions: int = 3000,
         repetitions: int = 2,
+        seed: int = 7,
         silent: str = "60s",
         more: str = "",
     ) -> Path:
@@ -121,6 +124,7 @@ class Bench:
                 workload=workload or f'name = "tpcc"\nwarehouses = {warehouses}',
                 transactions=transactions,
                 repetitions=repetitions,
+                seed=seed,
                 silent=silent,
                 more=more,
             )
@@ -129,7 +133,8 @@ class Bench:
 
     def bufferlab(self, *arguments: str | Path) -> Ended:
         """Run the command and wait."""
-        return wait(self.start(*arguments))
+        with tempfile.TemporaryDirectory() as folder:
+            return Ended(*prepared.run([*map(str, arguments)], self.environment, Path(folder)))
 
     def measure(
         self, experiment: Path, heard: Heard | None = None, options: SweepOptions | None = None, *, failing: int = 0

@@ -1,0 +1,128 @@
+"""Runs commands in forks of a process that has imported everything: imports are most of a short command's time.
+
+Each command is a process of its own with its own environment and files. `./test --all` starts each from the beginning
+instead, as a user does (BUFFERLAB_TEST_COMMANDS=exec), so that a forgotten import is found.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+_LIBRARIES = (
+    "matplotlib.backends.backend_svg",
+    "matplotlib.figure",
+    "polars",
+    "scipy.special",
+    "jinja2",
+    "rich.progress",
+)
+
+
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, timeout_s: float = 120
+) -> tuple[int, str, str]:
+    """Run `bufferlab ARGUMENTS` to its end; return its exit code, standard output and standard error.
+
+    Raises subprocess.TimeoutExpired.
+    """
+    out, err = folder / "stdout", folder / "stderr"
+    if os.environ.get("BUFFERLAB_TEST_COMMANDS") == "exec":
+        command = [sys.executable, "-m", "bufferlab", *arguments]
+        with out.open("wb") as to_out, err.open("wb") as to_err:
+            code = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=to_out,
+                stderr=to_err,
+                timeout=timeout_s,
+                check=False,
+            ).returncode
+    else:
+        server = _server()
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(json.dumps([list(arguments), dict(environment), os.getcwd(), str(out), str(err)]) + "\n")
+        server.stdin.flush()
+        if not select.select([server.stdout], [], [], timeout_s)[0]:
+            server.kill()  # Its children die with it.
+            _server.cache_clear()
+            raise subprocess.TimeoutExpired(["bufferlab", *arguments], timeout_s, out.read_bytes(), err.read_bytes())
+        code = int(server.stdout.readline())
+    return code, out.read_text(), err.read_text()
+
+
+@cache
+def _server() -> subprocess.Popen[str]:
+    """The process that forks; it ends when its standard input does, at the end of this process at the latest."""
+    return subprocess.Popen([sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _serve() -> None:
+    import bufferlab
+
+    for module in pkgutil.walk_packages(bufferlab.__path__, "bufferlab."):
+        if not module.name.endswith(("__main__", "_native")):
+            importlib.import_module(module.name)
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    gc.freeze()
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _become(*json.loads(line))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _become(arguments: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
+    """Be the command, in this fork, and end."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    for path, flags, number in (
+        (os.devnull, os.O_RDONLY, 0),
+        (out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 1),
+        (err, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 2),
+    ):
+        opened = os.open(path, flags, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # Asked for again, in this environment.
+    sys.argv = ["bufferlab", *arguments]
+    from bufferlab.cli import main
+
+    code = 1
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    # What Python does at its end, but for the freeing of every module, which takes as long as a short command.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve()
