@@ -5,14 +5,14 @@ The workloads' registry hands them in when it is imported. Until then no value i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bufferlab.knob import Knob
 
-PARAMETERS: dict[str, Knob] = {}
-"""Name in run.json -> parameter. Workloads that share a name mean the same by it."""
+PARAMETERS: dict[str, dict[str, Knob]] = {}
+"""Workload -> name in run.json -> parameter."""
 
 
-def hand_in(parameters: Iterable[Knob]) -> None:
-    """Add parameters of workloads."""
-    PARAMETERS.update({knob.native_name: knob for knob in parameters})
+def hand_in(parameters: Mapping[str, Iterable[Knob]]) -> None:
+    """Add the parameters of workloads, by the workload's name."""
+    PARAMETERS.update({name: {knob.native_name: knob for knob in knobs} for name, knobs in parameters.items()})
