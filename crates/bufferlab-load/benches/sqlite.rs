@@ -12,19 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use bufferlab_load::dialect;
 use bufferlab_load::driver::Driver;
 use bufferlab_load::recorder::Latency;
+use bufferlab_load::sqlite::DIALECT;
 use bufferlab_load::sqlite::client::SqliteClient;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::engine::Engine;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
 use bufferlab_load::sqlite::pcache;
-use bufferlab_load::sqlite::workloads::SqliteWorkload;
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, HotRowsPopulation, Layout};
+use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::statements::STATEMENTS;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 
@@ -99,7 +98,7 @@ fn remove(database: &Path) {
 
 fn load_table_once(database: &Path, size: &Size) -> f64 {
     remove(database);
-    let data = Tables::HotRows(HotRowsPopulation::new(size.rows, 1).unwrap()).into();
+    let data = HotRowsPopulation::new(size.rows, 1).unwrap().into();
     let job = Load { database: database.to_owned(), page_size: PageSize::new(4096).unwrap(), data, generators: 1 };
     let loaded = load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(loaded.rows, u64::from(size.rows));
@@ -117,10 +116,10 @@ fn select_us(database: &Path, size: &Size, run_seed: u64) -> f64 {
         update_percent: 0,
     };
     let engine = Engine::open(database, &knobs()).unwrap();
-    let workload = HotRowsDriver::new(&config).unwrap();
+    let mut workload = HotRowsDriver::new(&config).unwrap();
     // SAFETY: the client is dropped with the driver, before the engine is closed.
-    let client = unsafe { SqliteClient::new(&engine, &workload.statements().unwrap()).unwrap() };
-    let mut driver = Driver::new(client, workload);
+    let client = unsafe { SqliteClient::new(&engine, &DIALECT.statements(&mut workload).unwrap()).unwrap() };
+    let mut driver = Driver::new(client, Box::new(workload));
     while driver.prefill_step().unwrap() {}
     let begun = Instant::now();
     (0..size.selects).for_each(|_| driver.step().unwrap());
@@ -148,7 +147,7 @@ fn load_once(database: &Path, size: &Size) -> f64 {
     let job = Load {
         database: database.to_owned(),
         page_size: PageSize::new(4096).unwrap(),
-        data: Tables::Tpcc(TpccConfig::new(size.warehouses, 1, 0).unwrap()).into(),
+        data: TpccPopulation::new(TpccConfig::new(size.warehouses, 1, 0).unwrap()).into(),
         generators: 1,
     };
     let loaded = load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
@@ -162,14 +161,14 @@ fn load_once(database: &Path, size: &Size) -> f64 {
 fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
     let config = TpccConfig::new(size.warehouses, 1, seed).unwrap();
     let engine = Engine::open(database, &knobs()).unwrap();
-    let workload = TpccDriver::new(config, 0, 1).unwrap();
-    for (_, sql) in dialect::sections(workload.prefill_sql()) {
+    let mut workload = TpccDriver::new(config, 0, 1).unwrap();
+    for (_, sql) in DIALECT.prefill(&workload) {
         assert!(engine.execute_script_unless(&AtomicBool::new(false), &sql).unwrap());
     }
     // SAFETY: the client is dropped with the driver, before the engine is closed.
-    let client = unsafe { SqliteClient::new(&engine, &workload.statements().unwrap()).unwrap() };
+    let client = unsafe { SqliteClient::new(&engine, &DIALECT.statements(&mut workload).unwrap()).unwrap() };
     let recording = Recording { inner: Some(client), answers: VecDeque::new(), keep: false };
-    let mut driver = Driver::new(recording, workload);
+    let mut driver = Driver::new(recording, Box::new(workload));
     (0..size.warm_up).for_each(|_| driver.step().unwrap());
     let begun = Instant::now();
     (0..size.transactions).for_each(|_| driver.step().unwrap());
@@ -185,14 +184,15 @@ fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
 fn overhead_us(engine: &Engine, config: TpccConfig, size: &Size) -> f64 {
     let count = size.transactions.min(5_000);
     let fresh = TpccConfig::new(config.warehouses(), config.load_seed(), config.run_seed() + 1_000).unwrap();
-    let workload = TpccDriver::new(fresh, 0, 1).unwrap();
+    let mut workload = TpccDriver::new(fresh, 0, 1).unwrap();
     // SAFETY: dropped at the end of this function, while the engine is open.
-    let client = unsafe { SqliteClient::new(engine, &workload.statements().unwrap()).unwrap() };
-    let mut live = Driver::new(Recording { inner: Some(client), answers: VecDeque::new(), keep: true }, workload);
+    let client = unsafe { SqliteClient::new(engine, &DIALECT.statements(&mut workload).unwrap()).unwrap() };
+    let mut live =
+        Driver::new(Recording { inner: Some(client), answers: VecDeque::new(), keep: true }, Box::new(workload));
     (0..count).for_each(|_| live.step().unwrap());
     let answers = live.into_client().answers;
     let replay = Recording { inner: None, answers, keep: false };
-    let mut replayed = Driver::new(replay, TpccDriver::new(fresh, 0, 1).unwrap());
+    let mut replayed = Driver::new(replay, Box::new(TpccDriver::new(fresh, 0, 1).unwrap()));
     let begun = Instant::now();
     (0..count).for_each(|_| replayed.step().unwrap());
     let elapsed_us = begun.elapsed().as_secs_f64() * 1e6;

@@ -57,6 +57,10 @@ struct Replayed {
 }
 
 impl Workload for Replayed {
+    fn name(&self) -> &'static str {
+        "replayed"
+    }
+
     fn transaction_types(&self) -> Vec<String> {
         vec!["replayed".to_owned()]
     }
@@ -69,7 +73,7 @@ impl Workload for Replayed {
         Planned { transaction_type: 0, terminal: 0 }
     }
 
-    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+    fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
         self.batch.clear();
         self.batch.call(StatementId(0), &[Value::Int(7)]);
         client.execute(&mut self.batch)?;
@@ -83,9 +87,7 @@ fn schedule(rate_per_s: f64, spacing: Spacing) -> Result<Arrivals, Box<dyn Error
 }
 
 /// The fastest of some repetitions, in nanoseconds per transaction: what disturbs only adds.
-fn fastest_ns<W: Workload>(
-    mut make: impl FnMut() -> Result<Driver<Answered, W>, Box<dyn Error>>,
-) -> Result<f64, Box<dyn Error>> {
+fn fastest_ns(mut make: impl FnMut() -> Result<Driver<Answered>, Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let mut fastest = f64::INFINITY;
     for _ in 0..REPETITIONS {
         let mut driver = make()?;
@@ -105,18 +107,17 @@ fn fastest_ns<W: Workload>(
 
 fn script_ns(lines: &str) -> Result<f64, Box<dyn Error>> {
     let script = Script::parse("overhead.sql", lines, &[])?;
-    fastest_ns(|| Ok(Driver::new(Answered::default(), ScriptWorkload::new(script.clone(), 1)?)))
+    fastest_ns(|| Ok(Driver::new(Answered::default(), Box::new(ScriptWorkload::new(script.clone(), 1)?))))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let closed = fastest_ns(|| Ok(Driver::new(Answered::default(), Replayed::default())))?;
+    let closed = fastest_ns(|| Ok(Driver::new(Answered::default(), Box::<Replayed>::default())))?;
     println!("closed loop, one replayed statement: {closed:.0} ns per transaction");
     for spacing in [Spacing::Constant, Spacing::Poisson] {
         // Ten million a second cannot be kept up with: the schedule and the tallies are all that is added.
-        let open =
-            fastest_ns(
-                || Ok(Driver::new(Answered::default(), Replayed::default()).open_loop(schedule(1e7, spacing)?)),
-            )?;
+        let open = fastest_ns(|| {
+            Ok(Driver::new(Answered::default(), Box::<Replayed>::default()).open_loop(schedule(1e7, spacing)?))
+        })?;
         println!("open loop ({spacing:?}): {:+.0} ns per transaction", open - closed);
     }
     let fixed = script_ns("SELECT :transaction_number;")?;
@@ -140,7 +141,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn paced() -> Result<(), Box<dyn Error>> {
     wake_on_time();
     let mut driver =
-        Driver::new(Answered::default(), Replayed::default()).open_loop(schedule(1000.0, Spacing::Constant)?);
+        Driver::new(Answered::default(), Box::<Replayed>::default()).open_loop(schedule(1000.0, Spacing::Constant)?);
     driver.start_arrivals();
     for _ in 0..PACED {
         while driver.due_in().is_some() {

@@ -1,12 +1,130 @@
 //! Dialects are data: SQL text in files, one named section per statement of a workload's catalogue.
 //!
-//! A section starts with a line `-- name: <statement>` and holds one statement. Nothing here knows an engine.
+//! The files of a workload stand in `dialects/<dialect>/<workload>/`; those that dialects have in common in folders of
+//! their own, in MySQL's words. A section starts with a line `-- name: <statement>` and holds one statement. What an
+//! engine says otherwise stands in its [`Dialect`]; nothing here knows an engine.
 
 use std::collections::HashMap;
 
-use bufferlab_workload::client::StatementSpec;
+use bufferlab_workload::client::{StatementSpec, Value, Workload};
+use bufferlab_workload::plan::Plan;
 
 use crate::failure::{Failure, FailureKind};
+
+/// Every file of `dialects/`: its path there, and its text.
+const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/dialects.rs"));
+
+/// What takes the place of which words. A `%` stands for any text, the same in both.
+pub type Words = &'static [(&'static str, &'static str)];
+
+/// How an engine words what a workload says.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialect {
+    /// The engine as messages name it.
+    pub engine: &'static str,
+    /// Folders of `dialects/`: its own, then those that it shares. The first that has a file counts.
+    pub folders: &'static [&'static str],
+    /// What it says otherwise than the files it shares.
+    pub words: Words,
+    /// The plans that it can be made to take, and by which words.
+    pub plans: &'static [(Plan, Words)],
+    /// Why it has no other plans.
+    pub without: &'static str,
+    /// Whether primary keys are built after the rows, as indexes are.
+    pub keys_last: bool,
+    /// What stands for a parameter, counted from zero.
+    pub place: fn(usize) -> String,
+    /// A day since 1970 as a literal.
+    pub day: fn(i32) -> String,
+    /// A value as a literal.
+    pub literal: fn(Value<'_>) -> String,
+}
+
+impl Dialect {
+    /// A file of a workload in this dialect, with its path; none where there is no such file.
+    #[must_use]
+    pub fn file(&self, workload: &str, name: &str) -> Option<(String, String)> {
+        self.folders.iter().enumerate().find_map(|(index, folder)| {
+            let path = format!("{folder}/{workload}/{name}");
+            let (_, text) = FILES.iter().find(|(file, _)| *file == path)?;
+            let text = if index == 0 { (*text).to_owned() } else { reworded(text, self.words) };
+            Some((format!("dialects/{path}"), text))
+        })
+    }
+
+    /// The sections that fill the pool before a workload begins; most workloads have none.
+    #[must_use]
+    pub fn prefill(&self, workload: &dyn Workload) -> Vec<(String, String)> {
+        self.file(workload.name(), "prefill.sql").map_or_else(Vec::new, |(_, text)| sections(&text))
+    }
+
+    /// A workload's statements, in the order of its catalogue.
+    ///
+    /// # Errors
+    /// When the dialect has drifted from the workload; a usage failure when the engine has no such plan.
+    pub fn statements(&self, workload: &mut dyn Workload) -> Result<Statements, Failure> {
+        if let Some(own) = workload.own_sql(self.place) {
+            let (specs, texts) = own.statements.into_iter().unzip();
+            return Ok(Statements { place: own.source, specs, texts, rows: RowUse::Counted });
+        }
+        let (place, mut text) = self.required(workload.name(), "statements.sql")?;
+        if let Some(plan) = workload.forced_plan() {
+            text = reworded(&text, self.words_of(plan.asked)?);
+        }
+        let mut statements = Statements::from_file(&place, &text, workload.statements())?;
+        for text in &mut statements.texts {
+            let (mut pieces, mut index) = (text.split('?'), 0);
+            let first = pieces.next().unwrap_or_default().to_owned();
+            *text = pieces.fold(first, |text, piece| {
+                index += 1;
+                text + &(self.place)(index - 1) + piece
+            });
+        }
+        Ok(statements)
+    }
+
+    /// The query of a forced plan with the run's days in the places of its parameters, which not every engine can explain.
+    ///
+    /// # Errors
+    /// As [`Dialect::statements`].
+    pub fn with_days(&self, workload: &mut dyn Workload, days: &[i32]) -> Result<String, Failure> {
+        let text = self.statements(workload)?.texts.swap_remove(0);
+        let days = days.iter().enumerate();
+        let text = days.fold(text, |text, (index, &day)| text.replacen(&(self.place)(index), &(self.day)(day), 1));
+        Ok(text.trim_end_matches(';').to_owned())
+    }
+
+    fn words_of(&self, plan: Plan) -> Result<Words, Failure> {
+        let words = self.plans.iter().find(|(known, _)| *known == plan).map(|(_, words)| *words);
+        words.ok_or_else(|| {
+            let what = format!("plan = {} cannot be had on {}: {}", plan.name(), self.engine, self.without);
+            Failure::new(FailureKind::Usage, what, "plan", "choose plan = index_scan or sequential")
+        })
+    }
+
+    /// A file that a workload must have to run on this engine.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn required(&self, workload: &str, name: &str) -> Result<(String, String), Failure> {
+        let what = format!("the workload {workload} has no {name} for {}", self.engine);
+        self.file(workload, name)
+            .ok_or_else(|| Failure::new(FailureKind::Internal, what, self.folders[0], "please report this"))
+    }
+}
+
+/// The text with other words.
+fn reworded(text: &str, words: Words) -> String {
+    words.iter().fold(text.to_owned(), |text, (from, to)| {
+        let Some((begin, end)) = from.split_once('%') else { return text.replace(from, to) };
+        let mut pieces = text.split(begin);
+        let first = pieces.next().unwrap_or_default().to_owned();
+        pieces.fold(first, |text, piece| match piece.split_once(end) {
+            Some((middle, rest)) => text + &to.replace('%', middle) + rest,
+            None => text + begin + piece,
+        })
+    })
+}
 
 /// What becomes of the rows that a workload's statements return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -113,9 +113,9 @@ struct OpenLoop {
 }
 
 /// A workload, its client, and what they have done.
-pub struct Driver<C: Client, W: Workload, K: Clock = Monotonic> {
+pub struct Driver<C: Client, K: Clock = Monotonic> {
     client: C,
-    workload: W,
+    workload: Box<dyn Workload>,
     clock: K,
     open: Option<OpenLoop>,
     tallies: Vec<Tally>,
@@ -127,16 +127,16 @@ pub struct Driver<C: Client, W: Workload, K: Clock = Monotonic> {
     last_service_ns: u64,
 }
 
-impl<C: Client, W: Workload> Driver<C, W> {
+impl<C: Client> Driver<C> {
     /// A driver in a closed loop that has done nothing yet.
-    pub fn new(client: C, workload: W) -> Self {
+    pub fn new(client: C, workload: Box<dyn Workload>) -> Self {
         Driver::with_clock(client, workload, Monotonic)
     }
 }
 
-impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
+impl<C: Client, K: Clock> Driver<C, K> {
     /// The same on any clock.
-    pub fn with_clock(client: C, workload: W, clock: K) -> Self {
+    pub fn with_clock(client: C, workload: Box<dyn Workload>, clock: K) -> Self {
         let types = workload.transaction_types();
         let terminals = workload.terminals();
         Driver {
@@ -175,8 +175,8 @@ impl<C: Client, W: Workload, K: Clock> Driver<C, W, K> {
     }
 
     /// The workload, with whatever it has counted itself.
-    pub fn workload(&self) -> &W {
-        &self.workload
+    pub fn workload(&self) -> &dyn Workload {
+        &*self.workload
     }
 
     /// The client, between two transactions.
@@ -425,6 +425,10 @@ mod tests {
     struct Turns(usize);
 
     impl Workload for Turns {
+        fn name(&self) -> &'static str {
+            "turns"
+        }
+
         fn transaction_types(&self) -> Vec<String> {
             vec!["even".to_owned(), "odd".to_owned()]
         }
@@ -438,19 +442,19 @@ mod tests {
             Planned { transaction_type: self.0 % 2, terminal: 0 }
         }
 
-        fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+        fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
             client.commit()?;
             Ok(Outcome::Committed)
         }
     }
 
-    type TestDriver = Driver<Server, Turns, FakeClock>;
+    type TestDriver = Driver<Server, FakeClock>;
 
     fn closed(stall: Option<(u64, u64)>) -> TestDriver {
         let clock = FakeClock::default();
         clock.sleep_until(7 * MS);
         let server = Server { clock: clock.clone(), served: 0, stall, service_ns: MS / 10 };
-        Driver::with_clock(server, Turns::default(), clock)
+        Driver::with_clock(server, Box::new(Turns::default()), clock)
     }
 
     fn open(rate_per_s: f64, spacing: Spacing, patience_ns: u64, stall: Option<(u64, u64)>) -> TestDriver {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bufferlab_probe::{DriverThread, Reading};
-use bufferlab_workload::client::{Client, ClientError, Workload};
+use bufferlab_workload::client::{Client, ClientError};
 
 use crate::counter::Counter;
 use crate::driver::{Driver, Tally};
@@ -63,12 +63,7 @@ impl Board {
         self.transactions.iter().map(Counter::get).sum()
     }
 
-    fn tell<C: Client, W: Workload, K: Clock>(
-        &self,
-        index: usize,
-        question: Option<u64>,
-        driver: &mut Driver<C, W, K>,
-    ) {
+    fn tell<C: Client, K: Clock>(&self, index: usize, question: Option<u64>, driver: &mut Driver<C, K>) {
         let mut told = lock(&self.told);
         driver.hand_over(index, &mut told.merged);
         told.answered[index] = question;
@@ -135,20 +130,20 @@ impl Shared<'_> {
 }
 
 /// The drivers of one workload.
-pub struct Drivers<C: Client, W: Workload, K: Clock = Monotonic> {
-    drivers: Vec<Driver<C, W, K>>,
+pub struct Drivers<C: Client, K: Clock = Monotonic> {
+    drivers: Vec<Driver<C, K>>,
     board: Arc<Board>,
     place: String,
     lost_hint: &'static str,
 }
 
-impl<C: Client + Send, W: Workload + Send, K: Clock + Send> Drivers<C, W, K> {
+impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// These drivers of one workload; none may be missing. `place` names their engine in messages, `lost_hint` says what to
     /// try when it is gone, and the processor time of their threads is added to `cpu_ns`.
     ///
     /// # Panics
     /// Without a driver.
-    pub fn new(drivers: Vec<Driver<C, W, K>>, place: &str, lost_hint: &'static str, cpu_ns: Arc<AtomicU64>) -> Self {
+    pub fn new(drivers: Vec<Driver<C, K>>, place: &str, lost_hint: &'static str, cpu_ns: Arc<AtomicU64>) -> Self {
         assert!(!drivers.is_empty(), "a run has at least one driver");
         let board = Board::new(drivers[0].subjects(), drivers.len(), drivers[0].is_open(), cpu_ns);
         Drivers { drivers, board: Arc::new(board), place: place.to_owned(), lost_hint }
@@ -168,7 +163,7 @@ impl<C: Client + Send, W: Workload + Send, K: Clock + Send> Drivers<C, W, K> {
     }
 
     /// The drivers, while they stand still.
-    pub fn each(&self) -> impl Iterator<Item = &Driver<C, W, K>> {
+    pub fn each(&self) -> impl Iterator<Item = &Driver<C, K>> {
         self.drivers.iter()
     }
 
@@ -342,7 +337,7 @@ impl Drop for Leaving<'_> {
 }
 
 /// One driver's thread.
-fn drive<C: Client, W: Workload, K: Clock>(index: usize, driver: &mut Driver<C, W, K>, shared: &Shared<'_>) {
+fn drive<C: Client, K: Clock>(index: usize, driver: &mut Driver<C, K>, shared: &Shared<'_>) {
     let leaving = Leaving { shared, index };
     if driver.is_open() {
         wake_on_time();

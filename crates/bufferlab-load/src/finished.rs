@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bufferlab_probe::{Table, clock};
+use bufferlab_workload::findings::Findings;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::driver::Tally;
-use crate::findings::{Findings, drawn};
 use crate::gate::GateEnd;
 use crate::recorder::Latency;
 
@@ -95,7 +95,7 @@ pub struct Finished {
     #[serde(rename = "latency")]
     pub latencies: Vec<TypeLatency>,
     /// What the workload tells of itself.
-    #[serde(flatten, serialize_with = "drawn")]
+    #[serde(flatten)]
     pub findings: Findings,
     /// The engine's own name of its version.
     pub engine_version: String,

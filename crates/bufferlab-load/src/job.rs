@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bufferlab_workload::hot_rows::HotRowsConfig;
-use bufferlab_workload::index_scan::IndexScanConfig;
-use bufferlab_workload::script::{Number, Script, ScriptError, ScriptWorkload};
-use bufferlab_workload::tpcc::TpccConfig;
+use bufferlab_workload::BUNDLES;
+use bufferlab_workload::bundle::{Bundle, Refused, read};
+use bufferlab_workload::client::Workload;
+pub use bufferlab_workload::script::ScriptJob;
+use bufferlab_workload::script::{ScriptError, ScriptWorkload};
 use serde::{Deserialize, Deserializer, de};
+use serde_json::{Map, Value};
 
 pub use crate::arrivals::Spacing;
 use crate::arrivals::{Arrivals, OpenLoop, RATE_RANGE_PER_S};
+use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
 
 /// An end by count and by time, whichever comes first.
@@ -42,49 +45,60 @@ impl From<Limit> for WarmUp {
     }
 }
 
-/// A workload with its parameters.
+/// A workload and its parameters, as the bundle of that name reads them.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "name", rename_all = "snake_case")]
-pub enum WorkloadJob {
-    /// TPC-C.
-    Tpcc(TpccConfig),
-    /// Selects of hot rows.
-    HotRows(HotRowsConfig),
-    /// TPC-H's Q1 over a range of dates.
-    IndexScan(IndexScanConfig),
-    /// A user's own script.
-    Script(ScriptJob),
+pub struct WorkloadJob {
+    name: String,
+    #[serde(flatten)]
+    parameters: Map<String, Value>,
 }
 
-/// A script's text and what it may refer to.
-#[derive(Clone, Debug, Deserialize)]
-pub struct ScriptJob {
-    /// Name of its file, for messages.
-    pub source: String,
-    /// The text.
-    pub text: String,
-    /// Seed of its random variables.
-    #[serde(default)]
-    pub seed: u64,
-    /// Predefined variables.
-    #[serde(deserialize_with = "pairs")]
-    pub variables: Vec<(String, Number)>,
+impl From<Refused> for Failure {
+    fn from(Refused { what, place, hint }: Refused) -> Self {
+        Failure::new(FailureKind::Usage, what, place, hint)
+    }
 }
 
 impl From<ScriptError> for Failure {
     fn from(error: ScriptError) -> Self {
-        let place = error.place();
-        Failure::new(FailureKind::Usage, error.what, place, error.hint)
+        Refused::from(error).into()
     }
 }
 
-impl ScriptJob {
-    /// Reads the script.
+impl WorkloadJob {
+    /// The seed of the run, which also decides arrivals and phases; a load has none.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.parameters.get("seed").and_then(Value::as_u64).unwrap_or_default()
+    }
+
+    /// A driver for each of so many connections.
     ///
     /// # Errors
-    /// What is wrong with it, as a usage failure that names its line.
-    pub fn parse(&self) -> Result<Script, Failure> {
-        Ok(Script::parse(&self.source, &self.text, &self.variables)?)
+    /// Parameters that cannot be run.
+    pub fn drivers(&self, connections: usize) -> Result<Vec<Box<dyn Workload>>, Failure> {
+        Ok((self.bundle()?.drivers)(self.parameters.clone().into(), connections)?)
+    }
+
+    /// What the workload loads. A script loads the tables of the workload that it names as `data`, if any, and then executes
+    /// its setup section.
+    ///
+    /// # Errors
+    /// Parameters that cannot be loaded.
+    pub fn data(&self) -> Result<Data, Failure> {
+        let mut parameters = self.parameters.clone();
+        if let Some(tables) = self.bundle()?.tables {
+            return Ok(Data { tables: Some(tables(parameters.into())?), setup: None });
+        }
+        let below: Option<WorkloadJob> = read(parameters.remove("data").unwrap_or_default())?;
+        let tables = below.map(|below| below.data()).transpose()?.and_then(|data| data.tables);
+        Ok(Data { tables, setup: Some(read::<ScriptJob>(parameters.into())?.parse()?) })
+    }
+
+    fn bundle(&self) -> Result<&'static Bundle, Refused> {
+        static KNOWN: [Bundle; BUNDLES.len()] = BUNDLES;
+        let unknown = || Refused::parameters(format!("there is no workload {:?}", self.name));
+        KNOWN.iter().find(|bundle| bundle.name == self.name).ok_or_else(unknown)
     }
 }
 

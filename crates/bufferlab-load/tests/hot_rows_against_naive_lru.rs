@@ -17,8 +17,7 @@ use std::time::Duration;
 
 use bufferlab_load::event::{Edge, Event};
 use bufferlab_load::probes::Asked;
-use bufferlab_load::sqlite::data::Tables;
-use bufferlab_load::sqlite::job::{Limit, Pace, Run, WorkloadJob};
+use bufferlab_load::sqlite::job::{Limit, Pace, Run};
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
 use bufferlab_load::sqlite::pcache;
@@ -27,6 +26,7 @@ use bufferlab_model::PageSize;
 use bufferlab_workload::client::{Batch, Client, ClientError, Value, Workload};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, HotRowsPopulation, Layout};
 use rusqlite::Connection;
+use serde_json::json;
 
 const ROWS: u32 = 60_000;
 const TRANSACTIONS: u64 = 20_000;
@@ -101,6 +101,11 @@ fn measured(
     config: HotRowsConfig,
     pool_frames: u64,
 ) -> (HashMap<&'static str, i64>, u64) {
+    let HotRowsConfig { rows, run_seed, hot_rows, layout, zipf, update_percent } = config;
+    let workload = json!({
+        "name": "hot_rows", "rows": rows, "load_seed": 42, "seed": run_seed, "hot_rows": hot_rows, "zipf": zipf,
+        "layout": if layout == Layout::Scattered { "scattered" } else { "clustered" }, "update_percent": update_percent,
+    });
     let job = Run {
         database: database.to_owned(),
         knobs: SqliteKnobs {
@@ -112,7 +117,7 @@ fn measured(
             wal_autocheckpoint_bytes: 1 << 20,
             locking_mode: LockingMode::Exclusive,
         },
-        workload: WorkloadJob::HotRows(config),
+        workload: serde_json::from_value(workload).unwrap(),
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 100_000, seconds: 60.0 }.into(),
@@ -167,7 +172,7 @@ fn pages_read_by_hot_row_runs_are_those_a_naive_lru_list_misses() {
 fn compare_with_pages_of(page_size: PageSize) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let database = directory.path().join("hot.db");
-    let data = Tables::HotRows(HotRowsPopulation::new(ROWS, 42).unwrap()).into();
+    let data = HotRowsPopulation::new(ROWS, 42).unwrap().into();
     let job = Load { database: database.clone(), page_size, data, generators: 2 };
     load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let connection = Connection::open(&database).unwrap();

@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 
 use bufferlab_load::event::{Edge, Event};
 use bufferlab_load::failure::{Failure, FailureKind};
-use bufferlab_load::findings::Findings;
 use bufferlab_load::finished::Finished;
 use bufferlab_load::gate::GateEnd;
 use bufferlab_load::probes::Asked;
-use bufferlab_load::sqlite::data::Tables;
-use bufferlab_load::sqlite::job::{Limit, Pace, Run, WorkloadJob};
+use bufferlab_load::sqlite::job::{Limit, Pace, Run};
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
 use bufferlab_load::sqlite::run::run;
 use bufferlab_model::PageSize;
-use bufferlab_workload::index_scan::{IndexScanConfig, IndexScanPopulation, Plan, ScaleFactor, TableSet, day_of};
+use bufferlab_workload::findings::Findings;
+use bufferlab_workload::index_scan::{IndexScanPopulation, ScaleFactor, TableSet};
+use bufferlab_workload::plan::Plan;
 use rusqlite::Connection;
+use serde_json::json;
 
 const PAGE_BYTES: u64 = 8_192;
 
@@ -30,7 +31,7 @@ fn scale() -> ScaleFactor {
 
 fn loaded(directory: &Path) -> PathBuf {
     let database = directory.join("lineitem.db");
-    let data = Tables::IndexScan(IndexScanPopulation::new(scale(), TableSet::LineItem)).into();
+    let data = IndexScanPopulation::new(scale(), TableSet::LineItem).into();
     let job = Load { database: database.clone(), page_size: PageSize::new(PAGE_BYTES).unwrap(), data, generators: 3 };
     let loaded = load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(loaded.tables, [("lineitem".to_owned(), 60_175)]);
@@ -38,6 +39,10 @@ fn loaded(directory: &Path) -> PathBuf {
 }
 
 fn job(database: &Path, plan: Plan, transactions: u64) -> Run {
+    let workload = json!({
+        "name": "index_scan", "scale_factor": 0.01, "tables": "lineitem", "seed": 1, "plan": plan.name(),
+        "ship_from": "1993-01-01", "ship_until": "1998-09-03",
+    });
     Run {
         database: database.to_owned(),
         knobs: SqliteKnobs {
@@ -49,12 +54,7 @@ fn job(database: &Path, plan: Plan, transactions: u64) -> Run {
             wal_autocheckpoint_bytes: 1 << 20,
             locking_mode: LockingMode::Exclusive,
         },
-        workload: WorkloadJob::IndexScan(IndexScanConfig {
-            scale_factor: scale(),
-            from_day: day_of("1993-01-01").unwrap(),
-            until_day: day_of("1998-09-03").unwrap(),
-            plan,
-        }),
+        workload: serde_json::from_value(workload).unwrap(),
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
@@ -107,10 +107,10 @@ fn both_plans_give_the_right_answer_and_read_what_they_must() {
         let finished = finished.unwrap();
         assert_eq!((finished.warm_up.gate, finished.measured.transactions), (Some(GateEnd::Cold), 2));
         assert_eq!((finished.warm_up.part.transactions, finished.interrupted), (0, false));
-        let Findings::IndexScan { plan: used, plan_text, rows: in_range, answers } = finished.findings else {
-            panic!("{:?}", finished.findings)
-        };
-        assert_eq!((used, in_range as i64, answers), (plan, rows, 2));
+        let Findings { facts, counts, .. } = finished.findings;
+        let plan_text = facts["plan_text"].as_str().unwrap_or_default();
+        assert_eq!((&facts["plan"], &facts["rows_in_range"]), (&json!(plan.name()), &json!(rows)));
+        assert_eq!(counts["answers_checked"], 2);
         assert!(plan_text.lines().any(|line| line == words), "{plan_text}");
         read.push(seen.pages_read / 2);
     }

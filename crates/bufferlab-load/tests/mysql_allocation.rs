@@ -9,8 +9,8 @@ use std::cell::Cell;
 
 use bufferlab_load::mysql::client::{MysqlClient, Sending};
 use bufferlab_load::mysql::connection::connect;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_workload::client::Workload;
+use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 
 use server::{drop_database, loaded, target};
@@ -55,10 +55,10 @@ fn transactions_allocate_nothing_once_every_statement_has_run() {
     for sending in [Sending::Spec, Sending::Batched] {
         let Some(target) = target("allocation") else { return };
         let config = || TpccConfig::new(1, 7, 3).expect("the scale is valid");
-        loaded(&target, Tables::Tpcc(config()), None);
+        loaded(&target, TpccPopulation::new(config()), None);
         let mut driver = TpccDriver::new(config(), 0, 1).expect("there is such a driver");
         let conn = connect(&target).expect("the database is there");
-        let mut client = MysqlClient::of_workload(conn, &driver, sending).expect("every statement is prepared");
+        let mut client = MysqlClient::of_workload(conn, &mut driver, sending).expect("every statement is prepared");
         let mut run = |count: usize| {
             for _ in 0..count {
                 driver.plan();

@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 
 use bufferlab_load::event::Event;
 use bufferlab_load::failure::{Failure, FailureKind};
-use bufferlab_load::findings::Findings;
 use bufferlab_load::finished::Finished;
 use bufferlab_load::gate::GateEnd;
-use bufferlab_load::job::{Limit, Pace, WorkloadJob};
+use bufferlab_load::job::{Limit, Pace};
 use bufferlab_load::mysql::connection::connect;
 use bufferlab_load::mysql::job::Run;
 use bufferlab_load::mysql::run::run;
@@ -23,9 +22,11 @@ use bufferlab_load::mysql::target::Target;
 use bufferlab_load::probes::Asked;
 use bufferlab_load::server::Sending;
 use bufferlab_load::server::encode::Form;
-use bufferlab_load::sqlite::data::Tables;
-use bufferlab_workload::index_scan::{IndexScanConfig, IndexScanPopulation, Plan, ScaleFactor, TableSet, day_of};
+use bufferlab_workload::findings::Findings;
+use bufferlab_workload::index_scan::{IndexScanPopulation, ScaleFactor, TableSet};
+use bufferlab_workload::plan::Plan;
 use mysql::prelude::Queryable;
+use serde_json::json;
 
 use server::{checksums, drop_database, loaded, one, target};
 
@@ -34,9 +35,10 @@ fn scale() -> ScaleFactor {
 }
 
 fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
-    let day = |text| day_of(text).expect("a date");
-    let config =
-        IndexScanConfig { scale_factor: scale(), from_day: day("1993-01-01"), until_day: day("1998-09-03"), plan };
+    let workload = json!({
+        "name": "index_scan", "scale_factor": 0.01, "tables": "lineitem", "seed": 1, "plan": plan.name(),
+        "ship_from": "1993-01-01", "ship_until": "1998-09-03",
+    });
     Run {
         target: target.clone(),
         server_pid: None,
@@ -45,7 +47,7 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
         connections: 2,
         sending: Sending::Batched,
         frames: 512,
-        workload: Some(WorkloadJob::IndexScan(config)),
+        workload: serde_json::from_value(workload).expect("a workload"),
         program: None,
         pace: Pace::Closed,
         phases: Vec::new(),
@@ -71,7 +73,7 @@ fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, usiz
 fn both_forms_of_loading_give_the_same_lines_and_both_plans_the_right_answer() {
     let (Some(lines), Some(tuples)) = (target("lineitem"), target("lineitem_tuples")) else { return };
     for (target, form) in [(&lines, Form::Lines), (&tuples, Form::Tuples)] {
-        let tables = Tables::IndexScan(IndexScanPopulation::new(scale(), TableSet::LineItem));
+        let tables = IndexScanPopulation::new(scale(), TableSet::LineItem);
         assert_eq!(loaded(target, tables, Some(form)).tables, [("lineitem".to_owned(), 60_175)]);
     }
     assert_eq!(checksums(&lines, &["lineitem"]), checksums(&tuples, &["lineitem"]));
@@ -82,10 +84,10 @@ fn both_forms_of_loading_give_the_same_lines_and_both_plans_the_right_answer() {
         let (finished, samples) = played(&job(&lines, plan, 3), &AtomicBool::new(false));
         let finished = finished.expect("the plan is taken and the answers are right");
         assert_eq!((finished.warm_up.gate, finished.measured.transactions), (Some(GateEnd::Cold), 3));
-        let Findings::IndexScan { plan: used, plan_text, rows: in_range, answers } = finished.findings else {
-            panic!("{:?}", finished.findings)
-        };
-        assert_eq!((used, in_range, answers), (plan, rows, 3));
+        let Findings { facts, counts, .. } = finished.findings;
+        let plan_text = facts["plan_text"].as_str().unwrap_or_default();
+        assert_eq!((&facts["plan"], &facts["rows_in_range"]), (&json!(plan.name()), &json!(rows)));
+        assert_eq!(counts["answers_checked"], 3);
         assert!(plan_text.contains("\"table_name\": \"lineitem\""), "{plan_text}");
         assert!(samples > 0);
     }

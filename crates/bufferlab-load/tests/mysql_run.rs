@@ -20,6 +20,7 @@ use bufferlab_load::mysql::run::run;
 use bufferlab_load::mysql::target::Target;
 use bufferlab_load::probes::Asked;
 use bufferlab_probe::Reading;
+use serde_json::json;
 
 const DATABASE: &str = "bufferlab_test_run";
 const ROWS: u32 = 4_096;
@@ -60,8 +61,13 @@ fn with_server(test: impl FnOnce(&Target)) {
     control.execute("cleaning up", &format!("DROP DATABASE {DATABASE}")).expect("it is allowed");
 }
 
+fn workload(ScriptJob { source, text, seed, .. }: ScriptJob) -> WorkloadJob {
+    let job = json!({ "name": "script", "source": source, "text": text, "seed": seed, "variables": {} });
+    serde_json::from_value(job).expect("a workload")
+}
+
 fn script(text: &str) -> ScriptJob {
-    ScriptJob { source: "test.sql".to_owned(), text: text.to_owned(), seed: 5, variables: Vec::new() }
+    ScriptJob { source: "test.sql".to_owned(), text: text.to_owned(), seed: 5, variables: [].into() }
 }
 
 const UPDATES: &str = "-- transaction: update\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nCOMMIT;\n-- transaction: undone\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nROLLBACK;\n";
@@ -75,7 +81,7 @@ fn job(target: &Target, text: &str, transactions: u64) -> Run {
         connections: 4,
         sending: Sending::Spec,
         frames: 512,
-        workload: Some(WorkloadJob::Script(script(text))),
+        workload: Some(workload(script(text))),
         program: None,
         pace: Pace::Closed,
         phases: Vec::new(),

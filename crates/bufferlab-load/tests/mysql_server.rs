@@ -14,9 +14,9 @@ use bufferlab_load::mysql::connection::connect;
 use bufferlab_load::mysql::loader::{Load, load};
 use bufferlab_load::mysql::target::Target;
 use bufferlab_load::server::encode::Form;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_workload::client::{Batch, Client, ClientError, StatementId, StatementSpec, Value, Workload};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, HotRowsPopulation, Layout};
+use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::schema::TableId;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 use mysql::prelude::Queryable;
@@ -33,8 +33,8 @@ fn tpcc(run_seed: u64) -> TpccConfig {
 #[test]
 fn both_forms_of_loading_give_the_same_rows() {
     let (Some(lines), Some(tuples)) = (target("lines"), target("tuples")) else { return };
-    let by_lines = loaded(&lines, Tables::Tpcc(tpcc(0)), Some(Form::Lines));
-    let by_tuples = loaded(&tuples, Tables::Tpcc(tpcc(0)), Some(Form::Tuples));
+    let by_lines = loaded(&lines, TpccPopulation::new(tpcc(0)), Some(Form::Lines));
+    let by_tuples = loaded(&tuples, TpccPopulation::new(tpcc(0)), Some(Form::Tuples));
     println!("LOAD DATA {:.0} rows/s, INSERT {:.0} rows/s", rate(&by_lines), rate(&by_tuples));
     assert_eq!(by_lines.tables, by_tuples.tables);
     let rows = |table: TableId| by_lines.tables.iter().find(|(name, _)| name == table.name()).map(|(_, rows)| *rows);
@@ -61,7 +61,8 @@ fn both_forms_of_loading_give_the_same_rows() {
 fn a_cancelled_load_ends_soon_in_both_forms() {
     for form in [Form::Lines, Form::Tuples] {
         let Some(target) = target("cancelled") else { return };
-        let job = Load { target: target.clone(), data: Tables::Tpcc(tpcc(0)).into(), threads: 2, form: Some(form) };
+        let job =
+            Load { target: target.clone(), data: TpccPopulation::new(tpcc(0)).into(), threads: 2, form: Some(form) };
         let (cancelled, (ended, end)) = (AtomicBool::new(false), std::sync::mpsc::channel());
         std::thread::scope(|scope| {
             let cancelled = &cancelled;
@@ -90,7 +91,7 @@ fn rate(loaded: &bufferlab_load::sqlite::loader::Loaded) -> f64 {
 fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, MysqlClient) {
     let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
     let conn = connect(target).expect("the database is there");
-    let mut client = MysqlClient::of_workload(conn, &driver, sending).expect("every statement is prepared");
+    let mut client = MysqlClient::of_workload(conn, &mut driver, sending).expect("every statement is prepared");
     let mut outputs = Vec::new();
     for _ in 0..transactions {
         driver.plan();
@@ -104,7 +105,7 @@ fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, 
 fn batched_statements_answer_and_write_what_spec_does() {
     let (Some(spec), Some(batched)) = (target("spec"), target("batched")) else { return };
     for target in [&spec, &batched] {
-        loaded(target, Tables::Tpcc(tpcc(0)), None);
+        loaded(target, TpccPopulation::new(tpcc(0)), None);
     }
     let (transactions, loaded_sums) = (600, checksums(&spec, &TPCC_TABLES));
     let (spec_outputs, spec_client) = run(&spec, Sending::Spec, transactions);
@@ -157,7 +158,7 @@ fn consistent(target: &Target) {
 fn the_hot_rows_of_a_loaded_table_are_read_and_updated() {
     let Some(target) = target("hot_rows") else { return };
     let population = HotRowsPopulation::new(20_000, 5).expect("the scale is valid");
-    assert_eq!(loaded(&target, Tables::HotRows(population), None).rows, 20_000);
+    assert_eq!(loaded(&target, population, None).rows, 20_000);
     let config = HotRowsConfig {
         rows: 20_000,
         run_seed: 1,
@@ -169,7 +170,7 @@ fn the_hot_rows_of_a_loaded_table_are_read_and_updated() {
     for sending in [Sending::Spec, Sending::Batched] {
         let mut driver = HotRowsDriver::new(&config).expect("the bounds are kept");
         let conn = connect(&target).expect("the database is there");
-        let mut client = MysqlClient::of_workload(conn, &driver, sending).expect("every statement is prepared");
+        let mut client = MysqlClient::of_workload(conn, &mut driver, sending).expect("every statement is prepared");
         while driver.prefill_step(&mut client).expect("every hot row is there") {}
         assert_eq!(client.rows_returned(), 500);
         for _ in 0..300 {

@@ -16,11 +16,10 @@ use bufferlab_load::postgres::client::PostgresClient;
 use bufferlab_load::postgres::startup::connect;
 use bufferlab_load::postgres::target::Target;
 use bufferlab_load::postgres::wire::Silence;
-use bufferlab_load::postgres::workloads::PostgresWorkload;
 use bufferlab_load::server::Sending;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, Layout};
+use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 
 /// The system's allocator, counting.
@@ -55,7 +54,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn allocations<W: PostgresWorkload>(driver: &mut W, client: &mut PostgresClient, transactions: u32) -> u64 {
+fn allocations(driver: &mut dyn Workload, client: &mut PostgresClient, transactions: u32) -> u64 {
     let before = ALLOCATIONS.get();
     for _ in 0..transactions {
         driver.plan();
@@ -64,7 +63,7 @@ fn allocations<W: PostgresWorkload>(driver: &mut W, client: &mut PostgresClient,
     ALLOCATIONS.get() - before
 }
 
-fn client<W: PostgresWorkload>(target: &Target, workload: &W, sending: Sending) -> PostgresClient {
+fn client(target: &Target, workload: &mut dyn Workload, sending: Sending) -> PostgresClient {
     let connection = connect(target, Silence::Fatal).expect("the server is there");
     PostgresClient::of_workload(connection, workload, sending, Arc::default()).expect("every statement is prepared")
 }
@@ -144,7 +143,7 @@ fn hot_rows_allocate_nothing_after_the_warm_up() {
         for sending in [Sending::Spec, Sending::Batched] {
             scope.spawn(|| serve(listener.accept().expect("a client comes").0));
             let mut driver = HotRowsDriver::new(&config).expect("the configuration is valid");
-            let mut client = client(&target, &driver, sending);
+            let mut client = client(&target, &mut driver, sending);
             while driver.prefill_step(&mut client).expect("the answers are right") {}
             allocations(&mut driver, &mut client, 100);
             assert_eq!(allocations(&mut driver, &mut client, 5_000), 0, "allocations after the warm-up");
@@ -156,10 +155,10 @@ fn hot_rows_allocate_nothing_after_the_warm_up() {
 fn tpcc_allocates_nothing_after_the_warm_up() {
     let Some(target) = server::target("allocation") else { return };
     let config = TpccConfig::new(1, 7, 3).expect("the scale is valid");
-    server::loaded(&target, Tables::Tpcc(config));
+    server::loaded(&target, TpccPopulation::new(config));
     for sending in [Sending::Spec, Sending::Batched] {
         let mut driver = TpccDriver::new(config, 0, 1).expect("there is such a driver");
-        let mut client = client(&target, &driver, sending);
+        let mut client = client(&target, &mut driver, sending);
         assert!(allocations(&mut driver, &mut client, 2_300) > 0, "the counter counts nothing");
         assert_eq!(allocations(&mut driver, &mut client, 2_300), 0, "allocations after the warm-up");
     }

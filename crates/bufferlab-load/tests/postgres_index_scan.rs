@@ -10,18 +10,19 @@ use std::time::{Duration, Instant};
 
 use bufferlab_load::event::Event;
 use bufferlab_load::failure::{Failure, FailureKind};
-use bufferlab_load::findings::Findings;
 use bufferlab_load::finished::Finished;
 use bufferlab_load::gate::GateEnd;
-use bufferlab_load::job::{Limit, Pace, WorkloadJob};
+use bufferlab_load::job::{Limit, Pace};
 use bufferlab_load::postgres::control::Control;
 use bufferlab_load::postgres::job::Run;
 use bufferlab_load::postgres::run::run;
 use bufferlab_load::postgres::target::Target;
 use bufferlab_load::probes::Asked;
 use bufferlab_load::server::Sending;
-use bufferlab_load::sqlite::data::Tables;
-use bufferlab_workload::index_scan::{IndexScanConfig, IndexScanPopulation, Plan, ScaleFactor, TableSet, day_of};
+use bufferlab_workload::findings::Findings;
+use bufferlab_workload::index_scan::{IndexScanPopulation, ScaleFactor, TableSet};
+use bufferlab_workload::plan::Plan;
+use serde_json::json;
 
 use server::{drop_database, loaded, one, target};
 
@@ -30,9 +31,10 @@ fn scale() -> ScaleFactor {
 }
 
 fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
-    let day = |text| day_of(text).expect("a date");
-    let config =
-        IndexScanConfig { scale_factor: scale(), from_day: day("1993-01-01"), until_day: day("1998-09-03"), plan };
+    let workload = json!({
+        "name": "index_scan", "scale_factor": 0.01, "tables": "lineitem", "seed": 1, "plan": plan.name(),
+        "ship_from": "1993-01-01", "ship_until": "1998-09-03",
+    });
     Run {
         target: target.clone(),
         server_pid: None,
@@ -40,7 +42,7 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
         connections: 2,
         sending: Sending::Spec,
         frames: 512,
-        workload: WorkloadJob::IndexScan(config),
+        workload: serde_json::from_value(workload).expect("a workload"),
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
@@ -61,7 +63,7 @@ fn played(job: &Run, cancelled: &AtomicBool) -> Result<Finished, Failure> {
 #[test]
 fn all_plans_give_the_right_answer_and_everything_else_is_an_error() {
     let Some(target) = target("lineitem") else { return };
-    let tables = loaded(&target, Tables::IndexScan(IndexScanPopulation::new(scale(), TableSet::All))).tables;
+    let tables = loaded(&target, IndexScanPopulation::new(scale(), TableSet::All)).tables;
     assert_eq!(tables.len(), 8);
     assert_eq!(tables.last(), Some(&("lineitem".to_owned(), 60_175)));
     let range = "l_shipdate >= '1993-01-01' AND l_shipdate < '1998-09-03'";
@@ -74,10 +76,10 @@ fn all_plans_give_the_right_answer_and_everything_else_is_an_error() {
         let finished = played(&job(&target, plan, 3), &AtomicBool::new(false));
         let finished = finished.expect("the plan is taken and the answers are right");
         assert_eq!((finished.warm_up.gate, finished.measured.transactions), (Some(GateEnd::Cold), 3));
-        let Findings::IndexScan { plan: used, plan_text, rows: in_range, answers } = finished.findings else {
-            panic!("{:?}", finished.findings)
-        };
-        assert_eq!((used, in_range.to_string(), answers), (plan, rows.clone(), 3));
+        let Findings { facts, counts, .. } = finished.findings;
+        let plan_text = facts["plan_text"].as_str().unwrap_or_default();
+        assert_eq!((&facts["plan"], facts["rows_in_range"].to_string()), (&json!(plan.name()), rows.clone()));
+        assert_eq!(counts["answers_checked"], 3);
         assert!(plan_text.contains(node), "{plan_text}");
     }
     a_query_is_stopped_in_its_middle(&target);

@@ -21,9 +21,10 @@ use bufferlab_load::postgres::run::run;
 use bufferlab_load::postgres::target::Target;
 use bufferlab_load::probes::Asked;
 use bufferlab_load::server::Sending;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_probe::Reading;
 use bufferlab_workload::tpcc::TpccConfig;
+use bufferlab_workload::tpcc::population::TpccPopulation;
+use serde_json::json;
 
 use server::{create_database, drop_database, loaded, one, target, wait_until_left};
 
@@ -49,8 +50,13 @@ fn with_server(test: impl FnOnce(&Target)) {
     drop_database(&target);
 }
 
+fn workload(ScriptJob { source, text, seed, .. }: ScriptJob) -> WorkloadJob {
+    let job = json!({ "name": "script", "source": source, "text": text, "seed": seed, "variables": {} });
+    serde_json::from_value(job).expect("a workload")
+}
+
 fn script(text: &str) -> ScriptJob {
-    ScriptJob { source: "test.sql".to_owned(), text: text.to_owned(), seed: 5, variables: Vec::new() }
+    ScriptJob { source: "test.sql".to_owned(), text: text.to_owned(), seed: 5, variables: [].into() }
 }
 
 const UPDATES: &str = "-- transaction: update\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nCOMMIT;\n-- transaction: undone\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nROLLBACK;\n";
@@ -74,7 +80,7 @@ fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run {
 }
 
 fn updates(target: &Target, transactions: u64) -> Run {
-    job(target, WorkloadJob::Script(script(UPDATES)), transactions)
+    job(target, workload(script(UPDATES)), transactions)
 }
 
 /// The values of one edge by metric and subject.
@@ -187,13 +193,14 @@ fn a_tpcc_run_commits_what_the_server_commits() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(target) = target("tpcc_run") else { return };
     let config = TpccConfig::new(1, 7, 3).expect("the scale is valid");
-    loaded(&target, Tables::Tpcc(config));
+    loaded(&target, TpccPopulation::new(config));
     let mut control = Control::open(&target).expect("the server is there");
     control.execute("analyzing", "VACUUM ANALYZE").expect("it is allowed");
     drop(control);
     for sending in [Sending::Batched, Sending::Spec] {
         wait_until_left(&target);
-        let mut job = job(&target, WorkloadJob::Tpcc(config), 1_501);
+        let tpcc = json!({ "name": "tpcc", "warehouses": 1, "load_seed": 7, "seed": 3 });
+        let mut job = job(&target, serde_json::from_value(tpcc).expect("a workload"), 1_501);
         job.sending = sending;
         job.connections = 3;
         let (finished, seen) = played(&job, &AtomicBool::new(false));
@@ -219,7 +226,7 @@ fn a_tpcc_run_commits_what_the_server_commits() {
 fn a_cancelled_run_ends_although_its_statements_are_asleep() {
     with_server(|target| {
         let slow = script("-- transaction: slow\nSELECT pg_sleep(60);\n");
-        let job = job(target, WorkloadJob::Script(slow), 10);
+        let job = job(target, workload(slow), 10);
         let cancelled = AtomicBool::new(false);
         let begun = Instant::now();
         let (finished, _) = std::thread::scope(|scope| {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bufferlab_load::data::Data;
 use bufferlab_load::dialect::{RowUse, Statements};
 use bufferlab_load::failure::FailureKind;
 use bufferlab_load::postgres::client::PostgresClient;
@@ -16,12 +17,12 @@ use bufferlab_load::postgres::loader::{Load, load};
 use bufferlab_load::postgres::startup::connect;
 use bufferlab_load::postgres::target::Target;
 use bufferlab_load::postgres::wire::Silence;
-use bufferlab_load::postgres::workloads::PostgresWorkload;
+use bufferlab_load::postgres::{DIALECT, session_sql};
 use bufferlab_load::server::Sending;
-use bufferlab_load::sqlite::data::{Data, Tables};
 use bufferlab_workload::client::{Batch, Client, ClientError, StatementId, StatementSpec, Value, Workload};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, HotRowsPopulation, Layout};
 use bufferlab_workload::script::{Script, ScriptWorkload};
+use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::schema::TableId;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 
@@ -34,7 +35,7 @@ fn tpcc(run_seed: u64) -> TpccConfig {
     TpccConfig::new(1, 7, run_seed).expect("the scale is valid")
 }
 
-fn client<W: PostgresWorkload>(target: &Target, workload: &W, sending: Sending) -> PostgresClient {
+fn client(target: &Target, workload: &mut dyn Workload, sending: Sending) -> PostgresClient {
     let connection = connect(target, Silence::Fatal).expect("the database is there");
     PostgresClient::of_workload(connection, workload, sending, Arc::default()).expect("every statement is prepared")
 }
@@ -42,7 +43,8 @@ fn client<W: PostgresWorkload>(target: &Target, workload: &W, sending: Sending) 
 #[test]
 fn a_load_counts_its_rows_packs_its_pages_and_is_the_same_each_time() {
     let (Some(first), Some(second)) = (target("load"), target("load_again")) else { return };
-    let (one_load, other) = (loaded(&first, Tables::Tpcc(tpcc(0))), loaded(&second, Tables::Tpcc(tpcc(0))));
+    let (one_load, other) =
+        (loaded(&first, TpccPopulation::new(tpcc(0))), loaded(&second, TpccPopulation::new(tpcc(0))));
     println!("COPY {:.0} rows/s", one_load.rows as f64 / one_load.seconds);
     assert_eq!(one_load.tables, other.tables);
     let rows = |table: TableId| one_load.tables.iter().find(|(name, _)| name == table.name()).map(|(_, rows)| *rows);
@@ -60,7 +62,7 @@ fn a_load_counts_its_rows_packs_its_pages_and_is_the_same_each_time() {
     let per_page = "SELECT max(n) FROM (SELECT count(*) AS n FROM stock GROUP BY (ctid::text::point)[0]::int) AS pages";
     assert_eq!(one(&first, per_page), "24");
     let refused = load(
-        &Load { target: first.clone(), data: Tables::Tpcc(tpcc(0)).into(), threads: 1 },
+        &Load { target: first.clone(), data: TpccPopulation::new(tpcc(0)).into(), threads: 1 },
         &AtomicBool::new(false),
         &mut |_| {},
     );
@@ -72,7 +74,7 @@ fn a_load_counts_its_rows_packs_its_pages_and_is_the_same_each_time() {
 #[test]
 fn a_cancelled_load_ends_soon() {
     let Some(target) = target("cancelled") else { return };
-    let job = Load { target: target.clone(), data: Tables::Tpcc(tpcc(0)).into(), threads: 2 };
+    let job = Load { target: target.clone(), data: TpccPopulation::new(tpcc(0)).into(), threads: 2 };
     let (cancelled, (ended, end)) = (AtomicBool::new(false), std::sync::mpsc::channel());
     std::thread::scope(|scope| {
         let cancelled = &cancelled;
@@ -114,7 +116,7 @@ fn a_setup_section_is_executed_with_its_values() {
 /// Transactions of one driver with their outputs as text; the client is given back.
 fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, PostgresClient) {
     let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
-    let mut client = client(target, &driver, sending);
+    let mut client = client(target, &mut driver, sending);
     let mut outputs = Vec::new();
     for _ in 0..transactions {
         driver.plan();
@@ -128,7 +130,7 @@ fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, 
 fn batched_statements_answer_and_write_what_spec_does() {
     let (Some(spec), Some(batched)) = (target("spec"), target("batched")) else { return };
     for target in [&spec, &batched] {
-        loaded(target, Tables::Tpcc(tpcc(0)));
+        loaded(target, TpccPopulation::new(tpcc(0)));
     }
     let (transactions, loaded_sums) = (600, checksums(&spec, &TPCC_TABLES));
     let (spec_outputs, spec_client) = run(&spec, Sending::Spec, transactions);
@@ -181,12 +183,12 @@ fn consistent(target: &Target) {
 #[test]
 fn every_statement_reaches_its_rows_through_an_index() {
     let Some(target) = target("plans") else { return };
-    loaded(&target, Tables::Tpcc(tpcc(0)));
-    let driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
-    let statements = driver.statements().expect("the dialect is whole");
+    loaded(&target, TpccPopulation::new(tpcc(0)));
+    let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
+    let statements = DIALECT.statements(&mut driver).expect("the dialect is whole");
     let mut control = Control::open(&target).expect("the database is there");
     control.execute("analyzing", "VACUUM ANALYZE").expect("it is allowed");
-    control.execute("setting", driver.session_sql()).expect("it is allowed");
+    control.execute("setting", session_sql(&mut driver)).expect("it is allowed");
     for (at, (spec, text)) in statements.specs.iter().zip(&statements.texts).enumerate() {
         let text = text.trim_end().trim_end_matches(';');
         control.execute("preparing", &format!("PREPARE s{at} AS {text}")).expect("it compiles");
@@ -224,7 +226,7 @@ fn every_statement_reaches_its_rows_through_an_index() {
 fn the_hot_rows_of_a_loaded_table_are_read_and_updated() {
     let Some(target) = target("hot_rows") else { return };
     let population = HotRowsPopulation::new(20_000, 5).expect("the scale is valid");
-    assert_eq!(loaded(&target, Tables::HotRows(population)).rows, 20_000);
+    assert_eq!(loaded(&target, population).rows, 20_000);
     let config = HotRowsConfig {
         rows: 20_000,
         run_seed: 1,
@@ -235,7 +237,7 @@ fn the_hot_rows_of_a_loaded_table_are_read_and_updated() {
     };
     for sending in [Sending::Spec, Sending::Batched] {
         let mut driver = HotRowsDriver::new(&config).expect("the bounds are kept");
-        let mut client = client(&target, &driver, sending);
+        let mut client = client(&target, &mut driver, sending);
         while driver.prefill_step(&mut client).expect("every hot row is there") {}
         assert_eq!(client.rows_returned(), 500);
         for _ in 0..300 {
@@ -263,7 +265,7 @@ fn a_script_takes_values_of_any_type_and_its_errors_name_their_line() {
     let play = |text: &str| {
         let script = Script::parse("test.sql", text, &[]).expect("it is a script");
         let mut workload = ScriptWorkload::new(script, 1).expect("it has a transaction");
-        let mut client = client(&target, &workload, Sending::Batched);
+        let mut client = client(&target, &mut workload, Sending::Batched);
         workload.plan();
         workload.execute(&mut client).map(|_| client.rows_returned())
     };

@@ -9,16 +9,17 @@ mod btree;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use bufferlab_load::data::Data;
 use bufferlab_load::failure::FailureKind;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::loader::{Load, load};
 use bufferlab_load::sqlite::shape::{Shape, TreeKind, shape};
 use bufferlab_model::PageSize;
 use bufferlab_workload::hot_rows::HotRowsPopulation;
 use bufferlab_workload::tpcc::TpccConfig;
+use bufferlab_workload::tpcc::population::TpccPopulation;
 use rusqlite::Connection;
 
-fn loaded(directory: &Path, tables: Tables, page_bytes: u64) -> std::path::PathBuf {
+fn loaded(directory: &Path, tables: impl Into<Data>, page_bytes: u64) -> std::path::PathBuf {
     let database = directory.join(format!("{page_bytes}.db"));
     let page_size = PageSize::new(page_bytes).unwrap();
     let job = Load { database: database.clone(), page_size, data: tables.into(), generators: 2 };
@@ -68,7 +69,7 @@ fn check(database: &Path) -> Shape {
 fn sysbenchs_table_has_the_shape_that_its_pages_have() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for page_bytes in [512, 1_024, 4_096, 65_536] {
-        let tables = Tables::HotRows(HotRowsPopulation::new(30_000, 42).unwrap());
+        let tables = HotRowsPopulation::new(30_000, 42).unwrap();
         let shape = check(&loaded(directory.path(), tables, page_bytes));
         let names: Vec<_> = shape.trees.iter().map(|tree| (tree.name.as_str(), tree.kind, tree.rows)).collect();
         assert_eq!(names, [("sbtest1", TreeKind::Table, 30_000), ("k_1", TreeKind::Index, 30_000)]);
@@ -79,7 +80,7 @@ fn sysbenchs_table_has_the_shape_that_its_pages_have() {
 #[test]
 fn tables_kept_by_their_key_count_the_rows_on_their_interior_pages_too() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let shape = check(&loaded(directory.path(), Tables::Tpcc(TpccConfig::new(1, 42, 0).unwrap()), 16_384));
+    let shape = check(&loaded(directory.path(), TpccPopulation::new(TpccConfig::new(1, 42, 0).unwrap()), 16_384));
     let stock = shape.trees.iter().find(|tree| tree.name == "stock").unwrap();
     assert_eq!((stock.kind, stock.rows), (TreeKind::Table, 100_000));
     assert!(stock.interior_pages > 0);

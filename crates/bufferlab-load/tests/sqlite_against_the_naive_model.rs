@@ -12,15 +12,15 @@ mod model;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use bufferlab_load::sqlite::DIALECT;
 use bufferlab_load::sqlite::client::SqliteClient;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::engine::Engine;
 use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_load::sqlite::loader::{Load, load};
 use bufferlab_load::sqlite::pcache;
-use bufferlab_load::sqlite::workloads::SqliteWorkload;
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::Workload;
+use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::schema::TableId;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 use model::{Database, Stored};
@@ -37,7 +37,7 @@ fn every_output_and_every_row_is_the_naive_models() {
     let path = directory.path().join("differential.db");
     let config = TpccConfig::new(WAREHOUSES, 77, 5).unwrap();
     let page_size = PageSize::new(4096).unwrap();
-    let job = Load { database: path.clone(), page_size, data: Tables::Tpcc(config).into(), generators: 2 };
+    let job = Load { database: path.clone(), page_size, data: TpccPopulation::new(config).into(), generators: 2 };
     load(&job, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let mut naive = Database::load(&config);
     assert_tables_are_equal(&path, &naive);
@@ -54,7 +54,7 @@ fn every_output_and_every_row_is_the_naive_models() {
     let engine = Engine::open(&path, &knobs).unwrap();
     let (mut on_sqlite, mut on_maps) = (TpccDriver::new(config, 0, 1).unwrap(), TpccDriver::new(config, 0, 1).unwrap());
     // SAFETY: the client is dropped before the engine is closed.
-    let mut client = unsafe { SqliteClient::new(&engine, &on_sqlite.statements().unwrap()).unwrap() };
+    let mut client = unsafe { SqliteClient::new(&engine, &DIALECT.statements(&mut on_sqlite).unwrap()).unwrap() };
     for number in 0..TRANSACTIONS {
         assert_eq!(on_sqlite.plan(), on_maps.plan());
         assert_eq!(on_sqlite.execute(&mut client), on_maps.execute(&mut naive), "transaction {number}");

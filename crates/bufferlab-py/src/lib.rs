@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bufferlab_load::data::{Data, Recipe};
 use bufferlab_load::event::{Event, Phase};
 use bufferlab_load::failure::Failure;
-use bufferlab_load::sqlite::data::Recipe;
 use bufferlab_load::sqlite::loader::LoadProgress;
 use bufferlab_load::sqlite::{direct_io, shape};
 use bufferlab_load::{mysql, postgres, random_read, sqlite};
@@ -97,9 +97,9 @@ fn load(py: Python<'_>, engine: &str, job: &str, on_event: Py<PyAny>) -> PyResul
 #[pyfunction]
 fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String> {
     match engine {
-        "sqlite" => done(py, workload, sqlite::data::Data::recipe),
-        "mysql" | "mariadb" => done(py, workload, mysql::schema::recipe),
-        "postgres" => done(py, workload, postgres::schema::recipe),
+        "sqlite" => done(py, workload, |data: &Data| data.recipe(&sqlite::DIALECT)),
+        "mysql" | "mariadb" => done(py, workload, |data: &Data| data.recipe(&mysql::DIALECT)),
+        "postgres" => done(py, workload, |data: &Data| data.recipe(&postgres::DIALECT)),
         "file" => json_text(&Recipe { schema_sql: String::new(), loader_version: random_read::fill::VERSION }),
         other => Err(unknown(other)),
     }

@@ -10,6 +10,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::findings::Findings;
+use crate::plan::ForcedPlan;
+
 /// A statement of a workload, by its position in the workload's catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StatementId(pub u16);
@@ -327,8 +330,45 @@ pub enum Outcome {
     RolledBack,
 }
 
+/// The statements of a user's script: their texts are not the dialects'.
+pub struct OwnSql {
+    /// Where they come from, for messages.
+    pub source: String,
+    /// The statements, named by their places, and their texts.
+    pub statements: Vec<(StatementSpec, String)>,
+}
+
 /// What a driver thread runs: a stream of transactions with their inputs, one at a time.
-pub trait Workload {
+pub trait Workload: Send {
+    /// Its name, which is that of its folder in every dialect.
+    fn name(&self) -> &'static str;
+
+    /// Its catalogue: a [`StatementId`] is a position here.
+    fn statements(&self) -> &'static [StatementSpec] {
+        &[]
+    }
+
+    /// Statements that have texts of their own, with `place(n)` for the n-th parameter, counted from zero. None where the
+    /// texts stand in the dialects.
+    fn own_sql(&self, _place: fn(usize) -> String) -> Option<OwnSql> {
+        None
+    }
+
+    /// The plan that its query must take. Most workloads leave plans to the engine.
+    fn forced_plan(&mut self) -> Option<&mut ForcedPlan> {
+        None
+    }
+
+    /// Whether one statement may take so long that stopping the run must not wait for its end.
+    fn has_long_statements(&self) -> bool {
+        false
+    }
+
+    /// What it drew and did so far.
+    fn findings(&self) -> Findings {
+        Findings::default()
+    }
+
     /// Names of the transaction types, in the order of their indices.
     fn transaction_types(&self) -> Vec<String>;
 
@@ -349,14 +389,14 @@ pub trait Workload {
     ///
     /// # Errors
     /// Whatever the client answers, or [`ClientError::Data`].
-    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError>;
+    fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError>;
 
     /// Does one bounded piece of reading what the transactions will read, before any of them is counted; true while
     /// there is more to read. A workload whose pool is filled otherwise keeps this default.
     ///
     /// # Errors
     /// Whatever the client answers, or [`ClientError::Data`].
-    fn prefill_step<C: Client>(&mut self, _client: &mut C) -> Result<bool, ClientError> {
+    fn prefill_step(&mut self, _client: &mut dyn Client) -> Result<bool, ClientError> {
         Ok(false)
     }
 }

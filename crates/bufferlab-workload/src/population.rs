@@ -3,19 +3,57 @@
 //! A partition is a slice of one table, small enough that many can be generated at once in bounded memory. Its rows
 //! depend on the load seed and on the partition alone, not on the number of threads nor on the order. No SQL here.
 
+use crate::bundle::Refused;
 use crate::client::{Cells, Value};
 
-/// A table as a loader sees it.
+/// How a column's values are to be read and stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// A number without a unit: keys, counts, quantities.
+    Integer,
+    /// Money as integer cents.
+    Cents,
+    /// A tax rate or a discount as integer basis points (2000 is 20 %), the specification's four decimals.
+    BasisPoints,
+    /// A date and time as integer microseconds since 1970.
+    Micros,
+    /// A date as integer days since 1970.
+    Days,
+    /// ASCII text of at most so many characters.
+    Text {
+        /// Longest value.
+        max_chars: u16,
+    },
+}
+
+/// A table as a loader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedTable {
     /// Its name, the same in every dialect.
     pub name: &'static str,
-    /// Number of columns of each row.
-    pub columns: usize,
+    /// What the values of each column are, in the order of every dialect's schema.
+    pub columns: Vec<ColumnKind>,
 }
 
 /// The initial database of a workload, cut into partitions that are counted from zero in load order.
-pub trait Population: Sync {
+pub trait Population: Send + Sync {
+    /// Name of the workload, which is that of its folder in every dialect.
+    fn workload(&self) -> &'static str;
+
+    /// Version of all that decides loaded data besides schema, scale, seed and page size: the rows, and the order and manner
+    /// of writing them. Raise it when any of them changes, or cached data will be taken for new.
+    fn version(&self) -> u32 {
+        1
+    }
+
+    /// Refuses a scale that the columns of servers' tables cannot hold.
+    ///
+    /// # Errors
+    /// The largest scale that there may be.
+    fn check_columns(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
     /// The tables; blocks name them by their index here.
     fn tables(&self) -> Vec<LoadedTable>;
 

@@ -5,11 +5,12 @@ use std::fmt::Write;
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Outcome, StatementId, Value, Workload};
 use bufferlab_workload::index_scan::{
-    Answer, Group, IndexScanConfig, IndexScanDriver, IndexScanPopulation, Plan, Q1_UNTIL_DAY, STATEMENTS, ScaleFactor,
-    TABLE, Table, TableSet, day_of,
+    Answer, Group, IndexScanConfig, IndexScanDriver, IndexScanPopulation, Q1_UNTIL_DAY, STATEMENTS, ScaleFactor, TABLE,
+    Table, TableSet, day_of,
 };
+use bufferlab_workload::plan::Plan;
+use bufferlab_workload::population::ColumnKind;
 use bufferlab_workload::population::{LoadedTable, Population, RowBlock};
-use bufferlab_workload::tpcc::schema::ColumnKind;
 use tpchgen::csv::LineItemCsv;
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
@@ -124,7 +125,8 @@ fn the_partitions_together_are_every_table_as_its_own_crate_writes_it() {
 fn lineitem_alone_is_the_last_of_all_tables() {
     let [all, alone] = [TableSet::All, TableSet::LineItem].map(|set| IndexScanPopulation::new(scale(0.01), set));
     assert_eq!(alone.partitions(), 10, "so that partitions are tested at all");
-    assert_eq!(alone.tables(), [LoadedTable { name: TABLE, columns: 16 }]);
+    let [LoadedTable { name: TABLE, columns }] = &alone.tables()[..] else { panic!("{:?}", alone.tables()) };
+    assert_eq!(columns.len(), 16);
     assert_eq!(all.tables().last(), alone.tables().first());
     let first = all.partitions() - alone.partitions();
     let (mut one, mut other) = (RowBlock::new(), RowBlock::new());

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 
 use bufferlab_workload::client::Value;
+use bufferlab_workload::population::ColumnKind;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::population::{LOAD_DATE_US, RowBlock, generate, partitions};
 use bufferlab_workload::tpcc::random::{NuRandConstants, last_name};
-use bufferlab_workload::tpcc::schema::{ColumnKind, TableId};
+use bufferlab_workload::tpcc::schema::TableId;
 use support::statistics::{SIGNIFICANCE, chi_square_p_value, nurand_probabilities};
 use support::{checksum, config};
 

@@ -34,13 +34,7 @@ from bufferlab.report.points_tables import (
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results import metrics
 from bufferlab.results.store import SweepFolder
-
-_WORKLOAD_WORDS = {
-    "tpcc": "TPC-C-derived",
-    "hot_rows": "hot rows",
-    "random_read": "random reads",
-    "index_scan": "Q1 of TPC-H",
-}
+from bufferlab.workloads import registry as workloads
 
 
 def build(sweep: SweepFolder) -> Report:
@@ -182,7 +176,8 @@ def _facts(analysis: Analysis) -> tuple[str, ...]:
         workload = run.workload
         scales = [words.plural(workload[of], of[:-1]) for of in ("warehouses", "rows") if of in workload]
         name = str(workload.get("name"))
-        facts.append(", ".join([_WORKLOAD_WORDS.get(name, name), *scales]))
+        declared = workloads.declaration(name) if name in workloads.names() else None
+        facts.append(", ".join([declared.words if declared else name, *scales]))
         facts.append(f"{words.plural(len(analysis.points), 'point')}, {words.plural(len(analysis.runs), 'run')}")
         facts.append(str(run.started_at)[:10])
     return tuple(facts)

@@ -56,6 +56,8 @@ class WorkloadDeclaration:
     version: int
     """The version, raised when the schema, the loader's order or the transactions change: old data is not reused."""
     meaning: str
+    words: str
+    """What a reader calls the workload."""
     parameters: tuple[Knob, ...]
     transaction_types: tuple[str, ...]
     """The names of the transaction types; empty when the user's script names them."""

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use bufferlab_workload::client::{Batch, Outcome, Planned};
+use bufferlab_workload::client::{Batch, Outcome, Planned, Workload};
 
 use super::*;
 use crate::arrivals::{Arrivals, OpenLoop, Spacing};
@@ -55,6 +55,10 @@ impl Client for Connection {
 struct Single;
 
 impl Workload for Single {
+    fn name(&self) -> &'static str {
+        "single"
+    }
+
     fn transaction_types(&self) -> Vec<String> {
         vec!["only".to_owned()]
     }
@@ -67,16 +71,16 @@ impl Workload for Single {
         Planned { transaction_type: 0, terminal: 0 }
     }
 
-    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+    fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
         client.commit()?;
         Ok(Outcome::Committed)
     }
 }
 
-type TestDrivers = Drivers<Connection, Single>;
+type TestDrivers = Drivers<Connection>;
 
 fn drivers(engine: &Arc<Engine>, count: usize) -> TestDrivers {
-    let each = (0..count).map(|_| Driver::new(Connection(Arc::clone(engine)), Single)).collect();
+    let each = (0..count).map(|_| Driver::new(Connection(Arc::clone(engine)), Box::new(Single))).collect();
     Drivers::new(each, "a test's engine", "start it again", Arc::default())
 }
 
@@ -213,7 +217,7 @@ fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
     let each = (0..4_u64).map(|index| {
         let asked = OpenLoop { rate_per_s: 500.0, spacing: Spacing::Constant, patience_ns: 10_000_000_000, seed: 0 };
         let arrivals = Arrivals::new(&asked).expect("the rate is in range");
-        Driver::new(Connection(Arc::clone(&engine)), Single).open_loop_ahead(arrivals, (3 - index) * 500_000)
+        Driver::new(Connection(Arc::clone(&engine)), Box::new(Single)).open_loop_ahead(arrivals, (3 - index) * 500_000)
     });
     let mut drivers = Drivers::new(each.collect(), "a test's engine", "start it again", Arc::default());
     drivers.begin_window();

@@ -3,14 +3,14 @@
 //! One call is one round trip (`spec`), or runs of calls share one (`batched`). The library connects and prepares; what happens for
 //! each statement is `wire`'s, and allocates nothing once every statement has run.
 
-use bufferlab_workload::client::{Batch, Cells, Client, ClientError, StatementId, Value};
+use bufferlab_workload::client::{Batch, Cells, Client, ClientError, StatementId, Value, Workload};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::coalesce::{Answer, Coalesced, Template};
+use super::dialect::DIALECT;
 use super::error::{client_error, failure};
 use super::wire::{Columns, Row, Unreadable, Wire};
-use super::workloads::MysqlWorkload;
 use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
 pub use crate::server::Sending;
@@ -67,12 +67,13 @@ impl MysqlClient {
     ///
     /// # Errors
     /// As [`MysqlClient::new`].
-    pub fn of_workload<W: MysqlWorkload>(conn: Conn, workload: &W, sending: Sending) -> Result<Self, Failure> {
-        let coalesced = match sending {
-            Sending::Spec => None,
-            Sending::Batched => Some(workload.coalesced()?),
+    pub fn of_workload(conn: Conn, workload: &mut dyn Workload, sending: Sending) -> Result<Self, Failure> {
+        let coalesced = match (sending, DIALECT.file(workload.name(), "batched.sql")) {
+            (Sending::Spec, _) => None,
+            (Sending::Batched, None) => Some(Coalesced::default()),
+            (Sending::Batched, Some((file, text))) => Some(Coalesced::from_file(&file, &text, workload.statements())?),
         };
-        MysqlClient::new(conn, &workload.statements()?, coalesced)
+        MysqlClient::new(conn, &DIALECT.statements(workload)?, coalesced)
     }
 
     /// Prepares these statements; with `coalesced`, runs of them are sent as one.

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use bufferlab_workload::population::Population;
 use bufferlab_workload::script::Script;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
@@ -18,14 +19,14 @@ use serde::Deserialize;
 
 use self::table::TableWriter;
 use super::connection::{connect, connect_to_server};
+use super::dialect::DIALECT;
 use super::error::failure;
-use super::schema::{TableSchema, check_scale, literal, table_schemas, tables_sql};
 use super::target::Target;
-use crate::dialect::statements;
+use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
+use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Written, stopped};
 use crate::server::encode::Form;
-use crate::sqlite::data::{Data, Tables};
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// A load to be done.
@@ -65,9 +66,9 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
     let started = Instant::now();
     let mut control = create_database(&load.target)?;
     let mut tables = Vec::new();
-    if let Some(wanted) = &load.data.tables {
-        check_scale(wanted)?;
-        tables = load_tables(load, &mut control, wanted, cancelled, on_progress)?;
+    if let Some(population) = &load.data.tables {
+        population.check_columns()?;
+        tables = load_tables(load, &mut control, &**population, cancelled, on_progress)?;
     }
     if let Some(script) = &load.data.setup {
         set_up(load, &mut control, script, cancelled)?;
@@ -104,20 +105,19 @@ fn create_database(target: &Target) -> Result<Conn, Failure> {
 fn load_tables(
     load: &Load,
     control: &mut Conn,
-    tables: &Tables,
+    population: &dyn Population,
     cancelled: &AtomicBool,
     on_progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<(String, u64)>, Failure> {
     let place = load.target.place();
-    for sql in statements(tables_sql(tables)) {
-        control.query_drop(sql).map_err(|error| failure("creating tables", &place, &error))?;
+    let schemas = table_schemas(&DIALECT, population)?;
+    for table in &schemas {
+        control.query_drop(&table.create).map_err(|error| failure("creating tables", &place, &error))?;
     }
     let form = match load.form {
         Some(form) => form,
         None => form_for(control).map_err(|error| failure("asking for local_infile", &place, &error))?,
     };
-    let population = &*tables.population();
-    let schemas = table_schemas(tables);
     let bulk = Bulk::new(population, &place);
     let shared = Shared { load, bulk, tables: &schemas, form, connections: Mutex::new(Vec::new()) };
     let mut kill = || {
@@ -153,7 +153,7 @@ fn set_up(load: &Load, control: &mut Conn, script: &Script, cancelled: &AtomicBo
         if cancelled.load(Ordering::Relaxed) {
             return Err(stopped(&load.target.place()));
         }
-        let sql = setup.sql.text(|index| literal(setup.values[index]));
+        let sql = setup.sql.text(|index| (DIALECT.literal)(setup.values[index]));
         control.query_drop(sql).map_err(|error| {
             let place = format!("{}:{}", script.source(), setup.sql.line);
             let mut failed = failure("this statement of the setup section failed", &place, &error);

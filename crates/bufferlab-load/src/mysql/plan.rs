@@ -1,29 +1,24 @@
 //! Which plan MySQL or MariaDB takes for Q1, by EXPLAIN FORMAT=JSON.
 
-use bufferlab_workload::index_scan::{IndexScanDriver, Plan, SHIPDATE_INDEX, TABLE};
+use bufferlab_workload::client::Workload;
+use bufferlab_workload::index_scan::{SHIPDATE_INDEX, TABLE};
+use bufferlab_workload::plan::Plan;
 use serde_json::Value;
 
 use super::control::Control;
+use super::dialect::DIALECT;
 use crate::failure::Failure;
-use crate::q1::{Dialect, judge};
+use crate::plan;
 
-/// Their words of Q1.
-pub(super) const DIALECT: Dialect = Dialect {
-    engine: "MySQL and MariaDB",
-    file: "dialects/mysql/index_scan/statements.sql",
-    text: include_str!("../../dialects/mysql/index_scan/statements.sql"),
-    without: "InnoDB fetches rows by key, in the order of the index (PostgreSQL has bitmap scans)",
-    place: |_| "?".to_owned(),
-    day: |day| day.to_string(),
-};
-
-/// Asks the server for its plan and keeps it in the driver.
+/// Asks the server for the plan of the workload's query, if it forces one.
 ///
 /// # Errors
 /// The server's own; a usage failure when it would take another plan.
-pub(super) fn check(driver: &mut IndexScanDriver, control: &mut Control) -> Result<(), Failure> {
-    let text = control.explain(&DIALECT.with_days(driver)?)?;
-    judge(driver, plan_of(&text), text)
+pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Result<(), Failure> {
+    plan::check(&DIALECT, workload, |_, sql| {
+        let text = control.explain(sql)?;
+        Ok((plan_of(&text), text))
+    })
 }
 
 /// The plan for the table, in the explanation's JSON.

@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bufferlab_workload::client::Value;
+use bufferlab_workload::client::{Value, Workload};
 use bufferlab_workload::script::Sql;
 
 use super::client::{MysqlClient, to_param};
 use super::connection::{connect, no_socket};
 use super::control::{Control, Killer};
 use super::counters::DemandMisses;
+use super::dialect::DIALECT;
 use super::line::{Line, Lines};
+use super::plan;
 use super::target::Target;
-use super::workloads::MysqlWorkload;
-use crate::dialect::sections;
 use crate::failure::{Failure, FailureKind};
 use crate::server::Sending;
 use crate::server::prefill::Reading;
-use crate::server::session::{Server, Serves};
+use crate::server::session::Server;
 
 /// How a statement begins that changes a setting of the whole server.
 const SETTING: &str = "SET GLOBAL";
@@ -67,24 +67,22 @@ impl Server for MysqlServer {
         let killer = Arc::clone(&self.killer);
         Arc::new(move || killer.kill())
     }
-}
 
-impl<W: MysqlWorkload> Serves<W> for MysqlServer {
-    fn connect(&mut self, workloads: &mut [W]) -> Result<Vec<MysqlClient>, Failure> {
+    fn connect(&mut self, workloads: &mut [Box<dyn Workload>]) -> Result<Vec<MysqlClient>, Failure> {
         let mut clients = Vec::with_capacity(workloads.len());
         for workload in workloads {
-            workload.check_plan(self.misses.control())?;
+            plan::check(&mut **workload, self.misses.control())?;
             let conn = connect(&self.target)?;
             let held = Line::of(&conn).and_then(|line| self.lines.hold(&line));
             held.map_err(|error| no_socket(&error, &self.target.place()))?;
-            clients.push(MysqlClient::of_workload(conn, workload, self.sending)?);
+            clients.push(MysqlClient::of_workload(conn, &mut **workload, self.sending)?);
         }
         self.killer.set(clients.iter().map(MysqlClient::connection_id).collect());
         Ok(clients)
     }
 
-    fn prefill(&mut self, workload: &W, cancelled: &AtomicBool) -> Result<bool, Failure> {
-        let mut sections = sections(workload.prefill_sql());
+    fn prefill(&mut self, workload: &dyn Workload, cancelled: &AtomicBool) -> Result<bool, Failure> {
+        let mut sections = DIALECT.prefill(workload);
         sections.retain(|(_, sql)| self.may_change_settings || !sql.trim_start().starts_with(SETTING));
         if sections.is_empty() {
             return Ok(true);

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bufferlab_workload::client::{Batch, Client, ClientError, Value};
+use bufferlab_workload::client::{Batch, Client, ClientError, Value, Workload};
 use postgres_protocol::message::frontend;
 
 use super::connection::{Connection, bind_and_execute};
+use super::dialect::DIALECT;
 use super::error::{PgError, client_error, failure};
 use super::interrupt::Handle;
+use super::plan::session_sql;
 use super::statement::{Prepared, answer, bind_call, prepare, push_row};
-use super::workloads::PostgresWorkload;
 use crate::dialect::{RowUse, Statements};
 use crate::failure::Failure;
 use crate::server::Sending;
@@ -59,16 +60,15 @@ impl PostgresClient {
     ///
     /// # Errors
     /// As [`PostgresClient::new`].
-    pub fn of_workload<W: PostgresWorkload>(
+    pub fn of_workload(
         mut connection: Connection,
-        workload: &W,
+        workload: &mut dyn Workload,
         sending: Sending,
         own_commits: Arc<AtomicU64>,
     ) -> Result<Self, Failure> {
-        let statements = workload.statements()?;
-        let session = workload.session_sql();
-        if !session.is_empty() {
-            let set = connection.execute(session);
+        let statements = DIALECT.statements(workload)?;
+        if statements.rows == RowUse::Kept {
+            let set = connection.execute(session_sql(workload));
             set.map_err(|error| failure("preparing the session", &statements.place, &error))?;
         }
         PostgresClient::new(connection, &statements, sending, own_commits)

@@ -8,19 +8,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use bufferlab_workload::population::Population;
 use bufferlab_workload::script::Script;
 use serde::Deserialize;
 
 use super::control::Control;
+use super::dialect::{DIALECT, literal};
 use super::error::failure;
 use super::interrupt::Interrupter;
-use super::schema::{TableSchema, check_scale, literal, table_schemas, tables_sql};
 use super::target::Target;
-use crate::dialect::statements;
+use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
+use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Chunk, Written, stopped};
 use crate::server::encode::{Encoder, Form};
-use crate::sqlite::data::{Data, Tables};
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// Memory in which an index is sorted, and one process for it: several would write it no differently, and tables are loaded
@@ -49,9 +50,9 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
     let started = Instant::now();
     let mut control = open_database(&load.target)?;
     let mut tables = Vec::new();
-    if let Some(wanted) = &load.data.tables {
-        check_scale(wanted)?;
-        tables = load_tables(load, &mut control, wanted, cancelled, on_progress)?;
+    if let Some(population) = &load.data.tables {
+        population.check_columns()?;
+        tables = load_tables(load, &mut control, &**population, cancelled, on_progress)?;
     }
     if let Some(script) = &load.data.setup {
         set_up(load, &mut control, script, cancelled)?;
@@ -93,16 +94,15 @@ const TABLES: &str = "SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_nam
 fn load_tables(
     load: &Load,
     control: &mut Control,
-    tables: &Tables,
+    population: &dyn Population,
     cancelled: &AtomicBool,
     on_progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<(String, u64)>, Failure> {
     let place = load.target.place();
-    for sql in statements(tables_sql(tables)) {
-        control.execute("creating tables", &sql)?;
+    let schemas = table_schemas(&DIALECT, population)?;
+    for table in &schemas {
+        control.execute("creating tables", &table.create)?;
     }
-    let population = &*tables.population();
-    let schemas = table_schemas(tables);
     let bulk = Bulk::new(population, &place);
     let interrupter = Interrupter::new(&load.target);
     let write = |next: &mut dyn FnMut() -> Option<usize>| {

@@ -1,25 +1,29 @@
-//! Which plan PostgreSQL takes for Q1: forced by settings of the session, told by EXPLAIN.
+//! The settings that make PostgreSQL's planner do what a workload wants, and which plan it takes for Q1, by EXPLAIN.
 
-use bufferlab_workload::index_scan::{IndexScanDriver, Plan, SHIPDATE_INDEX, TABLE};
+use bufferlab_workload::client::Workload;
+use bufferlab_workload::index_scan::{SHIPDATE_INDEX, TABLE};
+use bufferlab_workload::plan::Plan;
 use serde_json::Value;
 
 use super::control::Control;
+use super::dialect::DIALECT;
 use crate::failure::Failure;
-use crate::q1::{Dialect, judge};
+use crate::plan;
 
-/// PostgreSQL's words of Q1.
-pub(super) const DIALECT: Dialect = Dialect {
-    engine: "PostgreSQL",
-    file: "dialects/postgres/index_scan/statements.sql",
-    text: include_str!("../../dialects/postgres/index_scan/statements.sql"),
-    without: "it is not known here",
-    place: |index| format!("${}", index + 1),
-    day: |day| format!("(DATE '1970-01-01' + {day})"),
-};
+/// Our own statements name rows by their keys, and every one has an index that leads to them. Statistics that are a little old
+/// would let the planner walk a small table instead, and change its mind in the middle of a window: so each statement is
+/// planned once, through its index, and the one join is a loop of look-ups.
+const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; \
+    SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
+
+/// The settings of sessions that execute a workload of ours.
+pub fn session_sql(workload: &mut dyn Workload) -> &'static str {
+    workload.forced_plan().map_or(BY_INDEX, |plan| forcing(plan.asked))
+}
 
 /// What makes the planner take a plan. Without parallel workers, so that the plans differ in how they find rows and in nothing
 /// else; without just-in-time compilation, which a forbidden plan's huge cost would set off in some of them.
-pub(super) fn session_sql(plan: Plan) -> &'static str {
+fn forcing(plan: Plan) -> &'static str {
     match plan {
         Plan::IndexScan => {
             "SET plan_cache_mode = force_custom_plan; SET jit = off; SET max_parallel_workers_per_gather = 0; \
@@ -36,17 +40,18 @@ pub(super) fn session_sql(plan: Plan) -> &'static str {
     }
 }
 
-/// Asks the server for its plan, in a session with the same settings, and keeps it in the driver.
+/// Asks the server for the plan of the workload's query, if it forces one, in a session with the same settings.
 ///
 /// # Errors
 /// The server's own; a usage failure when it would take another plan.
-pub(super) fn check(driver: &mut IndexScanDriver, control: &mut Control) -> Result<(), Failure> {
-    let sql = DIALECT.with_days(driver)?;
-    control.execute("forcing a plan", session_sql(driver.plan_asked()))?;
-    let explained = control.one("explaining a statement", &format!("EXPLAIN (FORMAT JSON) {sql}"));
-    control.execute("forcing a plan no more", "RESET ALL")?;
-    let text = explained?.unwrap_or_default();
-    judge(driver, plan_of(&text), text)
+pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Result<(), Failure> {
+    plan::check(&DIALECT, workload, |asked, sql| {
+        control.execute("forcing a plan", forcing(asked))?;
+        let explained = control.one("explaining a statement", &format!("EXPLAIN (FORMAT JSON) {sql}"));
+        control.execute("forcing a plan no more", "RESET ALL")?;
+        let text = explained?.unwrap_or_default();
+        Ok((plan_of(&text), text))
+    })
 }
 
 /// The plan for the table, in the explanation's JSON.

@@ -4,24 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use bufferlab_workload::client::{ClientError, Value};
+use bufferlab_workload::client::{ClientError, Value, Workload};
 use bufferlab_workload::script::Sql;
 
 use super::client::{PostgresClient, TELL_SQL};
 use super::control::Control;
 use super::counters::DemandMisses;
+use super::dialect::{DIALECT, literal};
 use super::error::failure;
 use super::interrupt::Interrupter;
-use super::schema::literal;
+use super::plan;
 use super::startup::{connect, patient};
 use super::target::Target;
 use super::wire::Silence;
-use super::workloads::PostgresWorkload;
-use crate::dialect::sections;
 use crate::failure::Failure;
 use crate::server::Sending;
 use crate::server::prefill::Reading;
-use crate::server::session::{Server, Serves};
+use crate::server::session::Server;
 
 /// A running server.
 pub(super) struct PostgresServer {
@@ -67,27 +66,26 @@ impl Server for PostgresServer {
         let interrupter = Arc::clone(&self.interrupter);
         Arc::new(move || interrupter.interrupt())
     }
-}
 
-impl<W: PostgresWorkload> Serves<W> for PostgresServer {
-    fn connect(&mut self, workloads: &mut [W]) -> Result<Vec<PostgresClient>, Failure> {
+    fn connect(&mut self, workloads: &mut [Box<dyn Workload>]) -> Result<Vec<PostgresClient>, Failure> {
         for workload in &mut *workloads {
-            workload.check_plan(&mut self.control)?;
+            plan::check(&mut **workload, &mut self.control)?;
         }
-        let connect = |workload: &W| {
+        let connect = |workload: &mut Box<dyn Workload>| {
             // Most statements of ours take milliseconds; a user's may take as long as they like.
-            let silence = if workload.has_long_statements() { patient(&self.target) } else { Silence::Fatal };
+            let is_patient = workload.has_long_statements() || workload.own_sql(DIALECT.place).is_some();
+            let silence = if is_patient { patient(&self.target) } else { Silence::Fatal };
             let connection = connect(&self.target, silence)?;
-            PostgresClient::of_workload(connection, workload, self.sending, Arc::clone(&self.own_commits))
+            PostgresClient::of_workload(connection, &mut **workload, self.sending, Arc::clone(&self.own_commits))
         };
-        let clients = workloads.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+        let clients = workloads.iter_mut().map(connect).collect::<Result<Vec<_>, _>>()?;
         let handles = clients.iter().map(PostgresClient::handle).collect::<Result<Vec<_>, _>>();
         self.interrupter.set(handles.map_err(|error| failure("connecting", &self.target.place(), &error))?);
         Ok(clients)
     }
 
-    fn prefill(&mut self, workload: &W, cancelled: &AtomicBool) -> Result<bool, Failure> {
-        let sections = sections(workload.prefill_sql());
+    fn prefill(&mut self, workload: &dyn Workload, cancelled: &AtomicBool) -> Result<bool, Failure> {
+        let sections = DIALECT.prefill(workload);
         if sections.is_empty() {
             return Ok(true);
         }

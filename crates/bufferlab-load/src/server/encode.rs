@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use bufferlab_workload::client::Value;
+use bufferlab_workload::population::ColumnKind;
 use bufferlab_workload::population::RowBlock;
-use bufferlab_workload::tpcc::schema::ColumnKind;
 
 use super::datetime::DateTime;
 

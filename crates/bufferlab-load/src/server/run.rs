@@ -8,15 +8,11 @@ use std::time::{Duration, Instant};
 
 use bufferlab_probe::clock;
 use bufferlab_workload::client::Workload;
-use bufferlab_workload::hot_rows::{HotRowsConfigError, HotRowsDriver};
-use bufferlab_workload::index_scan::IndexScanDriver;
-use bufferlab_workload::script::ScriptWorkload;
-use bufferlab_workload::tpcc::TpccDriver;
+use bufferlab_workload::findings::Findings;
 
-use super::session::{Serves, Session, latencies_of, scripts};
+use super::session::{Server, Session, latencies_of};
 use crate::event::{Phase, Sink};
-use crate::failure::{Failure, FailureKind};
-use crate::findings::Findings;
+use crate::failure::Failure;
 use crate::finished::{Finished, Part, PhasePart, WarmedUp};
 use crate::job::WorkloadJob;
 use crate::probes::Probes;
@@ -51,35 +47,9 @@ pub fn watched(
 ///
 /// # Errors
 /// Whatever connecting, executing or reading counters meets.
-pub fn drive<S>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<Finished, Failure>
-where
-    S: Serves<TpccDriver> + Serves<HotRowsDriver> + Serves<IndexScanDriver> + Serves<ScriptWorkload>,
-{
-    let unusable = |what: String, hint: &str| Failure::new(FailureKind::Usage, what, "workload", hint);
-    let connections = session.course.connections;
-    let mut finished = match workload {
-        WorkloadJob::Tpcc(config) => {
-            let drivers = connections as u32;
-            let each = (0..drivers).map(|index| TpccDriver::new(*config, index, drivers));
-            let workloads = each.collect::<Result<Vec<_>, _>>().map_err(|error| {
-                unusable(error.to_string(), "choose another number of warehouses, or fewer connections")
-            })?;
-            measure(session, workloads, config.run_seed())?
-        }
-        WorkloadJob::HotRows(config) => {
-            let each = (0..connections as u64).map(|index| Ok(HotRowsDriver::new(config)?.numbered(index)));
-            let workloads = each.collect::<Result<Vec<_>, HotRowsConfigError>>();
-            let workloads = workloads.map_err(|error| unusable(error.to_string(), "see `bufferlab list workloads`"))?;
-            measure(session, workloads, config.run_seed)?
-        }
-        WorkloadJob::IndexScan(config) => {
-            let first = IndexScanDriver::new(config)
-                .map_err(|error| unusable(error.to_string(), "see `bufferlab list workloads`"))?;
-            // Nothing of it is drawn.
-            measure(session, (0..connections).map(|_| first.another()).collect(), 0)?
-        }
-        WorkloadJob::Script(script) => measure(session, scripts(script, connections)?, script.seed)?,
-    };
+pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<Finished, Failure> {
+    let workloads = workload.drivers(session.course.connections)?;
+    let mut finished = measure(session, workloads, workload.seed())?;
     phases(session, &mut finished)?;
     Ok(finished)
 }
@@ -88,7 +58,7 @@ where
 ///
 /// # Errors
 /// As [`Session::phase`].
-pub fn phases<S: Serves<ScriptWorkload>>(session: &mut Session<'_, S>, finished: &mut Finished) -> Result<(), Failure> {
+pub fn phases<S: Server>(session: &mut Session<'_, S>, finished: &mut Finished) -> Result<(), Failure> {
     for phase in session.course.phases {
         if !finished.interrupted {
             let (part, latencies, whole) = session.phase(phase)?;
@@ -101,9 +71,9 @@ pub fn phases<S: Serves<ScriptWorkload>>(session: &mut Session<'_, S>, finished:
 }
 
 /// Warm-up and window with a workload of our own, the second only when the first was not interrupted.
-fn measure<S: Serves<W>, W: Reporting + Send>(
+fn measure<S: Server>(
     session: &mut Session<'_, S>,
-    workloads: Vec<W>,
+    workloads: Vec<Box<dyn Workload>>,
     seed: u64,
 ) -> Result<Finished, Failure> {
     let course = session.course;
@@ -127,30 +97,3 @@ fn measure<S: Serves<W>, W: Reporting + Send>(
     finished.findings = findings.unwrap_or_default();
     Ok(finished)
 }
-
-/// A workload that says at the end what it drew and did, over warm-up and window.
-trait Reporting: Workload {
-    fn findings(&self) -> Findings {
-        Findings::None
-    }
-}
-
-impl Reporting for TpccDriver {
-    fn findings(&self) -> Findings {
-        Findings::of_tpcc(self)
-    }
-}
-
-impl Reporting for HotRowsDriver {
-    fn findings(&self) -> Findings {
-        Findings::HotRows { hot_rows: self.hot_set().len() }
-    }
-}
-
-impl Reporting for IndexScanDriver {
-    fn findings(&self) -> Findings {
-        Findings::of_index_scan(self)
-    }
-}
-
-impl Reporting for ScriptWorkload {}

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bufferlab_workload::bundle::boxed;
 use bufferlab_workload::client::{Client, ClientError, Value, Workload};
 use bufferlab_workload::random::Random;
-use bufferlab_workload::script::{ScriptWorkload, Sql};
+use bufferlab_workload::script::Sql;
 
 use crate::driver::Driver;
 use crate::drivers::{Drivers, Stretch, Stretched};
@@ -18,7 +19,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::finished::{Part, TypeLatency, latencies};
 use crate::gate::GateEnd;
 use crate::gate_feed::GateFeed;
-use crate::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing, WarmUp};
+use crate::job::{Limit, Pace, PhaseJob, Spacing, WarmUp};
 use crate::quota::Quota;
 use crate::watch::Watch;
 
@@ -80,21 +81,18 @@ pub trait Server {
 
     /// Interrupts whatever statements the connections made last are executing.
     fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync>;
-}
 
-/// A server that can run a workload.
-pub trait Serves<W: Workload>: Server {
     /// One connection for each workload; from now on they are those that are interrupted.
     ///
     /// # Errors
     /// When the server refuses one, or a statement of the workload.
-    fn connect(&mut self, workloads: &mut [W]) -> Result<Vec<Self::Client>, Failure>;
+    fn connect(&mut self, workloads: &mut [Box<dyn Workload>]) -> Result<Vec<Self::Client>, Failure>;
 
     /// Fills the pool by the workload's own SQL; false when `cancelled` was set meanwhile.
     ///
     /// # Errors
     /// The server's.
-    fn prefill(&mut self, workload: &W, cancelled: &AtomicBool) -> Result<bool, Failure>;
+    fn prefill(&mut self, workload: &dyn Workload, cancelled: &AtomicBool) -> Result<bool, Failure>;
 }
 
 /// What is to be run, whatever the server.
@@ -155,17 +153,14 @@ impl<S: Server> Session<'_, S> {
     /// One connection for each workload, on the schedule of `pace`; names of types begin with the phase's.
     ///
     /// # Errors
-    /// As [`Serves::connect`], or a rate that cannot be driven.
-    pub fn connect<W: Workload + Send>(
+    /// As [`Server::connect`], or a rate that cannot be driven.
+    pub fn connect(
         &mut self,
-        mut workloads: Vec<W>,
+        mut workloads: Vec<Box<dyn Workload>>,
         pace: &Pace,
         seed: u64,
         phase: Option<&str>,
-    ) -> Result<Drivers<S::Client, W>, Failure>
-    where
-        S: Serves<W>,
-    {
+    ) -> Result<Drivers<S::Client>, Failure> {
         let count = workloads.len();
         let clients = self.server.connect(&mut workloads)?;
         let mut drivers = Vec::with_capacity(count);
@@ -184,14 +179,11 @@ impl<S: Server> Session<'_, S> {
     ///
     /// # Errors
     /// The server's.
-    pub fn warm_up<W: Workload + Send>(
+    pub fn warm_up(
         &mut self,
-        drivers: &mut Drivers<S::Client, W>,
+        drivers: &mut Drivers<S::Client>,
         begun: Instant,
-    ) -> Result<(Option<GateEnd>, u64), Failure>
-    where
-        S: Serves<W>,
-    {
+    ) -> Result<(Option<GateEnd>, u64), Failure> {
         let WarmUp { at_least, limit } = self.course.warm_up;
         let before = self.server.demand_misses()?;
         let filled = match drivers.each().next() {
@@ -234,11 +226,7 @@ impl<S: Server> Session<'_, S> {
     ///
     /// # Errors
     /// The server's.
-    pub fn window<W: Workload + Send>(
-        &mut self,
-        drivers: &mut Drivers<S::Client, W>,
-        limit: Limit,
-    ) -> Result<(Part, bool), Failure> {
+    pub fn window(&mut self, drivers: &mut Drivers<S::Client>, limit: Limit) -> Result<(Part, bool), Failure> {
         let board = drivers.board();
         drivers.begin_window();
         self.settle(drivers)?;
@@ -266,7 +254,7 @@ impl<S: Server> Session<'_, S> {
         Ok((part, ended == Stretched::Whole))
     }
 
-    fn settle<W: Workload + Send>(&mut self, drivers: &mut Drivers<S::Client, W>) -> Result<(), Failure> {
+    fn settle(&mut self, drivers: &mut Drivers<S::Client>) -> Result<(), Failure> {
         let server = &mut self.server;
         drivers.with_clients(|client| server.settle(client))
     }
@@ -285,10 +273,7 @@ impl<S: Server> Session<'_, S> {
     ///
     /// # Errors
     /// What is wrong with the script, or the server's.
-    pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure>
-    where
-        S: Serves<ScriptWorkload>,
-    {
+    pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure> {
         let name = Phase::Extra(Arc::clone(&phase.name));
         self.watch.enter(name.clone(), None, phase.limit.transactions);
         let script = phase.script.parse()?;
@@ -302,7 +287,7 @@ impl<S: Server> Session<'_, S> {
                 return Ok((Part::default(), Vec::new(), false));
             }
         }
-        let workloads = scripts(&phase.script, self.course.connections)?;
+        let workloads = boxed(phase.script.workloads(self.course.connections)?);
         let mut drivers = self.connect(workloads, &Pace::Closed, phase.script.seed, Some(&phase.name))?;
         self.watch.enter(name, Some(drivers.board()), phase.limit.transactions);
         let (part, whole) = self.window(&mut drivers, phase.limit)?;
@@ -311,34 +296,21 @@ impl<S: Server> Session<'_, S> {
 }
 
 /// Latencies of all drivers' windows together.
-pub fn latencies_of<C: Client + Send, W: Workload + Send>(drivers: &Drivers<C, W>) -> Vec<TypeLatency> {
+pub fn latencies_of<C: Client + Send>(drivers: &Drivers<C>) -> Vec<TypeLatency> {
     let tallies = drivers.tallies();
     latencies(tallies.iter().map(|(name, tally)| (name.as_str(), tally)), drivers.is_open())
-}
-
-/// The same script for each connection, each with random variables of its own. One connection has the script's seed.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn scripts(job: &ScriptJob, connections: usize) -> Result<Vec<ScriptWorkload>, Failure> {
-    let script = job.parse()?;
-    let seed = |index: usize| match index {
-        0 => job.seed,
-        _ => Random::stream(job.seed, "script of a connection", &[index as u64]).bits(),
-    };
-    (0..connections).map(|index| Ok(ScriptWorkload::new(script.clone(), seed(index))?)).collect()
 }
 
 /// The schedule is split: each of n connections has arrivals of its own at a rate of rate / n. Poisson arrivals of n
 /// independent streams are Poisson arrivals together; constant ones take turns, so that they are constant together. An
 /// arrival belongs to its connection and waits for it also while others are idle, as a user waits for his own terminal.
-fn on_schedule<C: Client, W: Workload>(
-    driver: Driver<C, W>,
+fn on_schedule<C: Client>(
+    driver: Driver<C>,
     pace: &Pace,
     seed: u64,
     index: usize,
     count: usize,
-) -> Result<Driver<C, W>, Failure> {
+) -> Result<Driver<C>, Failure> {
     let Pace::Open { rate_per_s, spacing, patience } = *pace else { return Ok(driver) };
     pace.arrivals(seed)?;
     let own = Pace::Open { rate_per_s: rate_per_s / count as f64, spacing, patience };

@@ -17,12 +17,14 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::data::{Data, Tables};
+use super::dialect::DIALECT;
 use super::interrupt::Interruptible;
 use super::knobs::page_size;
 use super::script::run_setup;
 use super::statement::{SqliteError, Statement};
+use crate::data::Data;
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
+use crate::schema::table_schemas;
 
 /// A load to be done.
 #[derive(Deserialize)]
@@ -87,7 +89,7 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
     let connection = Connection::open(&load.database).map_err(|error| at(load, "creating the database", &error))?;
     prepare_for_load(&connection, load.page_size).map_err(|error| at(load, "creating the database", &error))?;
     let mut tables = match &load.data.tables {
-        Some(tables) => load_tables(load, &connection, tables, cancelled, on_progress)?,
+        Some(population) => load_tables(load, &connection, &**population, cancelled, on_progress)?,
         None => Vec::new(),
     };
     if let Some(script) = &load.data.setup {
@@ -105,13 +107,14 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
 fn load_tables(
     load: &Load,
     connection: &Connection,
-    tables: &Tables,
+    population: &dyn Population,
     cancelled: &AtomicBool,
     on_progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<(String, u64)>, Failure> {
-    let (tables_sql, indexes_sql) = split_schema(tables.schema_sql());
-    connection.execute_batch(&tables_sql).map_err(|error| at(load, "creating tables", &error))?;
-    let population = &*tables.population();
+    let schemas = table_schemas(&DIALECT, population)?;
+    for table in &schemas {
+        connection.execute_batch(&table.create).map_err(|error| at(load, "creating tables", &error))?;
+    }
     let rows_of = std::thread::scope(|scope| {
         let count = load.generators.clamp(1, population.partitions());
         let blocks: Vec<Receiver<RowBlock>> = (0..count)
@@ -124,7 +127,8 @@ fn load_tables(
         write_blocks(connection, population, &blocks, cancelled, on_progress)
     })
     .map_err(|error| error.into_failure(&load.database))?;
-    build_indexes(load, connection, &indexes_sql, cancelled)?;
+    let indexes: Vec<String> = schemas.into_iter().flat_map(|table| table.indexes).collect();
+    build_indexes(load, connection, &indexes.join(";\n"), cancelled)?;
     Ok(population.tables().iter().map(|table| table.name.to_owned()).zip(rows_of).collect())
 }
 
@@ -172,13 +176,6 @@ fn at(load: &Load, action: &str, error: &rusqlite::Error) -> Failure {
     let code = error.sqlite_error().map_or(rusqlite::ffi::SQLITE_ERROR, |error| error.extended_code);
     let error = SqliteError { code, message: format!("{action}: {error}") };
     WriteError::Sqlite(error).into_failure(&load.database)
-}
-
-/// Tables come before rows, indexes after them.
-fn split_schema(schema: &str) -> (String, String) {
-    let statements = schema.split_inclusive(';');
-    let (indexes, tables): (Vec<&str>, Vec<&str>) = statements.partition(|sql| sql.contains("CREATE INDEX"));
-    (tables.concat(), indexes.concat())
 }
 
 fn prepare_for_load(connection: &Connection, page_size: PageSize) -> rusqlite::Result<()> {
@@ -286,7 +283,7 @@ fn sqlite_error(error: rusqlite::Error) -> WriteError {
 
 fn insert_statements(connection: &Connection, tables: &[LoadedTable]) -> Result<Vec<Statement>, WriteError> {
     let sql_of = |table: &LoadedTable| {
-        let places = vec!["?"; table.columns].join(",");
+        let places = vec!["?"; table.columns.len()].join(",");
         format!("INSERT INTO {} VALUES({places})", table.name)
     };
     // SAFETY: the statements are dropped in write_blocks(), before the connection is closed in load().
@@ -304,7 +301,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let population = HotRowsPopulation::new(60_000, 1).expect("the scale is valid");
         let page_size = PageSize::new(4096).expect("4096 is a page size");
-        let data = Tables::HotRows(population).into();
+        let data = population.into();
         let job = Load { database: directory.path().join("stopped.db"), page_size, data, generators: 2 };
         let (cancelled, mut last) = (AtomicBool::new(false), 0);
         let mut on_progress = |progress: LoadProgress| {

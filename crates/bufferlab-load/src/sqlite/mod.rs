@@ -1,7 +1,7 @@
 //! SQLite as a laboratory engine: direct page I/O, a real page pool, and one connection for all terminals.
 
 pub mod client;
-pub mod data;
+mod dialect;
 pub mod direct_io;
 pub mod engine;
 pub mod frames;
@@ -19,4 +19,5 @@ mod session;
 pub mod shape;
 pub mod statement;
 pub mod vfs;
-pub mod workloads;
+
+pub use dialect::DIALECT;

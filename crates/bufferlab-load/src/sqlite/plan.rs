@@ -1,28 +1,23 @@
 //! Which plan SQLite takes for Q1, by EXPLAIN QUERY PLAN.
 
-use bufferlab_workload::index_scan::{IndexScanDriver, Plan, SHIPDATE_INDEX, TABLE};
+use bufferlab_workload::client::Workload;
+use bufferlab_workload::index_scan::{SHIPDATE_INDEX, TABLE};
+use bufferlab_workload::plan::Plan;
 
+use super::dialect::DIALECT;
 use super::engine::Engine;
 use crate::failure::Failure;
-use crate::q1::{Dialect, judge};
+use crate::plan;
 
-/// SQLite's words of Q1.
-pub(super) const DIALECT: Dialect = Dialect {
-    engine: "SQLite",
-    file: "dialects/sqlite/index_scan/statements.sql",
-    text: include_str!("../../dialects/sqlite/index_scan/statements.sql"),
-    without: "it fetches rows one by one, in the order of the index (PostgreSQL has bitmap scans)",
-    place: |_| "?".to_owned(),
-    day: |day| day.to_string(),
-};
-
-/// Asks SQLite for its plan and keeps it in the driver.
+/// Asks SQLite for the plan of the workload's query, if it forces one.
 ///
 /// # Errors
 /// SQLite's own, also when the index is not there; a usage failure when it would take another plan.
-pub(super) fn check(driver: &mut IndexScanDriver, engine: &Engine) -> Result<(), Failure> {
-    let lines = engine.query_plan(&DIALECT.with_days(driver)?)?;
-    judge(driver, plan_of(&lines), lines.join("\n"))
+pub(super) fn check(workload: &mut dyn Workload, engine: &Engine) -> Result<(), Failure> {
+    plan::check(&DIALECT, workload, |_, sql| {
+        let lines = engine.query_plan(sql)?;
+        Ok((plan_of(&lines), lines.join("\n")))
+    })
 }
 
 /// The plan for the table, of the lines of EXPLAIN QUERY PLAN.

@@ -5,21 +5,18 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use bufferlab_probe::{DriverThread, ProcessProbe, clock};
-use bufferlab_workload::hot_rows::HotRowsDriver;
-use bufferlab_workload::index_scan::IndexScanDriver;
 use bufferlab_workload::script::ScriptWorkload;
-use bufferlab_workload::tpcc::TpccDriver;
 
 use super::client::SqliteClient;
+use super::dialect::DIALECT;
 use super::engine::Engine;
 use super::interrupt::Interruptible;
-use super::job::{Limit, PhaseJob, Run, WorkloadJob};
+use super::job::{Limit, PhaseJob, Run};
+use super::plan;
 use super::script;
 use super::session::{Driver, Session, Stepped};
-use super::workloads::SqliteWorkload;
-use crate::dialect;
 use crate::event::{Phase, Sink};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::finished::{Finished, PhasePart, WarmedUp, latencies};
 use crate::gate::{Gate, GateEnd};
 use crate::pacing::wake_on_time;
@@ -37,49 +34,17 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     for phase in &job.phases {
         phase.check()?;
     }
-    match &job.workload {
-        WorkloadJob::Tpcc(config) => {
-            let workload = TpccDriver::new(*config, 0, 1).map_err(|error| {
-                Failure::new(FailureKind::Usage, error.to_string(), "workload", "choose another number of warehouses")
-            })?;
-            run_workload(job, workload, config.run_seed(), sink, cancelled)
-        }
-        WorkloadJob::HotRows(config) => {
-            let workload = HotRowsDriver::new(config).map_err(|error| {
-                Failure::new(FailureKind::Usage, error.to_string(), "workload", "see `bufferlab list workloads`")
-            })?;
-            run_workload(job, workload, config.run_seed, sink, cancelled)
-        }
-        WorkloadJob::IndexScan(config) => {
-            let workload = IndexScanDriver::new(config).map_err(|error| {
-                Failure::new(FailureKind::Usage, error.to_string(), "workload", "see `bufferlab list workloads`")
-            })?;
-            // Nothing of it is drawn.
-            run_workload(job, workload, 0, sink, cancelled)
-        }
-        WorkloadJob::Script(script) => {
-            let workload = ScriptWorkload::new(script.parse()?, script.seed)?;
-            run_workload(job, workload, script.seed, sink, cancelled)
-        }
-    }
-}
-
-fn run_workload<W: SqliteWorkload>(
-    job: &Run,
-    mut workload: W,
-    seed: u64,
-    sink: &dyn Sink,
-    cancelled: &AtomicBool,
-) -> Result<Finished, Failure> {
+    let mut workloads = job.workload.drivers(1)?;
+    let mut workload = workloads.swap_remove(0);
     let anchor = clock::Anchor::now();
     let start_ns = anchor.monotonic_ns;
     let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
-    let arrivals = job.pace.arrivals(seed)?;
+    let arrivals = job.pace.arrivals(job.workload.seed())?;
     let engine = Engine::open(&job.database, &job.knobs)?;
     let actual = engine.actual(&job.knobs)?;
-    workload.check_plan(&engine)?;
+    plan::check(&mut *workload, &engine)?;
     // SAFETY: the driver, and with it the client, is dropped before the engine is closed below.
-    let client = unsafe { SqliteClient::new(&engine, &workload.statements()?)? };
+    let client = unsafe { SqliteClient::new(&engine, &DIALECT.statements(&mut *workload)?)? };
     let mut driver = Driver::new(client, workload);
     if let Some(arrivals) = arrivals {
         wake_on_time();
@@ -119,11 +84,7 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// Warm-up, window and phases, each only when the one before was not interrupted.
-fn warm_up_and_measure<W: SqliteWorkload>(
-    job: &Run,
-    session: &mut Session<'_>,
-    driver: &mut Driver<W>,
-) -> Result<Finished, Failure> {
+fn warm_up_and_measure(job: &Run, session: &mut Session<'_>, driver: &mut Driver) -> Result<Finished, Failure> {
     let mut finished = Finished::default();
     session.enter(Phase::WarmUp, driver, job.warm_up.limit.transactions);
     let begun = Instant::now();
@@ -148,10 +109,10 @@ fn warm_up_and_measure<W: SqliteWorkload>(
 }
 
 /// Runs until the gate opens or the cap is reached; none when interrupted.
-fn warm_up<W: SqliteWorkload>(
+fn warm_up(
     job: &Run,
     session: &mut Session<'_>,
-    driver: &mut Driver<W>,
+    driver: &mut Driver,
     gate: &mut Gate,
     begun: Instant,
 ) -> Result<Option<GateEnd>, Failure> {
@@ -191,7 +152,7 @@ fn is_late(begun: Instant, limit: Limit) -> bool {
 }
 
 /// Lets a statement of a workload that has long ones be stopped in its middle, as long as the answer lives.
-fn interruptible<'a, W: SqliteWorkload>(session: &Session<'a>, driver: &Driver<W>) -> Option<Interruptible<'a>> {
+fn interruptible<'a>(session: &Session<'a>, driver: &Driver) -> Option<Interruptible<'a>> {
     if !driver.workload().has_long_statements() {
         return None;
     }
@@ -200,8 +161,8 @@ fn interruptible<'a, W: SqliteWorkload>(session: &Session<'a>, driver: &Driver<W
 }
 
 /// Fills the pool as the workload wants it, before anything is counted; false when interrupted.
-fn prefill<W: SqliteWorkload>(session: &mut Session<'_>, driver: &mut Driver<W>) -> Result<bool, Failure> {
-    for (_, sql) in dialect::sections(driver.workload().prefill_sql()) {
+fn prefill(session: &mut Session<'_>, driver: &mut Driver) -> Result<bool, Failure> {
+    for (_, sql) in DIALECT.prefill(driver.workload()) {
         if !session.engine.execute_script_unless(session.cancelled, &sql)? {
             return Ok(false);
         }
@@ -226,9 +187,9 @@ fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, finished: &mut Finishe
     if !unsafe { script::run_setup(session.engine.handle(), &script, session.cancelled) }? {
         return Ok(false);
     }
-    let workload = ScriptWorkload::new(script, phase.script.seed)?;
+    let mut workload = Box::new(ScriptWorkload::new(script, phase.script.seed)?);
     // SAFETY: the driver, and with it the client, ends with this function; the engine is closed later.
-    let client = unsafe { SqliteClient::new(&session.engine, &workload.statements()?)? };
+    let client = unsafe { SqliteClient::new(&session.engine, &DIALECT.statements(&mut *workload)?)? };
     let mut driver = Driver::new(client, workload).in_phase(&phase.name);
     session.enter(Phase::Extra(Arc::clone(&phase.name)), &driver, phase.limit.transactions);
     let (part, whole) = session.window(&mut driver, phase.limit)?;

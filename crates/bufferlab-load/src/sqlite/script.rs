@@ -2,30 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use bufferlab_workload::script::{Script, ScriptWorkload};
+use bufferlab_workload::script::Script;
 use rusqlite::ffi;
 
+use super::dialect::DIALECT;
 use super::interrupt::Interruptible;
 use super::statement::{SqliteError, Statement};
-use super::workloads::SqliteWorkload;
-use crate::dialect::{RowUse, Statements};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
-
-impl SqliteWorkload for ScriptWorkload {
-    fn statements(&self) -> Result<Statements, Failure> {
-        let (specs, texts) =
-            self.script().catalogue().into_iter().map(|(spec, sql)| (spec, sql.text(placeholder))).unzip();
-        Ok(Statements { place: self.script().source().to_owned(), specs, texts, rows: RowUse::Counted })
-    }
-
-    fn prefill_sql(&self) -> &'static str {
-        include_str!("../../dialects/sqlite/script/prefill.sql")
-    }
-}
-
-fn placeholder(_index: usize) -> String {
-    "?".to_owned()
-}
 
 /// Executes the setup section of a script, statement by statement; false when `cancelled` was set meanwhile.
 ///
@@ -44,7 +27,7 @@ pub unsafe fn run_setup(
     for setup in script.setup()? {
         let place = format!("{}:{}", script.source(), setup.sql.line);
         // SAFETY: an open connection; the statement ends with this turn of the loop.
-        let prepared = unsafe { Statement::prepare(connection, &setup.sql.text(placeholder)) };
+        let prepared = unsafe { Statement::prepare(connection, &setup.sql.text(DIALECT.place)) };
         let mut statement = prepared.map_err(|error| failure(error, &place))?;
         check_parameters(&statement, setup.sql.parameters(), &place)?;
         for (index, &value) in setup.values.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bufferlab_probe::Reading;
-use bufferlab_workload::client::{ClientError, Workload};
+use bufferlab_workload::client::ClientError;
 
 use super::client::SqliteClient;
 use super::engine::Engine;
@@ -21,7 +21,7 @@ use crate::probes::Probes;
 use crate::sampler::{Answer, Mailbox};
 
 /// A driver on SQLite.
-pub(super) type Driver<W> = driver::Driver<SqliteClient, W>;
+pub(super) type Driver = driver::Driver<SqliteClient>;
 
 /// How a step went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl<'a> Session<'a> {
     }
 
     /// Begins a part of the run, of `total` steps at most.
-    pub fn enter<W: Workload>(&mut self, phase: Phase, driver: &Driver<W>, total: u64) {
+    pub fn enter(&mut self, phase: Phase, driver: &Driver, total: u64) {
         self.phase_first = (driver.steps(), driver.transactions());
         self.phase_total = total;
         self.announce(phase);
@@ -90,18 +90,18 @@ impl<'a> Session<'a> {
         self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
     }
 
-    pub fn steps_in_phase<W: Workload>(&self, driver: &Driver<W>) -> u64 {
+    pub fn steps_in_phase(&self, driver: &Driver) -> u64 {
         driver.steps() - self.phase_first.0
     }
 
     /// What the driver has done since the phase began.
-    pub fn part<W: Workload>(&self, driver: &Driver<W>, begun: Instant) -> Part {
+    pub fn part(&self, driver: &Driver, begun: Instant) -> Part {
         let transactions = driver.transactions() - self.phase_first.1;
         Part { transactions, seconds: begun.elapsed().as_secs_f64() }
     }
 
     /// One window between its two edges; false when interrupted. The clock of an open loop starts with it.
-    pub fn window<W: Workload>(&mut self, driver: &mut Driver<W>, limit: Limit) -> Result<(Part, bool), Failure> {
+    pub fn window(&mut self, driver: &mut Driver, limit: Limit) -> Result<(Part, bool), Failure> {
         driver.begin_window();
         self.edge(driver, Edge::Start);
         let begun = Instant::now();
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
         Ok((part, whole))
     }
 
-    fn steps<W: Workload>(&mut self, driver: &mut Driver<W>, limit: Limit, begun: Instant) -> Result<bool, Failure> {
+    fn steps(&mut self, driver: &mut Driver, limit: Limit, begun: Instant) -> Result<bool, Failure> {
         let is_over = || begun.elapsed().as_secs_f64() >= limit.seconds;
         for done in 0..limit.transactions {
             match self.step(driver, &is_over)? {
@@ -129,11 +129,7 @@ impl<'a> Session<'a> {
     }
 
     /// One transaction when it is due, and an answer to the sampler whenever it waits for one.
-    pub fn step<W: Workload>(
-        &mut self,
-        driver: &mut Driver<W>,
-        is_over: &dyn Fn() -> bool,
-    ) -> Result<Stepped, Failure> {
+    pub fn step(&mut self, driver: &mut Driver, is_over: &dyn Fn() -> bool) -> Result<Stepped, Failure> {
         while driver.due_in().is_some() {
             driver.wait();
             self.answer_sampler(driver);
@@ -155,7 +151,7 @@ impl<'a> Session<'a> {
     }
 
     /// Looks at one flag, and answers when the sampler waits.
-    pub fn answer_sampler<W: Workload>(&mut self, driver: &mut Driver<W>) {
+    pub fn answer_sampler(&mut self, driver: &mut Driver) {
         if self.mailbox.is_requested() {
             let mut readings = Vec::with_capacity(128);
             self.sample(driver, &mut readings);
@@ -174,7 +170,7 @@ impl<'a> Session<'a> {
     }
 
     /// All probes and the engine at one moment, while nothing runs.
-    fn edge<W: Workload>(&mut self, driver: &mut Driver<W>, edge: Edge) {
+    fn edge(&mut self, driver: &mut Driver, edge: Edge) {
         if edge == Edge::End {
             self.probes.at_edge(edge, &self.phase);
         }
@@ -188,7 +184,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn sample<W: Workload>(&mut self, driver: &mut Driver<W>, out: &mut Vec<Reading>) {
+    fn sample(&mut self, driver: &mut Driver, out: &mut Vec<Reading>) {
         for (metric, count) in self.engine.counters() {
             out.push(Reading::counter("engine", metric, &self.no_subject, count as i64));
         }

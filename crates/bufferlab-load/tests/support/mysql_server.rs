@@ -2,11 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 
+use bufferlab_load::data::Data;
 use bufferlab_load::mysql::connection::{connect, connect_to_server};
 use bufferlab_load::mysql::loader::{Load, load};
 use bufferlab_load::mysql::target::Target;
 use bufferlab_load::server::encode::Form;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::loader::Loaded;
 use mysql::prelude::Queryable;
 
@@ -36,7 +36,7 @@ pub fn drop_database(target: &Target) {
     control.query_drop(format!("DROP DATABASE {}", target.database)).expect("it may be dropped");
 }
 
-pub fn loaded(target: &Target, tables: Tables, form: Option<Form>) -> Loaded {
+pub fn loaded(target: &Target, tables: impl Into<Data>, form: Option<Form>) -> Loaded {
     let job = Load { target: target.clone(), data: tables.into(), threads: 2, form };
     load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
 }

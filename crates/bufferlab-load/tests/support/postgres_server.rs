@@ -3,10 +3,10 @@
 
 use std::sync::atomic::AtomicBool;
 
+use bufferlab_load::data::Data;
 use bufferlab_load::postgres::control::Control;
 use bufferlab_load::postgres::loader::{Load, load};
 use bufferlab_load::postgres::target::Target;
-use bufferlab_load::sqlite::data::Tables;
 use bufferlab_load::sqlite::loader::Loaded;
 
 /// The server and the name of a database that does not exist; nothing, with the reason printed, when there is no server to
@@ -47,7 +47,7 @@ pub fn create_database(target: &Target) {
 }
 
 #[allow(dead_code)]
-pub fn loaded(target: &Target, tables: Tables) -> Loaded {
+pub fn loaded(target: &Target, tables: impl Into<Data>) -> Loaded {
     let job = Load { target: target.clone(), data: tables.into(), threads: 2 };
     load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
 }

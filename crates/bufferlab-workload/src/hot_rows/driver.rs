@@ -2,11 +2,15 @@
 //!
 //! One terminal, one statement a transaction, no BEGIN and no COMMIT, as sysbench's oltp_point_select has it.
 
+use serde_json::json;
+
+use super::bundle::NAME;
 use super::config::{HotRowsConfig, HotRowsConfigError};
 use super::digits::{C_GROUPS, Digits};
 use super::hot_set::HotSet;
-use super::statements::{READ_C, UPDATE_C};
-use crate::client::{Batch, Client, ClientError, Outcome, Planned, Value, Workload};
+use super::statements::{READ_C, STATEMENTS, UPDATE_C};
+use crate::client::{Batch, Client, ClientError, Outcome, Planned, StatementSpec, Value, Workload};
+use crate::findings::Findings;
 use crate::permutation::Permutation;
 use crate::random::Random;
 use crate::zipf::Zipf;
@@ -86,6 +90,19 @@ impl HotRowsDriver {
 }
 
 impl Workload for HotRowsDriver {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statements(&self) -> &'static [StatementSpec] {
+        STATEMENTS
+    }
+
+    fn findings(&self) -> Findings {
+        // Pages are not counted here: the shape of the database and the model say how many to expect.
+        Findings::new(json!({ "hot_rows": self.hot.len(), "distinct_leaf_pages": null }), ())
+    }
+
     fn transaction_types(&self) -> Vec<String> {
         TRANSACTION_TYPES.map(str::to_owned).to_vec()
     }
@@ -111,7 +128,7 @@ impl Workload for HotRowsDriver {
 
     /// # Panics
     /// When nothing was planned.
-    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+    fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
         let (transaction_type, id) = self.planned.expect("a transaction is planned before it is executed");
         self.batch.clear();
         if transaction_type == UPDATE {
@@ -127,7 +144,7 @@ impl Workload for HotRowsDriver {
     }
 
     /// Reads each hot row once, in an order that has nothing to do with its rank or its place.
-    fn prefill_step<C: Client>(&mut self, client: &mut C) -> Result<bool, ClientError> {
+    fn prefill_step(&mut self, client: &mut dyn Client) -> Result<bool, ClientError> {
         let end = self.hot.len().min(self.passed + ROWS_PER_PIECE);
         if self.passed == end {
             return Ok(false);

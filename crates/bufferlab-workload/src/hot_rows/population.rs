@@ -4,15 +4,17 @@
 
 use serde::{Deserialize, Deserializer, de};
 
+use super::bundle::NAME;
 use super::config::{HotRowsConfigError, MAX_ROWS};
 use super::digits::{C_GROUPS, Digits, PAD_GROUPS};
-use crate::population::{LoadedTable, Population, RowBlock};
+use crate::population::{ColumnKind, LoadedTable, Population, RowBlock};
 use crate::random::Random;
 
 /// Name of the table.
 pub const TABLE: &str = "sbtest1";
 
-const TABLES: [LoadedTable; 1] = [LoadedTable { name: TABLE, columns: 4 }];
+const COLUMNS: [ColumnKind; 4] =
+    [ColumnKind::Integer, ColumnKind::Integer, ColumnKind::Text { max_chars: 120 }, ColumnKind::Text { max_chars: 60 }];
 
 /// Rows of one partition: about a megabyte, so that any table is generated in bounded memory.
 const ROWS_PER_PARTITION: u32 = 5_000;
@@ -45,8 +47,12 @@ fn rows<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 }
 
 impl Population for HotRowsPopulation {
+    fn workload(&self) -> &'static str {
+        NAME
+    }
+
     fn tables(&self) -> Vec<LoadedTable> {
-        TABLES.to_vec()
+        vec![LoadedTable { name: TABLE, columns: COLUMNS.to_vec() }]
     }
 
     fn partitions(&self) -> usize {
@@ -66,7 +72,7 @@ impl Population for HotRowsPopulation {
         let last = self.rows.min(first + ROWS_PER_PARTITION - 1);
         let mut random = Random::stream(self.load_seed, TABLE, &[u64::from(first)]);
         let mut digits = Digits::default();
-        block.reset(0, TABLES[0].columns);
+        block.reset(0, COLUMNS.len());
         for id in first..=last {
             block.int(id);
             block.int(random.between(1, self.rows));

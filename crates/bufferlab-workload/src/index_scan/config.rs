@@ -1,8 +1,9 @@
 //! Scale, range of dates and plan of an index-scan run, checked once so that nothing later need check.
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, de};
 
 use super::day_of;
+use crate::plan::Plan;
 
 /// Smallest scale accepted: 1,500 orders.
 pub const MIN_SCALE_FACTOR: f64 = 0.001;
@@ -52,30 +53,6 @@ impl TryFrom<f64> for ScaleFactor {
 
     fn try_from(scale_factor: f64) -> Result<Self, IndexScanConfigError> {
         ScaleFactor::new(scale_factor)
-    }
-}
-
-/// How an engine is to find the rows of the range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Plan {
-    /// Along the index on the ship date, fetching each row of the table when its entry comes up.
-    IndexScan,
-    /// The whole table in the order in which it is stored.
-    Sequential,
-    /// The index first, then the table's pages that hold matches, in the order in which they are stored.
-    Bitmap,
-}
-
-impl Plan {
-    /// Its name in settings and results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Plan::IndexScan => "index_scan",
-            Plan::Sequential => "sequential",
-            Plan::Bitmap => "bitmap",
-        }
     }
 }
 

@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::answer::Answer;
-use super::config::{IndexScanConfig, IndexScanConfigError, Plan};
-use super::statements::Q1;
-use crate::client::{Batch, Client, ClientError, Outcome, Planned, Value, Workload};
+use super::bundle::NAME;
+use super::config::{IndexScanConfig, IndexScanConfigError};
+use super::statements::{Q1, STATEMENTS};
+use crate::client::{Batch, Client, ClientError, Outcome, Planned, StatementSpec, Value, Workload};
+use crate::findings::Findings;
+use crate::plan::ForcedPlan;
 
 /// The transaction types, by the indices of [`Planned::transaction_type`].
 pub const TRANSACTION_TYPES: [&str; 1] = ["q1"];
@@ -13,11 +18,9 @@ pub const TRANSACTION_TYPES: [&str; 1] = ["q1"];
 /// Q1 for one connection.
 #[derive(Debug)]
 pub struct IndexScanDriver {
-    config: IndexScanConfig,
+    plan: ForcedPlan,
     /// What Q1 must answer, the same for all connections.
     answer: Arc<Answer>,
-    /// The engine's words for the plan it takes.
-    plan_text: String,
     checked: u64,
     batch: Batch,
 }
@@ -33,9 +36,8 @@ impl IndexScanDriver {
         let answer = Answer::expected(config);
         answer.check_published(config).map_err(|difference| IndexScanConfigError::NotPublished { difference })?;
         Ok(IndexScanDriver {
-            config: *config,
+            plan: ForcedPlan { asked: config.plan, days: [config.from_day, config.until_day], told: String::new() },
             answer: Arc::new(answer),
-            plan_text: String::new(),
             checked: 0,
             batch: Batch::default(),
         })
@@ -45,24 +47,11 @@ impl IndexScanDriver {
     #[must_use]
     pub fn another(&self) -> Self {
         IndexScanDriver {
-            config: self.config,
+            plan: self.plan.clone(),
             answer: Arc::clone(&self.answer),
-            plan_text: self.plan_text.clone(),
             checked: 0,
             batch: Batch::default(),
         }
-    }
-
-    /// The plan that is asked for.
-    #[must_use]
-    pub fn plan_asked(&self) -> Plan {
-        self.config.plan
-    }
-
-    /// The statement's parameters, in their order.
-    #[must_use]
-    pub fn range(&self) -> [i32; 2] {
-        [self.config.from_day, self.config.until_day]
     }
 
     /// What Q1 must answer.
@@ -76,20 +65,32 @@ impl IndexScanDriver {
     pub fn checked(&self) -> u64 {
         self.checked
     }
-
-    /// Keeps the engine's words for the plan it takes, once somebody has judged them.
-    pub fn keep_plan_text(&mut self, text: String) {
-        self.plan_text = text;
-    }
-
-    /// The engine's words for the plan it takes.
-    #[must_use]
-    pub fn plan_text(&self) -> &str {
-        &self.plan_text
-    }
 }
 
 impl Workload for IndexScanDriver {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statements(&self) -> &'static [StatementSpec] {
+        STATEMENTS
+    }
+
+    fn forced_plan(&mut self) -> Option<&mut ForcedPlan> {
+        Some(&mut self.plan)
+    }
+
+    fn has_long_statements(&self) -> bool {
+        true
+    }
+
+    /// The plan as asked for and as the engine said before the window, and the answers that were checked and right.
+    fn findings(&self) -> Findings {
+        let ForcedPlan { asked, told, .. } = &self.plan;
+        let facts = json!({ "plan": asked.name(), "plan_text": told, "rows_in_range": self.answer.rows() });
+        Findings::new(facts, json!({ "answers_checked": self.checked }))
+    }
+
     fn transaction_types(&self) -> Vec<String> {
         TRANSACTION_TYPES.map(str::to_owned).to_vec()
     }
@@ -102,9 +103,9 @@ impl Workload for IndexScanDriver {
         Planned { transaction_type: 0, terminal: 0 }
     }
 
-    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+    fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
         self.batch.clear();
-        let [from, until] = self.range().map(|day| Value::Int(day.into()));
+        let [from, until] = self.plan.days.map(|day| Value::Int(day.into()));
         self.batch.call(Q1, &[from, until]);
         client.execute(&mut self.batch)?;
         self.answer.check(&self.batch, 0).map_err(|message| ClientError::Data { message })?;

@@ -4,6 +4,7 @@
 //! forced by its dialect; that the engine really takes it is checked where the engine is known.
 
 mod answer;
+mod bundle;
 mod config;
 mod days;
 mod driver;
@@ -12,8 +13,9 @@ mod statements;
 mod tables;
 
 pub use answer::{Answer, Group, Sums};
+pub use bundle::BUNDLE;
 pub use config::{
-    IndexScanConfig, IndexScanConfigError, MAX_SCALE_FACTOR, MIN_SCALE_FACTOR, Plan, Q1_UNTIL_DAY, ScaleFactor,
+    IndexScanConfig, IndexScanConfigError, MAX_SCALE_FACTOR, MIN_SCALE_FACTOR, Q1_UNTIL_DAY, ScaleFactor,
 };
 pub use days::day_of;
 pub use driver::{IndexScanDriver, TRANSACTION_TYPES};

@@ -13,6 +13,7 @@ use tpchgen::generators::{
     PartGenerator, PartSuppGenerator, RegionGenerator, Supplier, SupplierGenerator,
 };
 
+use super::bundle::NAME;
 use super::config::ScaleFactor;
 use super::tables::{Table, TableSet};
 use crate::population::{LoadedTable, Population, RowBlock};
@@ -35,12 +36,6 @@ impl IndexScanPopulation {
     #[must_use]
     pub fn new(scale_factor: ScaleFactor, tables: TableSet) -> Self {
         IndexScanPopulation { scale_factor, tables }
-    }
-
-    /// Which tables they are.
-    #[must_use]
-    pub fn table_set(&self) -> TableSet {
-        self.tables
     }
 
     /// The index of a partition's table, and its place among that table's partitions, from zero.
@@ -141,9 +136,14 @@ impl Rows<'_> {
 }
 
 impl Population for IndexScanPopulation {
+    fn workload(&self) -> &'static str {
+        NAME
+    }
+
     fn tables(&self) -> Vec<LoadedTable> {
+        let kinds = |table: &Table| table.columns().iter().map(|&(_, kind)| kind).collect();
         let tables = self.tables.tables().iter();
-        tables.map(|table| LoadedTable { name: table.name(), columns: table.columns().len() }).collect()
+        tables.map(|table| LoadedTable { name: table.name(), columns: kinds(table) }).collect()
     }
 
     fn partitions(&self) -> usize {

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::config::ScaleFactor;
-use crate::tpcc::schema::ColumnKind;
+use crate::population::ColumnKind;
 
 type Column = (&'static str, ColumnKind);
 

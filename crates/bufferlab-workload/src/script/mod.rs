@@ -5,6 +5,7 @@
 //! SQL is cut into statements and stays text: which placeholder stands for a variable is the engine's dialect. Nothing
 //! here reads a file or a clock. docs/scripts.md is the user's description.
 
+mod bundle;
 mod error;
 mod expression;
 mod number;
@@ -12,6 +13,7 @@ mod parser;
 mod sql;
 mod workload;
 
+pub use bundle::{BUNDLE, ScriptJob};
 pub use error::ScriptError;
 pub use number::Number;
 pub use parser::{MAX_SCRIPT_BYTES, Script, Transaction};

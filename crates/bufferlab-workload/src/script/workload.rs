@@ -3,12 +3,15 @@
 //! Variables depend on nothing that an engine answers, so they are drawn when a transaction is planned; a retry
 //! executes the same parameters again. Statements run in autocommit unless the script opens a transaction itself.
 
+use super::bundle::NAME;
 use super::error::{Fault, ScriptError};
 use super::expression::Memory;
 use super::number::RunError;
 use super::parser::{NUMBER_SLOT, Script, Step};
 use super::{Number, Sql};
-use crate::client::{Batch, Client, ClientError, Outcome, Planned, StatementId, StatementSpec, Value, Workload};
+use crate::client::{
+    Batch, Client, ClientError, Outcome, OwnSql, Planned, StatementId, StatementSpec, Value, Workload,
+};
 use crate::random::Random;
 
 /// Draws of every transaction that [`Script::check`] tries.
@@ -198,6 +201,16 @@ impl ScriptWorkload {
 }
 
 impl Workload for ScriptWorkload {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn own_sql(&self, place: fn(usize) -> String) -> Option<OwnSql> {
+        let catalogue = self.script.catalogue().into_iter();
+        let statements = catalogue.map(|(spec, sql)| (spec, sql.text(place))).collect();
+        Some(OwnSql { source: self.script.source().to_owned(), statements })
+    }
+
     fn transaction_types(&self) -> Vec<String> {
         self.script.transactions.iter().map(|transaction| transaction.name.clone()).collect()
     }
@@ -219,7 +232,7 @@ impl Workload for ScriptWorkload {
         [self.mix, self.draws] = self.window.clone();
     }
 
-    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+    fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
         if let Some((line, error)) = &self.failed {
             return Err(self.script_error(*line, error.to_string(), error.hint()));
         }

@@ -4,6 +4,7 @@
 //! pricing clauses. Results are "TPC-C-derived" and cannot be compared with published TPC-C results.
 //! Clause numbers in this folder are those of the TPC Benchmark C Standard Specification, revision 5.11.
 
+mod bundle;
 mod config;
 mod driver;
 pub mod population;
@@ -11,5 +12,6 @@ pub mod random;
 pub mod schema;
 pub mod statements;
 
+pub use bundle::BUNDLE;
 pub use config::{MAX_WAREHOUSES, TpccConfig, TpccConfigError};
 pub use driver::{InputCounts, TRANSACTION_TYPES, TpccDriver, TransactionOutput};

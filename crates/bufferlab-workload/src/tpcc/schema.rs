@@ -3,6 +3,8 @@
 //! Key columns come first and in the order of the primary key, so that a clustered engine reads a row's
 //! start and knows its place. No SQL here: an engine's dialect spells the kinds in its own types.
 
+use crate::population::ColumnKind;
+
 /// Rows of ITEM, whatever the number of warehouses.
 pub const ITEMS: u32 = 100_000;
 /// Districts of one warehouse.
@@ -21,26 +23,6 @@ pub const MAX_ORDER_LINES: u32 = 15;
 pub const TERMINALS_PER_WAREHOUSE: u32 = 10;
 /// Most characters in C_DATA.
 pub const MAX_C_DATA_CHARS: usize = 500;
-
-/// How a column's values are to be read and stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnKind {
-    /// A number without a unit: keys, counts, quantities.
-    Integer,
-    /// Money as integer cents.
-    Cents,
-    /// A tax rate or a discount as integer basis points (2000 is 20 %), the specification's four decimals.
-    BasisPoints,
-    /// A date and time as integer microseconds since 1970.
-    Micros,
-    /// A date as integer days since 1970.
-    Days,
-    /// ASCII text of at most so many characters.
-    Text {
-        /// Longest value.
-        max_chars: u16,
-    },
-}
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -89,6 +89,7 @@ DECLARATION = WorkloadDeclaration(
     name="hot_rows",
     version=1,
     meaning="random selects by key from a fixed set of hot rows in sysbench's table",
+    words="hot rows",
     parameters=_PARAMETERS,
     transaction_types=("select", "update"),
     headline="reads_per_transaction",

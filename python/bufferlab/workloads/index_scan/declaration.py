@@ -58,6 +58,7 @@ DECLARATION = WorkloadDeclaration(
     name="index_scan",
     version=1,
     meaning="TPC-H's Q1 over ship dates, by an index, a sequential or a bitmap scan; every answer is checked",
+    words="Q1 of TPC-H",
     parameters=_PARAMETERS,
     transaction_types=("q1",),
     headline="seconds_per_transaction",

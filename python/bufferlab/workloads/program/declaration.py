@@ -59,6 +59,7 @@ DECLARATION = WorkloadDeclaration(
     name="program",
     version=1,
     meaning="an external load program such as sysbench, started against our server; its transactions are counted there",
+    words="program",
     parameters=_PARAMETERS,
     transaction_types=("program",),
     headline="reads_per_transaction",

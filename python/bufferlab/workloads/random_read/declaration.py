@@ -39,6 +39,7 @@ DECLARATION = WorkloadDeclaration(
     name="random_read",
     version=1,
     meaning="random reads of a file or block device; each read is a transaction",
+    words="random reads",
     parameters=_PARAMETERS,
     transaction_types=("read",),
     headline="requests_per_read",

@@ -29,6 +29,7 @@ DECLARATION = WorkloadDeclaration(
     name="script",
     version=1,
     meaning="your own SQL script: weighted transactions with random variables (docs/scripts.md)",
+    words="script",
     parameters=_PARAMETERS,
     transaction_types=(),
     headline="reads_per_transaction",

@@ -33,6 +33,7 @@ DECLARATION = WorkloadDeclaration(
     name="tpcc",
     version=1,
     meaning="an order-entry company: five transactions over nine tables, skewed, 92 % of them writing",
+    words="TPC-C-derived",
     parameters=_PARAMETERS,
     transaction_types=("new_order", "payment", "order_status", "delivery", "stock_level"),
     headline="reads_per_new_order",

@@ -36,11 +36,11 @@ impl Orders {
 }
 
 /// Three batches: the oldest new orders; the deliveries, statement by statement; the customers.
-pub(super) fn execute<C: Client>(
+pub(super) fn execute(
     input: &DeliveryInput,
     now_us: i64,
     batches: &mut Batches,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<(Outcome, TransactionOutput), ClientError> {
     let w: Value<'_> = input.warehouse.into();
     let Batches { reads, details, writes, .. } = batches;
@@ -57,7 +57,7 @@ pub(super) fn execute<C: Client>(
     Ok((Outcome::Committed, TransactionOutput::Delivery { delivered }))
 }
 
-fn oldest_orders<C: Client>(w: Value<'_>, batch: &mut Batch, client: &mut C) -> Result<Orders, ClientError> {
+fn oldest_orders(w: Value<'_>, batch: &mut Batch, client: &mut dyn Client) -> Result<Orders, ClientError> {
     batch.clear();
     for district in 1..=DISTRICTS {
         batch.call(READ_OLDEST_NEW_ORDER, &[w, district.into()]);
@@ -76,12 +76,12 @@ fn oldest_orders<C: Client>(w: Value<'_>, batch: &mut Batch, client: &mut C) -> 
 }
 
 /// Leaves customers and sums in `batch`; returns the first call of each.
-fn deliver<C: Client>(
+fn deliver(
     orders: &Orders,
     input: &DeliveryInput,
     now_us: i64,
     batch: &mut Batch,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<(usize, usize), ClientError> {
     let w: Value<'_> = input.warehouse.into();
     batch.clear();
@@ -122,13 +122,13 @@ fn expect_order_lines(batch: &Batch, call: usize) -> Result<(), ClientError> {
     }
 }
 
-fn pay_customers<C: Client>(
+fn pay_customers(
     orders: &Orders,
     w: Value<'_>,
     delivered: &Batch,
     (customers, sums): (usize, usize),
     batch: &mut Batch,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<(), ClientError> {
     batch.clear();
     for (index, order) in orders.iter().enumerate() {

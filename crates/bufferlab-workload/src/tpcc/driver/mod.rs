@@ -21,11 +21,14 @@ use terminals::{Terminal, terminals_of};
 
 pub use inputs::InputCounts;
 
-use crate::client::{Batch, Client, ClientError, Outcome, Planned, Workload};
+use crate::client::{Batch, Client, ClientError, Outcome, Planned, StatementSpec, Workload};
+use crate::findings::Findings;
 use crate::random::Random;
+use crate::tpcc::bundle::NAME;
 use crate::tpcc::population::LOAD_DATE_US;
 use crate::tpcc::random::NuRandConstants;
 use crate::tpcc::schema::DISTRICTS;
+use crate::tpcc::statements::STATEMENTS;
 use crate::tpcc::{TpccConfig, TpccConfigError};
 
 /// The transaction types, by the indices of [`Planned::transaction_type`].
@@ -181,6 +184,20 @@ impl TpccDriver {
 }
 
 impl Workload for TpccDriver {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statements(&self) -> &'static [StatementSpec] {
+        STATEMENTS
+    }
+
+    fn findings(&self) -> Findings {
+        let by_district = self.delivered_orders.iter().zip(0u32..);
+        let delivered = by_district.map(|(&orders, at)| (at / DISTRICTS + 1, at % DISTRICTS + 1, orders));
+        Findings { delivered_orders: delivered.collect(), ..Findings::new(self.constants, self.inputs.counts()) }
+    }
+
     fn transaction_types(&self) -> Vec<String> {
         TRANSACTION_TYPES.map(str::to_owned).to_vec()
     }
@@ -215,7 +232,7 @@ impl Workload for TpccDriver {
 
     /// # Panics
     /// When nothing was planned.
-    fn execute<C: Client>(&mut self, client: &mut C) -> Result<Outcome, ClientError> {
+    fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
         let input = self.planned.expect("a transaction is planned before it is executed");
         self.output = None;
         client.begin(input.read_only())?;
@@ -251,6 +268,26 @@ mod tests {
     /// Types, terminals and every input of the next transactions, as text.
     fn plans(driver: &mut TpccDriver, transactions: usize) -> Vec<String> {
         (0..transactions).map(|_| format!("{:?} {:?}", driver.plan(), driver.planned)).collect()
+    }
+
+    #[test]
+    fn the_draws_of_two_drivers_add_up() {
+        let config = TpccConfig::new(1, 1, 2).expect("the scale is valid");
+        let drawn = |index| {
+            let mut driver = TpccDriver::new(config, index, 2).expect("there is such a driver");
+            for _ in 0..300 {
+                driver.plan();
+            }
+            driver.findings()
+        };
+        let (first, second) = (drawn(0), drawn(1));
+        let both = first.clone().plus(second.clone());
+        assert_eq!(both.facts, first.facts);
+        let count = |findings: &Findings, name: &str| findings.counts[name].as_u64().expect("a number");
+        assert!(count(&both, "order_lines") > 1_000, "{both:?}");
+        for name in both.counts.keys() {
+            assert_eq!(count(&both, name), count(&first, name) + count(&second, name), "{name}");
+        }
     }
 
     #[test]

@@ -29,11 +29,11 @@ struct Line {
 /// Three phases, each one batch: the header; items and stocks of all lines; everything to be written.
 ///
 /// A rolled-back order does all the work of its other lines first, as 2.4.2.3 demands.
-pub(super) fn execute<C: Client>(
+pub(super) fn execute(
     input: &NewOrderInput,
     now_us: i64,
     batches: &mut Batches,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<(Outcome, TransactionOutput), ClientError> {
     let header = read_header(input, batches, client)?;
     let lines = read_lines(input, batches, client)?;
@@ -48,7 +48,7 @@ pub(super) fn execute<C: Client>(
     Ok((outcome, output))
 }
 
-fn read_header<C: Client>(input: &NewOrderInput, batches: &mut Batches, client: &mut C) -> Result<Header, ClientError> {
+fn read_header(input: &NewOrderInput, batches: &mut Batches, client: &mut dyn Client) -> Result<Header, ClientError> {
     let batch = &mut batches.reads;
     let (w, d, c) = (input.warehouse.into(), input.district.into(), input.customer.into());
     batch.clear();
@@ -69,10 +69,10 @@ fn read_header<C: Client>(input: &NewOrderInput, batches: &mut Batches, client: 
 }
 
 /// Leaves the stock rows in `batches.reads`, where the next phase takes the district information from.
-fn read_lines<C: Client>(
+fn read_lines(
     input: &NewOrderInput,
     batches: &mut Batches,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<[Line; MAX_LINES], ClientError> {
     let batch = &mut batches.reads;
     batch.clear();
@@ -126,13 +126,13 @@ fn quantity_left(before: i64, ordered: i64) -> i64 {
     if before >= ordered + 10 { before - ordered } else { before - ordered + 91 }
 }
 
-fn write_order<C: Client>(
+fn write_order(
     input: &NewOrderInput,
     header: &Header,
     lines: &[Line; MAX_LINES],
     now_us: i64,
     batches: &mut Batches,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<(), ClientError> {
     let Batches { reads, writes, .. } = batches;
     let (w, d, o): (Value<'_>, Value<'_>, Value<'_>) =

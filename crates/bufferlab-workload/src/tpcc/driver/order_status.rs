@@ -10,10 +10,10 @@ use crate::tpcc::statements::{READ_CUSTOMER_STATUS, READ_LAST_ORDER, READ_ORDER_
 const AMOUNT_COLUMN: usize = 3;
 
 /// Two or three batches: a named customer first; customer and last order; that order's lines.
-pub(super) fn execute<C: Client>(
+pub(super) fn execute(
     input: &CustomerInput,
     batches: &mut Batches,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<(Outcome, TransactionOutput), ClientError> {
     let Batches { reads, details, .. } = batches;
     let (w, d): (Value<'_>, Value<'_>) = (input.warehouse.into(), input.district.into());

@@ -18,11 +18,11 @@ const BALANCE_COLUMN: usize = 13;
 
 /// Two to four batches: warehouse, district and a numbered customer; a named customer; the data of one with
 /// bad credit; the writes that need them.
-pub(super) fn execute<C: Client>(
+pub(super) fn execute(
     input: &PaymentInput,
     now_us: i64,
     batches: &mut Batches,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<(Outcome, TransactionOutput), ClientError> {
     let Batches { reads, details, writes, text: c_data } = batches;
     let (w, d): (Value<'_>, Value<'_>) = (input.warehouse.into(), input.district.into());

@@ -9,10 +9,10 @@ use crate::tpcc::statements::{COUNT_LOW_STOCK, READ_DISTRICT_NEXT_ORDER};
 const ORDERS_LOOKED_AT: i64 = 20;
 
 /// Two batches: the district's next order number; the count.
-pub(super) fn execute<C: Client>(
+pub(super) fn execute(
     input: &StockLevelInput,
     batches: &mut Batches,
-    client: &mut C,
+    client: &mut dyn Client,
 ) -> Result<(Outcome, TransactionOutput), ClientError> {
     let batch = &mut batches.reads;
     let (w, d): (Value<'_>, Value<'_>) = (input.warehouse.into(), input.district.into());

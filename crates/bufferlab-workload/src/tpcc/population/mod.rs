@@ -8,10 +8,15 @@ mod rows;
 pub use partition::{Partition, partitions};
 pub use rows::{LOAD_DATE_US, generate};
 
+use crate::bundle::Refused;
 pub use crate::population::RowBlock;
 use crate::population::{LoadedTable, Population};
 use crate::tpcc::TpccConfig;
+use crate::tpcc::bundle::NAME;
 use crate::tpcc::schema::TableId;
+
+/// Warehouse numbers of servers' tables are SMALLINT, as in tpcc-mysql.
+const MAX_SMALLINT: u32 = 32_767;
 
 /// The population of one scale and load seed, as a loader takes it.
 pub struct TpccPopulation {
@@ -28,8 +33,20 @@ impl TpccPopulation {
 }
 
 impl Population for TpccPopulation {
+    fn workload(&self) -> &'static str {
+        NAME
+    }
+
+    fn check_columns(&self) -> Result<(), Refused> {
+        let warehouses = self.config.warehouses();
+        let what = format!("{warehouses} warehouses do not fit into SMALLINT, tpcc-mysql's type");
+        let refused = || Refused::at("warehouses", what, &format!("use at most {MAX_SMALLINT}"));
+        (warehouses <= MAX_SMALLINT).then_some(()).ok_or_else(refused)
+    }
+
     fn tables(&self) -> Vec<LoadedTable> {
-        TableId::ALL.map(|table| LoadedTable { name: table.name(), columns: table.columns().len() }).to_vec()
+        let kinds = |table: TableId| table.columns().iter().map(|column| column.kind).collect();
+        TableId::ALL.map(|table| LoadedTable { name: table.name(), columns: kinds(table) }).to_vec()
     }
 
     fn partitions(&self) -> usize {

@@ -1,0 +1,43 @@
+//! How MySQL and MariaDB word a workload: the files that dialects share are in their words.
+
+use bufferlab_workload::client::Value;
+use bufferlab_workload::plan::Plan;
+
+use crate::dialect::Dialect;
+
+/// The words of MySQL and MariaDB.
+pub const DIALECT: Dialect = Dialect {
+    engine: "MySQL and MariaDB",
+    folders: &["mysql", "servers", "shared"],
+    words: &[],
+    plans: &[
+        (Plan::IndexScan, &[("FROM lineitem", "FROM lineitem FORCE INDEX (lineitem_by_shipdate)")]),
+        (Plan::Sequential, &[("FROM lineitem", "FROM lineitem IGNORE INDEX (lineitem_by_shipdate)")]),
+    ],
+    without: "InnoDB fetches rows by key, in the order of the index (PostgreSQL has bitmap scans)",
+    keys_last: false,
+    place: |_| "?".to_owned(),
+    day: |day| day.to_string(),
+    literal,
+};
+
+/// A value as a literal of SQL, where a backslash escapes.
+fn literal(value: Value<'_>) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(int) => int.to_string(),
+        Value::Real(real) => format!("{real:?}"),
+        Value::Text(text) => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_cannot_end_early() {
+        assert_eq!(literal(Value::Text("a'b\\")), "'a''b\\\\'");
+        assert_eq!(literal(Value::Real(2.0)), "2.0");
+    }
+}

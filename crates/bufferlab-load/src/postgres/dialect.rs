@@ -1,0 +1,57 @@
+//! How PostgreSQL words a workload: what it says otherwise than MySQL.
+
+use bufferlab_workload::client::Value;
+use bufferlab_workload::plan::Plan;
+
+use crate::dialect::Dialect;
+
+/// PostgreSQL's words. Texts of CHAR are stored with their blanks, as long as MySQL's; names are compared by bytes, so that
+/// they sort alike on every engine. Plans are forced by the settings of the session and not by words.
+pub const DIALECT: Dialect = Dialect {
+    engine: "PostgreSQL",
+    folders: &["postgres", "servers", "shared"],
+    words: &[
+        ("TINYINT", "SMALLINT"),
+        (" DATETIME", " TIMESTAMP"),
+        (") ENGINE = InnoDB DEFAULT CHARACTER SET latin1 COLLATE latin1_bin", ")"),
+        ("c_first VARCHAR(16)", "c_first VARCHAR(16) COLLATE \"C\""),
+        ("c_last VARCHAR(16)", "c_last VARCHAR(16) COLLATE \"C\""),
+        ("FROM_UNIXTIME(? DIV 1000000)", "?"),
+        ("? / 100", "?::bigint * 0.01"),
+        (" FORCE INDEX (%)", ""),
+        ("STRAIGHT_JOIN", "JOIN"),
+        ("AVG(%) + 0e0", "avg(%)::float8"),
+        ("DATE '1970-01-01' + INTERVAL ? DAY", "?"),
+    ],
+    plans: &[(Plan::IndexScan, &[]), (Plan::Sequential, &[]), (Plan::Bitmap, &[])],
+    without: "it is not known here",
+    keys_last: true,
+    place: |index| format!("${}", index + 1),
+    day: |day| format!("(DATE '1970-01-01' + {day})"),
+    literal,
+};
+
+/// A value as a literal of SQL with standard strings. A negative number stands in parentheses: behind a minus its own would
+/// begin a comment.
+pub(super) fn literal(value: Value<'_>) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(int) if int < 0 => format!("({int})"),
+        Value::Int(int) => int.to_string(),
+        Value::Real(real) if real < 0.0 => format!("({real:?})"),
+        Value::Real(real) => format!("{real:?}"),
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_cannot_end_early_or_begin_a_comment() {
+        assert_eq!(literal(Value::Text("a'b\\")), "'a''b\\'");
+        assert_eq!(format!("1-{}", literal(Value::Int(-5))), "1-(-5)");
+        assert_eq!(literal(Value::Real(2.0)), "2.0");
+    }
+}

@@ -1,0 +1,45 @@
+//! How SQLite words a workload: what it says otherwise than MySQL.
+
+use bufferlab_workload::client::Value;
+use bufferlab_workload::plan::Plan;
+
+use crate::dialect::Dialect;
+
+/// SQLite's words. Money is integer cents and dates are integers, so both cross as they are, and 1 is 100 hundredths. It locks
+/// the whole database, so no read takes a lock of its own. CROSS JOIN fixes the order of a join. INDEXED BY fails where the
+/// index cannot be used; only the one that SQLite would not choose by itself is named. A plus sign forbids an index; NOT
+/// INDEXED would not, in a table WITHOUT ROWID.
+pub const DIALECT: Dialect = Dialect {
+    engine: "SQLite",
+    folders: &["sqlite", "shared"],
+    words: &[
+        (" FOR UPDATE", ""),
+        ("FROM_UNIXTIME(? DIV 1000000)", "?"),
+        ("? / 100", "?"),
+        (" FORCE INDEX (customer_by_name)", ""),
+        ("FORCE INDEX (%)", "INDEXED BY %"),
+        ("STRAIGHT_JOIN", "CROSS JOIN"),
+        ("(1 - l_discount)", "(100 - l_discount)"),
+        ("(1 + l_tax)", "(100 + l_tax)"),
+        ("AVG(%) + 0e0", "avg(%) / 100"),
+        ("DATE '1970-01-01' + INTERVAL ? DAY", "?"),
+    ],
+    plans: &[
+        (Plan::IndexScan, &[("FROM lineitem", "FROM lineitem INDEXED BY lineitem_by_shipdate")]),
+        (Plan::Sequential, &[(" l_shipdate", " +l_shipdate")]),
+    ],
+    without: "it fetches rows one by one, in the order of the index (PostgreSQL has bitmap scans)",
+    keys_last: false,
+    place: |_| "?".to_owned(),
+    day: |day| day.to_string(),
+    literal,
+};
+
+fn literal(value: Value<'_>) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(int) => int.to_string(),
+        Value::Real(real) => format!("{real:?}"),
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+    }
+}

@@ -1,0 +1,71 @@
+//! A workload as one bundle: its tables and its drivers, made from the fields of a job.
+//!
+//! The list of all bundles is [`BUNDLES`](crate::BUNDLES). SQL stands with the engines, in folders of the bundle's name.
+
+use std::fmt::Display;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::client::Workload;
+use crate::population::Population;
+use crate::script::ScriptError;
+
+/// Makes the initial database of a load job.
+pub type MakeTables = fn(Value) -> Result<Box<dyn Population>, Refused>;
+/// Makes a driver for each of so many connections of a run job.
+pub type MakeDrivers = fn(Value, usize) -> Result<Vec<Box<dyn Workload>>, Refused>;
+
+/// A workload that jobs can name.
+pub struct Bundle {
+    /// Its name in jobs, and of its folders of SQL.
+    pub name: &'static str,
+    /// Its initial database; none for one that works on the data of another.
+    pub tables: Option<MakeTables>,
+    /// Its drivers.
+    pub drivers: MakeDrivers,
+}
+
+/// Why a workload cannot be loaded or run as a job says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Refused {
+    /// What is wrong.
+    pub what: String,
+    /// The part of the job, or the line of the script.
+    pub place: String,
+    /// What to try.
+    pub hint: String,
+}
+
+impl Refused {
+    /// Refuses the parameters of a workload.
+    pub fn parameters(error: impl Display) -> Self {
+        Refused::at("workload", error, "see `bufferlab list workloads`")
+    }
+
+    /// Refuses a part of a job.
+    pub fn at(place: &str, what: impl Display, hint: &str) -> Self {
+        Refused { what: what.to_string(), place: place.to_owned(), hint: hint.to_owned() }
+    }
+}
+
+impl From<ScriptError> for Refused {
+    fn from(error: ScriptError) -> Self {
+        Refused { place: error.place(), what: error.what, hint: error.hint }
+    }
+}
+
+/// Reads the fields of a job.
+///
+/// # Errors
+/// A field that is missing, unknown or of another type.
+pub fn read<T: DeserializeOwned>(job: Value) -> Result<T, Refused> {
+    serde_json::from_value(job)
+        .map_err(|error| Refused::at("job", error, "see `bufferlab list workloads` for what is possible"))
+}
+
+/// Boxes the drivers of one workload.
+pub fn boxed<W: Workload + 'static>(drivers: impl IntoIterator<Item = W>) -> Vec<Box<dyn Workload>> {
+    drivers.into_iter().map(|driver| Box::new(driver) as Box<dyn Workload>).collect()
+}

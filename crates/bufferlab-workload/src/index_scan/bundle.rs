@@ -1,0 +1,17 @@
+//! The workload as jobs name it.
+
+use super::driver::IndexScanDriver;
+use super::population::IndexScanPopulation;
+use crate::bundle::{Bundle, Refused, boxed, read};
+
+pub(super) const NAME: &str = "index_scan";
+
+/// Its tables, and a driver for each connection.
+pub const BUNDLE: Bundle = Bundle {
+    name: NAME,
+    tables: Some(|job| Ok(Box::new(read::<IndexScanPopulation>(job)?))),
+    drivers: |job, connections| {
+        let first = IndexScanDriver::new(&read(job)?).map_err(Refused::parameters)?;
+        Ok(boxed((0..connections).map(|_| first.another())))
+    },
+};

@@ -1,0 +1,59 @@
+//! The fields of a script's jobs. A script has no tables of its own: its setup section makes what it needs.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Number, Script, ScriptError, ScriptWorkload};
+use crate::bundle::{Bundle, boxed, read};
+use crate::random::Random;
+
+pub(super) const NAME: &str = "script";
+
+/// The workload as jobs name it.
+pub const BUNDLE: Bundle = Bundle {
+    name: NAME,
+    tables: None,
+    drivers: |job, connections| {
+        let job: ScriptJob = read(job)?;
+        Ok(boxed(job.workloads(connections)?))
+    },
+};
+
+/// A script's text and what it may refer to.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ScriptJob {
+    /// Name of its file, for messages.
+    pub source: String,
+    /// The text.
+    pub text: String,
+    /// Seed of its random variables; a setup section has none.
+    #[serde(default)]
+    pub seed: u64,
+    /// Predefined variables.
+    pub variables: BTreeMap<String, Number>,
+}
+
+impl ScriptJob {
+    /// Reads the script.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(&self) -> Result<Script, ScriptError> {
+        let variables: Vec<(String, Number)> = self.variables.clone().into_iter().collect();
+        Script::parse(&self.source, &self.text, &variables)
+    }
+
+    /// The same script for each connection, each with random variables of its own. One connection has the script's seed.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn workloads(&self, connections: usize) -> Result<Vec<ScriptWorkload>, ScriptError> {
+        let script = self.parse()?;
+        let seed = |index: usize| match index {
+            0 => self.seed,
+            _ => Random::stream(self.seed, "script of a connection", &[index as u64]).bits(),
+        };
+        (0..connections).map(|index| ScriptWorkload::new(script.clone(), seed(index))).collect()
+    }
+}

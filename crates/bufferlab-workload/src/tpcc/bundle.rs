@@ -1,0 +1,20 @@
+//! The workload as jobs name it.
+
+use super::config::TpccConfig;
+use super::driver::TpccDriver;
+use super::population::TpccPopulation;
+use crate::bundle::{Bundle, Refused, boxed, read};
+
+pub(super) const NAME: &str = "tpcc";
+
+/// Its nine tables, and a driver for each connection.
+pub const BUNDLE: Bundle = Bundle {
+    name: NAME,
+    tables: Some(|job| Ok(Box::new(TpccPopulation::new(read(job)?)))),
+    drivers: |job, connections| {
+        let (config, drivers): (TpccConfig, u32) = (read(job)?, connections as u32);
+        let each: Result<Vec<_>, _> = (0..drivers).map(|index| TpccDriver::new(config, index, drivers)).collect();
+        let hint = "choose another number of warehouses, or fewer connections";
+        Ok(boxed(each.map_err(|error| Refused::at("workload", error, hint))?))
+    },
+};
