@@ -21,6 +21,8 @@ from support.core import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
+PAGE_SIZES = {"mysql": "16k", "postgres": "8k"}
+
 
 class Tree:
     """A copy of the tree as it stands, with the built core."""
@@ -133,3 +135,28 @@ def test_an_experiment_is_a_folder(tree: Tree, tmp_path: Path) -> None:
         {"wal_autocheckpoint": "4MiB"},
     ]
     assert document["answer"]
+
+
+def test_a_workload_on_every_engine_with_its_metric_condition_and_chapter_changes_four_files(tree: Tree) -> None:
+    innodb.build("mysql-5.7")  # Fetched, or skipped.
+    assert tree.add("workload") == [
+        "crates/bufferlab-workload/src/lib.rs",
+        "python/bufferlab/report/chapters/__init__.py",
+        "python/bufferlab/results/metrics.py",
+        "python/bufferlab/workloads/registry.py",
+    ]
+    tree.build()
+    with innodb.folder() as folder:
+        for engine in ((), ("--engine", "mysql", "--server", "mysql-5.7"), ("--engine", "postgres")):
+            pool = ("--set", "pool_size=8MiB", "--set", f"page_size={PAGE_SIZES[engine[1]]}") if engine else ()
+            document = tree.run("run", "counters", *engine, "--smoke", *pool, "--out", str(folder / "runs"))
+            for point in document["points"]:
+                values = {row["metric"]: row["value"] for row in point["summaries"]}
+                assert values["retries_per_transaction"] == 0
+            for stored in Path(document["sweep"]).glob("runs/*/run.json"):
+                run = json.loads(stored.read_text())
+                executed = run["warm_up"]["transactions"] + run["measured"]["transactions"]
+                assert 0 < run["workload"]["drawn"]["raised"] < executed
+            conditions = {check["name"]: check["status"] for check in document["checks"]}
+            assert conditions["consistency"] == "passed"
+            assert "counters were raised." in (Path(document["sweep"]) / "report.md").read_text()
