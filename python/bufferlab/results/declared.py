@@ -5,14 +5,22 @@ The workloads' registry hands them in when it is imported. Until then no value i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 
 from bufferlab.knob import Knob
 
-PARAMETERS: dict[str, dict[str, Knob]] = {}
-"""Workload -> name in run.json -> parameter."""
+PARAMETERS: defaultdict[str, list[Knob]] = defaultdict(list)
+"""Name in run.json -> the parameters of that name: workloads may share a name, and each has words of its own for it."""
 
 
-def hand_in(parameters: Mapping[str, Iterable[Knob]]) -> None:
-    """Add the parameters of workloads, by the workload's name."""
-    PARAMETERS.update({name: {knob.native_name: knob for knob in knobs} for name, knobs in parameters.items()})
+def hand_in(parameters: Iterable[Knob]) -> None:
+    """Add parameters of workloads."""
+    for knob in parameters:
+        PARAMETERS[knob.native_name].append(knob)
+
+
+def fits(name: str, told: object) -> bool:
+    """Return whether some workload may have run with this value; true of a name that no workload declares."""
+    knobs = PARAMETERS.get(name, ())
+    return not knobs or any(knob.fits(told) for knob in knobs)

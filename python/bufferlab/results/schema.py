@@ -98,10 +98,8 @@ def _named(workload: dict[str, Any]) -> dict[str, Any]:
     words = ("plan", "plan_text")
     if any(isinstance(value, str) != (name in words) for name, value in (drawn or {}).items()):
         raise ValueError("what was drawn is not counted")
-    parameters = declared.PARAMETERS.get(workload["name"], {})
     for name, value in workload.items():
-        knob = parameters.get(name)
-        if (knob and not knob.fits(value)) or (name in _COUNTS and not _counted(value)):
+        if not declared.fits(name, value) or (name in _COUNTS and not _counted(value)):
             raise ValueError(f"the workload cannot have run with this value of {name}")
     return _flat({name: value for name, value in workload.items() if name != "drawn"}) and workload
 

@@ -46,4 +46,4 @@ def on_data(workload: WorkloadDeclaration, data: str) -> WorkloadDeclaration:
     )
 
 
-declared.hand_in({name: declaration(name).parameters for name in WORKLOADS})
+declared.hand_in(knob for name in WORKLOADS for knob in declaration(name).parameters)
