@@ -7,7 +7,6 @@ import random
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import polars as pl
@@ -290,10 +289,11 @@ def test_the_device_that_a_run_makes_is_the_one_that_is_traced(monkeypatch: pyte
         return {"actual": {}}
 
     monkeypatch.setattr(behaviour, "_ready", lambda *_: nullcontext(ready))
-    monkeypatch.setattr(behaviour, "native", MagicMock())
-    monkeypatch.setattr(behaviour, "answer", hear)
+    monkeypatch.setattr(behaviour, "run_core", hear)
     knobs = dict.fromkeys(("io_mode", "advice", "cache", "backend", "path", "device"), "x")
-    rest: dict[str, Any] = {name: {} for name in ("workload", "load", "warm_up", "measure", "sample_interval_ms")}
+    rest: dict[str, Any] = {name: {} for name in ("load", "warm_up", "measure", "sample_interval_ms")}
+    monkeypatch.setattr(behaviour, "core_reads", lambda _workload: {})
+    rest["workload"] = {}
     probes = BlockTraceAsked().job(Path("/home"))
     behaviour.BEHAVIOUR.run({"database": "/data/file.bin", "knobs": knobs, "probes": probes, **rest}, print)
     assert [(job["path"], job["probes"]) for job in told] == [("/dev/loop9", probes)]
