@@ -1,0 +1,19 @@
+//! Simulates buffer pools on recorded page accesses: no I/O, no clock, no Python.
+//!
+//! Today it has one model, exact LRU at every size at once (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for
+//! storage hierarchies", IBM Systems Journal 9(2), 1970). An access hits in every pool of at least `distance` pages.
+//!
+//! ```
+//! use bufferlab_sim::StackDistances;
+//! let mut stack = StackDistances::new(3)?;
+//! let distances: Vec<_> = [0, 1, 2, 0, 0, 1].iter().map(|&page| stack.access(page)).collect();
+//! assert_eq!(distances, [None, None, None, Some(3), Some(1), Some(3)]);
+//! # Ok::<(), bufferlab_sim::TooManyPages>(())
+//! ```
+
+mod curve;
+mod slots;
+mod stack;
+
+pub use curve::{Curve, MissesByGroup};
+pub use stack::{StackDistances, TooManyPages};

@@ -1,0 +1,96 @@
+//! One bit per time slot, and how many bits are set behind a slot: words, blocks of 512 slots, groups of 32,768 slots.
+//!
+//! Counting walks from a slot to the end of its block, of its group, and over the groups behind: at most 8 words, 63
+//! block counts and all group counts. An access that was recent costs a few additions of one cache line.
+
+const WORD: usize = 64;
+const BLOCK: usize = 512;
+const GROUP: usize = 32_768;
+const WORDS_PER_BLOCK: usize = BLOCK / WORD;
+const BLOCKS_PER_GROUP: usize = GROUP / BLOCK;
+
+/// A set of time slots.
+pub(crate) struct Slots {
+    words: Vec<u64>,
+    /// Bits set in each block.
+    blocks: Vec<u16>,
+    /// Bits set in each group.
+    groups: Vec<u32>,
+}
+
+impl Slots {
+    /// An empty set of at least `slots` slots.
+    pub(crate) fn new(slots: usize) -> Self {
+        let groups = slots.div_ceil(GROUP).max(1);
+        Slots {
+            words: vec![0; groups * GROUP / WORD],
+            blocks: vec![0; groups * BLOCKS_PER_GROUP],
+            groups: vec![0; groups],
+        }
+    }
+
+    /// Slots there are.
+    pub(crate) fn len(&self) -> usize {
+        self.words.len() * WORD
+    }
+
+    /// Put a slot in that is not in the set.
+    #[inline]
+    pub(crate) fn insert(&mut self, slot: usize) {
+        self.words[slot / WORD] |= 1 << (slot % WORD);
+        self.blocks[slot / BLOCK] += 1;
+        self.groups[slot / GROUP] += 1;
+    }
+
+    /// Take a slot out that is in the set.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: usize) {
+        self.words[slot / WORD] &= !(1 << (slot % WORD));
+        self.blocks[slot / BLOCK] -= 1;
+        self.groups[slot / GROUP] -= 1;
+    }
+
+    /// Slots of the set behind `slot`. `last` is the largest slot of the set: nothing behind it is looked at.
+    #[inline]
+    pub(crate) fn behind(&self, slot: usize, last: usize) -> u32 {
+        let (word, block, group) = (slot / WORD, slot / BLOCK, slot / GROUP);
+        // Two shifts, because a shift by 64 is none.
+        let own = (self.words[word] >> (slot % WORD) >> 1).count_ones();
+        let words = self.words[word + 1..(block + 1) * WORDS_PER_BLOCK].iter().map(|word| word.count_ones());
+        let end_of_group = (group + 1) * BLOCKS_PER_GROUP;
+        let blocks = self.blocks[block + 1..end_of_group.min(last / BLOCK + 1).max(block + 1)].iter();
+        let groups = self.groups[group + 1..(last / GROUP + 1).max(group + 1)].iter();
+        own + words.sum::<u32>() + blocks.map(|&count| u32::from(count)).sum::<u32>() + groups.sum::<u32>()
+    }
+
+    /// Move the slots of the set to 0, 1, 2, ..., in their order; `Ranks::of` says where each went.
+    pub(crate) fn compact(&mut self) -> Ranks {
+        let mut before = Vec::with_capacity(self.words.len());
+        let mut seen = 0;
+        for word in &self.words {
+            before.push(seen);
+            seen += word.count_ones();
+        }
+        let ranks = Ranks { words: std::mem::take(&mut self.words), before, len: seen as usize };
+        *self = Slots::new(ranks.words.len() * WORD);
+        (0..ranks.len).for_each(|slot| self.insert(slot));
+        ranks
+    }
+}
+
+/// Where a compaction has put each slot.
+pub(crate) struct Ranks {
+    words: Vec<u64>,
+    before: Vec<u32>,
+    /// Slots that were in the set.
+    pub(crate) len: usize,
+}
+
+impl Ranks {
+    /// The new place of a slot that was in the set.
+    #[inline]
+    pub(crate) fn of(&self, slot: usize) -> u32 {
+        let below = (1u64 << (slot % WORD)) - 1;
+        self.before[slot / WORD] + (self.words[slot / WORD] & below).count_ones()
+    }
+}

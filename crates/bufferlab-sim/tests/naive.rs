@@ -1,0 +1,116 @@
+//! The fast stack beside a list that is searched from its front, and beside a replay of each pool size.
+
+use std::collections::VecDeque;
+
+use bufferlab_sim::{Curve, MissesByGroup, StackDistances, TooManyPages};
+use proptest::prelude::*;
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Pages, the newest first; the distance of a page is its place.
+#[derive(Default)]
+struct List(Vec<u32>);
+
+impl List {
+    fn access(&mut self, page: u32) -> Option<u32> {
+        let place = self.0.iter().position(|&other| other == page);
+        if let Some(place) = place {
+            self.0.remove(place);
+        }
+        self.0.insert(0, page);
+        place.map(|place| place as u32 + 1)
+    }
+}
+
+/// Misses of one LRU pool, by replay.
+fn replay(accesses: &[u32], pool_pages: usize) -> u64 {
+    let mut pool = VecDeque::new();
+    let mut misses = 0;
+    for &page in accesses {
+        if let Some(place) = pool.iter().position(|&other| other == page) {
+            pool.remove(place);
+        } else {
+            misses += 1;
+        }
+        pool.push_front(page);
+        pool.truncate(pool_pages);
+    }
+    misses
+}
+
+/// Accesses whose pages are skewed: the smaller of two draws.
+fn skewed(seed: u64, pages: u32, accesses: usize) -> Vec<u32> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    (0..accesses).map(|_| (random.next_u32() % pages).min(random.next_u32() % pages)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn distances_are_those_of_a_list(accesses in prop::collection::vec(0u32..40, 0..300)) {
+        let (mut stack, mut list) = (StackDistances::new(40).expect("few pages"), List::default());
+        for page in accesses {
+            prop_assert_eq!(stack.access(page), list.access(page));
+        }
+    }
+}
+
+#[test]
+fn distances_stay_right_over_compactions_and_every_level_of_counts() {
+    // 20,000 pages have 98,304 slots: 130,000 accesses compact them once, and distances reach over three groups.
+    let pages = 20_000;
+    let (mut stack, mut list) = (StackDistances::new(u64::from(pages)).expect("few pages"), List::default());
+    for (number, page) in skewed(7, pages, 130_000).into_iter().enumerate() {
+        let distance = stack.access(page);
+        if number % 16 == 0 || number > 129_000 {
+            assert_eq!(distance, list.access(page), "access {number}");
+        } else {
+            list.access(page);
+        }
+    }
+}
+
+#[test]
+fn the_curve_is_the_replay_of_each_size() {
+    let accesses = skewed(11, 500, 20_000);
+    let mut curve = Curve::new(500, None).expect("few pages");
+    curve.feed(&accesses, None);
+    let misses = curve.misses();
+    for pool_pages in [1, 2, 3, 10, 50, 200, 499, 500] {
+        assert_eq!(misses[pool_pages], replay(&accesses, pool_pages), "{pool_pages} pages");
+    }
+    assert_eq!(misses[0], curve.accesses());
+    assert_eq!(misses[500], curve.first_accesses());
+    assert!(misses.is_sorted_by(|small, large| small >= large), "misses fall with size");
+}
+
+#[test]
+fn accesses_before_the_window_warm_the_pool_and_do_not_count() {
+    let mut curve = Curve::new(4, None).expect("few pages");
+    curve.feed(&[0, 1, 2], Some(&[0, 0, 0]));
+    curve.feed(&[2, 0, 3], Some(&[1, 1, 0]));
+    assert_eq!(curve.misses(), [2, 1, 1, 0, 0]);
+    assert_eq!((curve.accesses(), curve.first_accesses()), (2, 0));
+}
+
+#[test]
+fn groups_sum_to_the_curve() {
+    let accesses = skewed(3, 300, 10_000);
+    let sizes = vec![100, 5, 20];
+    let of_page = (0..300).map(|page| page % 3).collect();
+    let mut curve = Curve::new(300, Some(MissesByGroup::new(of_page, sizes))).expect("few pages");
+    curve.feed(&accesses, None);
+    let (misses, groups) = (curve.misses(), curve.groups().expect("asked for"));
+    for (number, pool_pages) in [5, 20, 100].into_iter().enumerate() {
+        let sum: u64 = groups.misses().iter().map(|group| group[number]).sum();
+        assert_eq!(sum, misses[pool_pages]);
+    }
+    assert_eq!(groups.accesses().iter().sum::<u64>(), 10_000);
+}
+
+#[test]
+fn a_stack_of_no_pages_is_empty_and_one_of_too_many_is_refused() {
+    assert_eq!(Curve::new(0, None).expect("no page").misses(), [0]);
+    assert_eq!(StackDistances::new(1 << 40).err(), Some(TooManyPages(1 << 40)));
+}
