@@ -3,6 +3,7 @@
 //! Built by maturin against Python's stable ABI (3.11 and later).
 
 mod block_trace;
+mod curve;
 mod error;
 
 use std::collections::BTreeMap;
@@ -186,6 +187,8 @@ fn host_fingerprint(py: Python<'_>, path: &str) -> PyResult<String> {
 mod native {
     #[pymodule_export]
     use super::block_trace::{block_trace, block_trace_check, block_trace_clean, block_trace_decode};
+    #[pymodule_export]
+    use super::curve::Curve;
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,

@@ -43,6 +43,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "Tell what this host can measure, and why it cannot measure the rest.",
     "report": "Make tables and figures again, from the stored samples of a sweep.",
     "compare": "Compare two sweeps, or two settings: the same, different, or not distinguishable.",
+    "curve": "Tell what a buffer pool of every size would miss, from a file of page accesses.",
     "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
 """The commands, each with a file of the same name. Their first line of help stands here, so that help imports none."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from bufferlab.errors import EnvironmentLackingError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class BlockTrace(Protocol):
@@ -23,6 +27,22 @@ class BlockTrace(Protocol):
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
+        ...
+
+
+class Curve(Protocol):
+    """Misses of an LRU pool at every size; columns are handed over as buffers, without a copy."""
+
+    def feed(self, pages: NDArray[np.uint32], counted: NDArray[np.uint8] | None = None) -> None:
+        """Touch pages (u32) in their order; `counted` (u8) says of each whether its miss counts."""
+        ...
+
+    def misses(self) -> bytes:
+        """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
+        ...
+
+    def groups(self) -> tuple[list[int], list[list[int]]]:
+        """Return the accesses of each group of pages, and its misses at each size in ascending order."""
         ...
 
 
@@ -66,6 +86,12 @@ class Native(Protocol):
 
     def check_script(self, source: str, text: str, variables_json: str) -> str:
         """Return a script's content, parsed without an engine; raise NativeError with the line that is wrong."""
+        ...
+
+    def Curve(  # noqa: N802
+        self, pages: int, groups: NDArray[np.uint16] | None = None, sizes: Sequence[int] = ()
+    ) -> Curve:
+        """Return a curve for this many pages; `groups` (u16) has the group of each, `sizes` are those for groups."""
         ...
 
     def core_version(self) -> str:

@@ -1,0 +1,64 @@
+//! `_native.Curve`: misses of every size of an LRU pool, from columns that Python hands over without a copy.
+
+use bufferlab_sim::MissesByGroup;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// See `bufferlab_sim::Curve`.
+#[pyclass]
+pub(crate) struct Curve {
+    curve: bufferlab_sim::Curve,
+    pages: u32,
+}
+
+/// A column as a slice, for as long as Python's lock is held.
+fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
+    let cells = buffer.as_slice_ptr().ok_or_else(|| PyValueError::new_err("a column must be contiguous"))?;
+    // SAFETY: the buffer keeps the memory. Nobody writes: this code does not, and others need Python's lock.
+    Ok(unsafe { cells.as_ref() })
+}
+
+#[pymethods]
+impl Curve {
+    /// For pages `0..pages`. `groups` has the group of each page as u16, `sizes` pool sizes in pages.
+    #[new]
+    #[pyo3(signature = (pages, groups=None, sizes=Vec::new()))]
+    fn new(py: Python<'_>, pages: u32, groups: Option<PyBuffer<u16>>, sizes: Vec<u32>) -> PyResult<Self> {
+        let groups = match &groups {
+            Some(groups) => Some(column(py, groups)?.to_vec()),
+            None => None,
+        };
+        if groups.as_ref().is_some_and(|groups| groups.len() != pages as usize) {
+            return Err(PyValueError::new_err("one group for each page"));
+        }
+        let groups = groups.map(|of_page| MissesByGroup::new(of_page, sizes));
+        let curve = bufferlab_sim::Curve::new(u64::from(pages), groups)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Curve { curve, pages })
+    }
+
+    /// Touches pages (u32) in their order; `counted` (u8) says of each whether its miss counts.
+    #[pyo3(signature = (pages, counted=None))]
+    fn feed(&mut self, py: Python<'_>, pages: PyBuffer<u32>, counted: Option<PyBuffer<u8>>) -> PyResult<()> {
+        let pages = column(py, &pages)?;
+        let counted = counted.as_ref().map(|counted| column(py, counted)).transpose()?;
+        if pages.iter().any(|&page| page >= self.pages) || counted.is_some_and(|marks| marks.len() != pages.len()) {
+            return Err(PyValueError::new_err("a page is too large, or a mark is missing"));
+        }
+        self.curve.feed(pages, counted);
+        Ok(())
+    }
+
+    /// Misses of pools of 0, 1, 2, ... pages, as u64 in native byte order.
+    fn misses<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes: Vec<u8> = self.curve.misses().into_iter().flat_map(u64::to_ne_bytes).collect();
+        PyBytes::new(py, &bytes)
+    }
+
+    /// Accesses of each group, and its misses at each size in ascending order.
+    fn groups(&self) -> (Vec<u64>, Vec<Vec<u64>>) {
+        self.curve.groups().map_or_else(Default::default, |groups| (groups.accesses().to_vec(), groups.misses()))
+    }
+}

@@ -1,0 +1,158 @@
+"""`bufferlab curve`: tells what an LRU pool of each size would miss, from the page accesses in a file."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from pathlib import Path
+
+import click
+
+from bufferlab.cli.options import common
+from bufferlab.cli.output import print_json, put, say, write
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.units import UnitError, format_duration, parse_bytes, parse_duration, parse_size
+
+_SHARES = "1%,2%,5%,10%,20%,30%,40%,50%,60%,80%,100%"
+_PAGES = re.compile(r"\s*([0-9]{1,12})\s*pages?\s*")
+_HINT = 'write sizes such as "10%", "64MiB" or "5000pages", separated by commas'
+_PROGRESS_EVERY_S = 2.0
+
+
+@click.command("curve")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--sizes", default=_SHARES, metavar="A,B,C", help="Pools to list: 10% of the pages, 64MiB, 5000pages.")
+@click.option("--page-size", metavar="SIZE", help="The bytes of a page, where the file does not tell.")
+@click.option("--window", metavar="FROM,TO", help="Count misses between these times alone; what is before only warms.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
+@click.option("--to", nargs=2, metavar="oraclegeneral FILE", help="Write the accesses for libCacheSim too.")
+@common
+def command(
+    file: Path,
+    sizes: str,
+    page_size: str | None,
+    window: str | None,
+    html: Path | None,
+    to: tuple[str, str] | None,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Tell what LRU buffer pools of every size would miss, exactly and from one pass over page accesses.
+
+    FILE is a CSV whose first line is time,page,op (seconds, any name, get or create), or FILE.oracleGeneral, the
+    binary format of libCacheSim.
+
+    \b
+      bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
+      bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
+    """
+    from bufferlab.report import curve_page
+    from bufferlab.traces import curve as curves
+    from bufferlab.traces import files
+
+    window_s = _window(window)
+    given_bytes = _page_size(page_size)
+    if to and to[0].lower() != "oraclegeneral":
+        raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
+    accesses = files.read(file)
+    page_size_bytes = given_bytes or accesses.page_size_bytes
+    pools = _pools(sizes, accesses.pages, page_size_bytes)
+    found = curves.curve(accesses, window_s, _Progress().show)
+    if not found.accesses:
+        raise SpecError("no get lies in the window", "--window", f"the file has {_span(accesses.time_s)}")
+    if to:
+        try:
+            files.write_oracle_general(accesses, Path(to[1]))
+        except OSError as error:
+            raise EnvironmentLackingError(
+                f"the file cannot be written: {error.strerror}", to[1], "choose another with --to"
+            ) from error
+        say(f"written: {to[1]}")
+    report = curve_page.as_report(file.name, found, pools, page_size_bytes)
+    if html:
+        from bufferlab.report.html import render_html
+
+        write(html, "--html", render_html(report, str(file), "bufferlab curve"))
+    if as_json:
+        print_json(curve_page.as_json(found, pools, curves.working_set(accesses)))
+        return 0
+    put(curve_page.text(report))
+    return 0
+
+
+def _span(time_s: object) -> str:
+    first, last = float(time_s[0]), float(time_s[-1])  # type: ignore[index]
+    return f"{first:g} s to {last:g} s"
+
+
+def _page_size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        size_bytes = parse_bytes(text)
+    except UnitError as error:
+        raise SpecError(error.what, "--page-size", error.hint) from error
+    if size_bytes <= 0:
+        raise SpecError(f'"{text}" is no size of a page', "--page-size", 'write a size such as "16KiB"')
+    return size_bytes
+
+
+def _window(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        first, last = (parse_duration(part) for part in text.split(",", 1))
+    except (UnitError, ValueError) as error:
+        raise SpecError(f'"{text}" is not two times', "--window", "write --window 10s,60s") from error
+    if first > last:
+        raise SpecError(f'"{text}" ends before it begins', "--window", "write --window 10s,60s")
+    return first, last
+
+
+def _pools(text: str, pages: int, page_size_bytes: int | None) -> list[int]:
+    """Return the sizes asked for, in pages, ascending. Raises SpecError for one that is no pool of this trace."""
+    found = set()
+    for part in text.split(","):
+        size = _pool(part.strip(), pages, page_size_bytes)
+        if size < 1:
+            raise SpecError(f'"{part.strip()}" holds no page', "--sizes", _HINT)
+        if size > pages:
+            raise SpecError(
+                f'"{part.strip()}" is larger than the {pages:,} pages touched', "--sizes", "100% misses as little"
+            )
+        found.add(size)
+    return sorted(found)
+
+
+def _pool(part: str, pages: int, page_size_bytes: int | None) -> int:
+    if match := _PAGES.fullmatch(part):
+        return int(match[1])
+    try:
+        size = parse_size(part)
+    except UnitError as error:
+        raise SpecError(error.what, "--sizes", _HINT) from error
+    if size.ratio is not None:
+        # The smallest pool there is has a page, and "101%" is larger than all pages however few there are.
+        rounded = math.floor if size.ratio <= 1 else math.ceil
+        return max(1, rounded(size.ratio * pages)) if size.ratio > 0 else 0
+    if page_size_bytes is None:
+        raise SpecError(
+            f'"{part}" is in bytes, and the file does not tell the size of a page', "--sizes", "add --page-size 16KiB"
+        )
+    return (size.size_bytes or 0) // page_size_bytes
+
+
+class _Progress:
+    """Lines on standard error, from the third second on."""
+
+    def __init__(self) -> None:
+        self._start_s = self._last_s = time.monotonic()
+
+    def show(self, done: float) -> None:
+        """Say how much is done, and how long the rest takes, unless that was just said."""
+        now_s = time.monotonic()
+        if now_s - self._last_s >= _PROGRESS_EVERY_S and done < 1:
+            self._last_s = now_s
+            left_s = (now_s - self._start_s) / done * (1 - done)
+            say(f"counting ({done:.0%}, about {format_duration(left_s)} left)")

@@ -1,0 +1,127 @@
+"""Shows a miss-ratio curve as a report: for the terminal, as a page and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Series, Table
+from bufferlab.report.document import Report
+from bufferlab.traces.curve import MissCurve
+from bufferlab.units import format_bytes
+
+_GUIDE = (
+    "LRU is a guide, not a prediction of a server: a server keeps part of its pool free and replaces pages by rules of "
+    "its own, so that it reads about a tenth more than LRU of the same bytes."
+)
+#: Places at which the line is drawn: more cannot be told apart.
+_DRAWN = 400
+_FIRST_DRAWN = 0.005
+
+
+def as_report(name: str, curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None) -> Report:
+    """Return the curve in the shape that every writer of reports takes. `sizes` are pools in pages, ascending."""
+    return Report(
+        title="curve",
+        question=f"How many of the accesses in {name} would each size of the buffer pool miss?",
+        answer=answer(curve, page_size_bytes),
+        facts=(f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"),
+        banners=(),
+        headline=_figure(curve, page_size_bytes),
+        steps=table(curve, sizes, page_size_bytes),
+        limits=(_GUIDE,),
+        sections=(),
+        checks=(),
+        status="ok",
+    )
+
+
+def text(report: Report) -> str:
+    """Return the report for a terminal: the answer first."""
+    assert report.steps
+    rows = [row.cells for row in report.steps.rows]
+    heads = [column.title for column in report.steps.columns]
+    table = [heads, *rows]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    lines = ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+    return "\n".join([report.answer, " · ".join(report.facts), "", *lines, "", *report.limits])
+
+
+def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
+    """Return the curve in a sentence: its knee, and the misses that no pool avoids."""
+    knee, share = curve.knee_pages, curve.knee_pages / max(1, curve.pages)
+    return (
+        f"The knee is at {pool(knee, page_size_bytes)}, {share:.0%} of the pages touched: an LRU pool of that size "
+        f"misses {_ratio(curve, knee)} of the gets, and one that holds every page {_ratio(curve, curve.pages)}."
+    )
+
+
+def table(curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None) -> Table:
+    """Return the misses at the chosen sizes."""
+    rows = tuple(
+        Row((pool(size, page_size_bytes), _ratio(curve, size), f"{int(curve.misses[size]):,}",
+             f"{size / max(1, curve.pages):.1%}"))
+        for size in sizes
+    )  # fmt: skip
+    heads = (Column("Pool"), Column("Misses of a get"), Column("Misses"), Column("Of the pages touched"))
+    return Table("misses", "Misses of an LRU pool", heads, rows, _GUIDE, brief=tuple(head.title for head in heads))
+
+
+def pool(pages: int, page_size_bytes: int | None) -> str:
+    """Return a size as people write it."""
+    size = f" ({format_bytes(pages * page_size_bytes)})" if page_size_bytes else ""
+    return f"{pages:,} page{'' if pages == 1 else 's'}{size}"
+
+
+def as_json(
+    curve: MissCurve, sizes: Sequence[int], parts: tuple[NDArray[np.float64], NDArray[np.uint32]]
+) -> dict[str, Any]:
+    """Return the curve for programs, at the chosen sizes, and the working set over time."""
+    return {
+        "curve": [
+            {"pool_pages": size, "accesses": curve.accesses, "misses": int(curve.misses[size])} for size in sizes
+        ],
+        "knee_pages": curve.knee_pages,
+        "pages": curve.pages,
+        "working_set": [
+            {"end_s": float(end), "pages": int(pages)} for end, pages in zip(parts[0], parts[1], strict=True)
+        ],
+    }
+
+
+def _ratio(curve: MissCurve, pages: int) -> str:
+    return f"{_miss_ratio(curve, pages):.4g}"
+
+
+def _figure(curve: MissCurve, page_size_bytes: int | None) -> Figure:
+    """Return the curve as a line through every size, with dots at round shares and a mark at the knee."""
+    unit, knee = page_size_bytes or 1, curve.knee_pages
+    first = max(1, int(curve.pages * _FIRST_DRAWN))
+    places = np.unique(np.geomspace(first, max(first, curve.pages), _DRAWN).astype(np.int64))
+    shares = sorted({max(first, curve.pages * percent // 100) for percent in (1, 2, 5, 10, 20, 40, 60, 80, 100)})
+    dots = tuple(
+        Dot(float(size * unit), pool(size, page_size_bytes), (), _miss_ratio(curve, size), None, None)
+        for size in shares
+    )
+    line = Curve("", tuple(map(float, places * unit)), tuple(_miss_ratio(curve, int(size)) for size in places), 0)
+    plot = PointsPlot(
+        x_label="buffer pool" if page_size_bytes else "buffer pool (pages)",
+        y_label="misses of a get",
+        series=(Series("LRU", dots, joined=False),),
+        x_is_log=len(shares) > 1,
+        y_is_log=False,
+        x_in_bytes=page_size_bytes is not None,
+        curves=(line,),
+        marks=(Mark(float(knee * unit), f"knee: {pool(knee, page_size_bytes)}", 1, dashed=True),),
+    )
+    title = "Misses of an LRU pool, by its size"
+    alt = f"A falling line. {answer(curve, page_size_bytes)}"
+    caption = "Line: every size. Dots: round shares of the pages touched. Counted, not estimated: no interval."
+    return Figure("curve", title, alt, caption, plot, table(curve, shares, page_size_bytes))
+
+
+def _miss_ratio(curve: MissCurve, pages: int) -> float:
+    return int(curve.misses[pages]) / curve.accesses

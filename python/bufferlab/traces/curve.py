@@ -1,0 +1,76 @@
+"""Computes an LRU pool's misses at every size, in one pass of the core; its knee; the working set over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bufferlab.engines.native import native
+from bufferlab.traces.accesses import Accesses
+
+#: Accesses between two reports of progress: a tenth of a second's work.
+_CHUNK = 1 << 21
+_PARTS = 50
+
+
+@dataclass(frozen=True)
+class MissCurve:
+    """Misses of LRU pools, from the accesses inside a window; those before it only warm the pool."""
+
+    misses: NDArray[np.uint64]
+    """[n]: misses of a pool of n pages, from 0 to all pages that were touched."""
+
+    @property
+    def accesses(self) -> int:
+        """Return the gets that were counted: a pool of no pages misses them all."""
+        return int(self.misses[0])
+
+    @property
+    def pages(self) -> int:
+        """Return the pages touched, before or in the window."""
+        return len(self.misses) - 1
+
+    @property
+    def knee_pages(self) -> int:
+        """Return the size below which misses rise fastest: where the curve is farthest below its chord.
+
+        The chord joins the pool of one page and the pool of all (Satopää, Albrecht, Irwin, Raghavan: "Finding a
+        Kneedle in a Haystack", 2011, without smoothing: the curve is exact).
+        """
+        if self.pages < 2:
+            return self.pages
+        below = np.linspace(float(self.misses[1]), float(self.misses[-1]), self.pages) - self.misses[1:]
+        return int(below.argmax()) + 1
+
+
+def curve(accesses: Accesses, window_s: tuple[float, float] | None, progress: Callable[[float], None]) -> MissCurve:
+    """Return the curve of the accesses; `progress` hears the share that is done, from 0 to 1.
+
+    `window_s` has the first and the last second whose misses count.
+    """
+    pages, counted = accesses.page, accesses.counted
+    if window_s:
+        first = np.searchsorted(accesses.time_s, window_s[0])
+        last = np.searchsorted(accesses.time_s, window_s[1], "right")
+        pages, counted = pages[:last], counted[:last].copy()
+        counted[:first] = 0
+    done = native().Curve(accesses.pages)
+    for start in range(0, len(pages), _CHUNK):
+        done.feed(pages[start : start + _CHUNK], counted[start : start + _CHUNK])
+        progress(min(1.0, (start + _CHUNK) / len(pages)))
+    return MissCurve(np.frombuffer(done.misses(), np.uint64))
+
+
+def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uint32]]:
+    """Return the ends of equal parts of the trace, in seconds, and the number of pages touched in each part."""
+    start, end = accesses.time_s[0], accesses.time_s[-1]
+    ends = np.linspace(start, end, _PARTS + 1)[1:]
+    part = np.minimum(np.searchsorted(ends, accesses.time_s), _PARTS - 1)
+    found = pl.DataFrame({"part": part, "page": accesses.page}).group_by("part").agg(pl.col("page").n_unique())
+    touched = np.zeros(_PARTS, np.uint32)
+    touched[found["part"].to_numpy()] = found["page"].to_numpy()
+    return ends, touched
