@@ -71,7 +71,11 @@ def run(
 @cache
 def _server() -> subprocess.Popen[str]:
     """The process that forks; it ends when its standard input does, at the end of this process at the latest."""
-    return subprocess.Popen([sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    atexit.register(server.__exit__, None, None, None)  # Closes its streams and waits for it.
+    return server
 
 
 def _serve() -> None:
