@@ -18,7 +18,7 @@ lint: ## style, lints, types and layers, without the tests
 	./test --lint
 
 bench: ## what loading, driving and recording cost; docs/benchmarks.md has results
-	cargo bench --locked -p bufferlab-load --bench sqlite
+	cargo bench --locked -p bufferlab-drive --bench sqlite
 
 bench-mysql: ## the MySQL client and loader beside sysbench (needs mariadb-server-core, sysbench, socat)
 	PYTHONPATH=python .venv/bin/python benches/mysql_client.py

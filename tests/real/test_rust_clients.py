@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 def passes(family: str, socket: Path, user: str, password: str) -> None:
     """Run every test program of the family against the server; none may fail, and none may say that it was skipped."""
     server = {"SOCKET": str(socket), "USER": user, "PASSWORD": password}
-    programs = ["cargo", "test", "--release", "--quiet", "--locked", "-p", "bufferlab-load", "--test", f"{family}_*"]
+    programs = ["cargo", "test", "--release", "--quiet", "--locked", "-p", "bufferlab-drive", "--test", f"{family}_*"]
     done = subprocess.run(
         [*programs, "--", "--show-output", "--test-threads", "1"],
         cwd=ROOT,

@@ -20,7 +20,7 @@ from bufferlab.engines.workload_conditions import TREES, conditions
 from bufferlab.errors import DataFileError
 from bufferlab.execute.consistency_by_sqlite3 import check
 
-SCHEMA = Path(__file__).parents[2] / "crates/bufferlab-load/dialects/sqlite/tpcc/schema.sql"
+SCHEMA = Path(__file__).parents[2] / "crates/bufferlab-drive/dialects/sqlite/tpcc/schema.sql"
 WAREHOUSES, DISTRICTS, CUSTOMERS = 2, 10, 30
 INITIAL_DELIVERED = 21  # 70 % of the orders, as 2100 are of 3000.
 WORKLOAD = {"name": "tpcc", "warehouses": WAREHOUSES, "initial_delivered": INITIAL_DELIVERED}

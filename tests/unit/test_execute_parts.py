@@ -190,7 +190,7 @@ def test_every_error_of_a_worker_becomes_a_kind_and_a_sentence(error: Exception,
 
 
 def test_every_kind_of_failure_of_the_core_is_one_of_the_vocabulary() -> None:
-    source = (ROOT / "crates/bufferlab-load/src/failure.rs").read_text()
+    source = (ROOT / "crates/bufferlab-drive/src/failure.rs").read_text()
     of_the_core = set(re.findall(r'FailureKind::\w+ => "(\w+)"', source))
     assert {"io", "usage", "internal"} <= of_the_core <= set(FAILURE_KINDS)
 

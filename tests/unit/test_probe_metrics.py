@@ -31,7 +31,7 @@ def test_a_probe_names_itself_as_its_metrics_do(probe: str) -> None:
     assert f'const NAME: &str = "{probe}";' in (PROBES / SOURCES[probe]).read_text()
 
 
-LOAD = PROBES.parents[1] / "bufferlab-load/src"
+LOAD = PROBES.parents[1] / "bufferlab-drive/src"
 
 
 def written_in(*files: str) -> set[str]:

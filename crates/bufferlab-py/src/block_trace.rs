@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use bufferlab_load::failure::Failure;
-use bufferlab_load::probes::BlockTraceAsked;
+use bufferlab_drive::failure::Failure;
+use bufferlab_drive::probes::BlockTraceAsked;
 use bufferlab_probe::block_trace::{BlockTracer, Tracing, check, decode, remove_stale};
 use bufferlab_probe::{Probe, device};
 use pyo3::prelude::*;

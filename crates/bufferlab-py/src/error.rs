@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bufferlab_load::failure::{Failure, FailureKind};
+use bufferlab_drive::failure::{Failure, FailureKind};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;

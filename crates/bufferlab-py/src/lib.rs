@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bufferlab_load::data::{Data, Recipe};
-use bufferlab_load::event::{Event, Phase};
-use bufferlab_load::failure::Failure;
-use bufferlab_load::sqlite::loader::LoadProgress;
-use bufferlab_load::sqlite::{direct_io, shape};
-use bufferlab_load::{mysql, postgres, random_read, sqlite};
+use bufferlab_drive::data::{Data, Recipe};
+use bufferlab_drive::event::{Event, Phase};
+use bufferlab_drive::failure::Failure;
+use bufferlab_drive::sqlite::loader::LoadProgress;
+use bufferlab_drive::sqlite::{direct_io, shape};
+use bufferlab_drive::{mysql, postgres, random_read, sqlite};
 use bufferlab_probe::{device, host};
 use bufferlab_workload::script::{Number, Script};
 use pyo3::prelude::*;

@@ -23,7 +23,7 @@ from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_none
 MARKER = "bufferlab_marker"
 """The marker table's name.
 
-The loader (crates/bufferlab-load/src/mysql/loader.rs) knows it too: it counts other tables as somebody else's.
+The loader (crates/bufferlab-drive/src/mysql/loader.rs) knows it too: it counts other tables as somebody else's.
 """
 _UNKNOWN_COLUMN = 1054
 _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}

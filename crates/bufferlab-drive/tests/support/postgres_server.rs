@@ -3,11 +3,11 @@
 
 use std::sync::atomic::AtomicBool;
 
-use bufferlab_load::data::Data;
-use bufferlab_load::postgres::control::Control;
-use bufferlab_load::postgres::loader::{Load, load};
-use bufferlab_load::postgres::target::Target;
-use bufferlab_load::sqlite::loader::Loaded;
+use bufferlab_drive::data::Data;
+use bufferlab_drive::postgres::control::Control;
+use bufferlab_drive::postgres::loader::{Load, load};
+use bufferlab_drive::postgres::target::Target;
+use bufferlab_drive::sqlite::loader::Loaded;
 
 /// The server and the name of a database that does not exist; nothing, with the reason printed, when there is no server to
 /// test with.

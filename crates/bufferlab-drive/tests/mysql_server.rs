@@ -7,13 +7,13 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bufferlab_load::dialect::{RowUse, Statements};
-use bufferlab_load::failure::FailureKind;
-use bufferlab_load::mysql::client::{MysqlClient, Sending};
-use bufferlab_load::mysql::connection::connect;
-use bufferlab_load::mysql::loader::{Load, load};
-use bufferlab_load::mysql::target::Target;
-use bufferlab_load::server::encode::Form;
+use bufferlab_drive::dialect::{RowUse, Statements};
+use bufferlab_drive::failure::FailureKind;
+use bufferlab_drive::mysql::client::{MysqlClient, Sending};
+use bufferlab_drive::mysql::connection::connect;
+use bufferlab_drive::mysql::loader::{Load, load};
+use bufferlab_drive::mysql::target::Target;
+use bufferlab_drive::server::encode::Form;
 use bufferlab_workload::client::{Batch, Client, ClientError, StatementId, StatementSpec, Value, Workload};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, HotRowsPopulation, Layout};
 use bufferlab_workload::tpcc::population::TpccPopulation;
@@ -83,7 +83,7 @@ fn a_cancelled_load_ends_soon_in_both_forms() {
     }
 }
 
-fn rate(loaded: &bufferlab_load::sqlite::loader::Loaded) -> f64 {
+fn rate(loaded: &bufferlab_drive::sqlite::loader::Loaded) -> f64 {
     loaded.rows as f64 / loaded.seconds
 }
 
@@ -203,7 +203,7 @@ fn small_client(target: &Target) -> MysqlClient {
 }
 
 fn small_table(target: &Target) {
-    let mut conn = bufferlab_load::mysql::connection::connect_to_server(target).expect("the server is there");
+    let mut conn = bufferlab_drive::mysql::connection::connect_to_server(target).expect("the server is there");
     conn.query_drop(format!("CREATE DATABASE {}", target.database)).expect("it is made");
     conn.query_drop(format!("USE {}", target.database)).expect("it is there");
     conn.query_drop("CREATE TABLE small (id INT PRIMARY KEY, amount DECIMAL(12, 2), at DATETIME) ENGINE = InnoDB")

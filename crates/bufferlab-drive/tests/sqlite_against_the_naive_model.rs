@@ -12,12 +12,12 @@ mod model;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bufferlab_load::sqlite::DIALECT;
-use bufferlab_load::sqlite::client::SqliteClient;
-use bufferlab_load::sqlite::engine::Engine;
-use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
-use bufferlab_load::sqlite::loader::{Load, load};
-use bufferlab_load::sqlite::pcache;
+use bufferlab_drive::sqlite::DIALECT;
+use bufferlab_drive::sqlite::client::SqliteClient;
+use bufferlab_drive::sqlite::engine::Engine;
+use bufferlab_drive::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
+use bufferlab_drive::sqlite::loader::{Load, load};
+use bufferlab_drive::sqlite::pcache;
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::tpcc::population::TpccPopulation;

@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use bufferlab_load::data::Data;
-use bufferlab_load::failure::{Failure, FailureKind};
-use bufferlab_load::sqlite::DIALECT;
-use bufferlab_load::sqlite::loader::{Load, Loaded, load};
+use bufferlab_drive::data::Data;
+use bufferlab_drive::failure::{Failure, FailureKind};
+use bufferlab_drive::sqlite::DIALECT;
+use bufferlab_drive::sqlite::loader::{Load, Loaded, load};
 use bufferlab_model::PageSize;
 use bufferlab_workload::hot_rows::HotRowsPopulation;
 use bufferlab_workload::script::{Number, Script};

@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bufferlab_load::event::{Edge, Event};
-use bufferlab_load::failure::{Failure, FailureKind};
-use bufferlab_load::finished::Finished;
-use bufferlab_load::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
-use bufferlab_load::mysql::client::Sending;
-use bufferlab_load::mysql::control::Control;
-use bufferlab_load::mysql::job::{Counted, ProgramJob, Run};
-use bufferlab_load::mysql::run::run;
-use bufferlab_load::mysql::target::Target;
-use bufferlab_load::probes::Asked;
+use bufferlab_drive::event::{Edge, Event};
+use bufferlab_drive::failure::{Failure, FailureKind};
+use bufferlab_drive::finished::Finished;
+use bufferlab_drive::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
+use bufferlab_drive::mysql::client::Sending;
+use bufferlab_drive::mysql::control::Control;
+use bufferlab_drive::mysql::job::{Counted, ProgramJob, Run};
+use bufferlab_drive::mysql::run::run;
+use bufferlab_drive::mysql::target::Target;
+use bufferlab_drive::probes::Asked;
 use bufferlab_probe::Reading;
 use serde_json::json;
 
@@ -173,7 +173,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
     });
 }
 
-fn records(latency: &bufferlab_load::finished::TypeLatency) -> u64 {
+fn records(latency: &bufferlab_drive::finished::TypeLatency) -> u64 {
     latency.buckets.iter().map(|bucket| bucket.2).sum()
 }
 

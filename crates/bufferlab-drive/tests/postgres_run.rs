@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bufferlab_load::event::{Edge, Event};
-use bufferlab_load::failure::{Failure, FailureKind};
-use bufferlab_load::finished::Finished;
-use bufferlab_load::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
-use bufferlab_load::postgres::control::Control;
-use bufferlab_load::postgres::job::Run;
-use bufferlab_load::postgres::run::run;
-use bufferlab_load::postgres::target::Target;
-use bufferlab_load::probes::Asked;
-use bufferlab_load::server::Sending;
+use bufferlab_drive::event::{Edge, Event};
+use bufferlab_drive::failure::{Failure, FailureKind};
+use bufferlab_drive::finished::Finished;
+use bufferlab_drive::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
+use bufferlab_drive::postgres::control::Control;
+use bufferlab_drive::postgres::job::Run;
+use bufferlab_drive::postgres::run::run;
+use bufferlab_drive::postgres::target::Target;
+use bufferlab_drive::probes::Asked;
+use bufferlab_drive::server::Sending;
 use bufferlab_probe::Reading;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::population::TpccPopulation;
@@ -125,7 +125,7 @@ impl Seen {
     }
 }
 
-fn records(latency: &bufferlab_load::finished::TypeLatency) -> u64 {
+fn records(latency: &bufferlab_drive::finished::TypeLatency) -> u64 {
     latency.buckets.iter().map(|bucket| bucket.2).sum()
 }
 

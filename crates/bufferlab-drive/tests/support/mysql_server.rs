@@ -2,12 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use bufferlab_load::data::Data;
-use bufferlab_load::mysql::connection::{connect, connect_to_server};
-use bufferlab_load::mysql::loader::{Load, load};
-use bufferlab_load::mysql::target::Target;
-use bufferlab_load::server::encode::Form;
-use bufferlab_load::sqlite::loader::Loaded;
+use bufferlab_drive::data::Data;
+use bufferlab_drive::mysql::connection::{connect, connect_to_server};
+use bufferlab_drive::mysql::loader::{Load, load};
+use bufferlab_drive::mysql::target::Target;
+use bufferlab_drive::server::encode::Form;
+use bufferlab_drive::sqlite::loader::Loaded;
 use mysql::prelude::Queryable;
 
 /// The server and an empty name of a database; nothing, with the reason printed, when there is no server to test with.

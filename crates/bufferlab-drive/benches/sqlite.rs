@@ -1,7 +1,7 @@
 //! What the SQLite path costs: load rate, transactions and single selects with everything in memory, the driver's own
 //! share, the recorder.
 //!
-//! `cargo bench -p bufferlab-load` runs the full size and prints medians; `cargo test` runs a small size that checks the
+//! `cargo bench -p bufferlab-drive` runs the full size and prints medians; `cargo test` runs a small size that checks the
 //! results and prints nothing worth quoting. Every timed piece of work is verified, so that no wrong answer is timed.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark may stop at the first surprise")]
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use bufferlab_load::driver::Driver;
-use bufferlab_load::recorder::Latency;
-use bufferlab_load::sqlite::DIALECT;
-use bufferlab_load::sqlite::client::SqliteClient;
-use bufferlab_load::sqlite::engine::Engine;
-use bufferlab_load::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
-use bufferlab_load::sqlite::loader::{Load, load};
-use bufferlab_load::sqlite::pcache;
+use bufferlab_drive::driver::Driver;
+use bufferlab_drive::recorder::Latency;
+use bufferlab_drive::sqlite::DIALECT;
+use bufferlab_drive::sqlite::client::SqliteClient;
+use bufferlab_drive::sqlite::engine::Engine;
+use bufferlab_drive::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
+use bufferlab_drive::sqlite::loader::{Load, load};
+use bufferlab_drive::sqlite::pcache;
 use bufferlab_model::PageSize;
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, HotRowsPopulation, Layout};

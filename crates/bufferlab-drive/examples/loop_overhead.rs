@@ -1,5 +1,5 @@
 //! Measures what bufferlab itself costs per transaction in an open loop and per statement of a script, against a client
-//! that answers at once, and how exactly arrivals begin: `cargo run --release -p bufferlab-load --example loop_overhead`.
+//! that answers at once, and how exactly arrivals begin: `cargo run --release -p bufferlab-drive --example loop_overhead`.
 //!
 //! To be run alone on the machine; nothing here touches a database.
 
@@ -7,9 +7,9 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use bufferlab_load::arrivals::{Arrivals, OpenLoop, Spacing};
-use bufferlab_load::driver::Driver;
-use bufferlab_load::pacing::wake_on_time;
+use bufferlab_drive::arrivals::{Arrivals, OpenLoop, Spacing};
+use bufferlab_drive::driver::Driver;
+use bufferlab_drive::pacing::wake_on_time;
 use bufferlab_workload::client::{Batch, Client, ClientError, Outcome, Planned, StatementId, Value, Workload};
 use bufferlab_workload::script::{Script, ScriptWorkload};
 

@@ -7,8 +7,8 @@ mod server;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use bufferlab_load::mysql::client::{MysqlClient, Sending};
-use bufferlab_load::mysql::connection::connect;
+use bufferlab_drive::mysql::client::{MysqlClient, Sending};
+use bufferlab_drive::mysql::connection::connect;
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};

@@ -12,11 +12,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
-use bufferlab_load::postgres::client::PostgresClient;
-use bufferlab_load::postgres::startup::connect;
-use bufferlab_load::postgres::target::Target;
-use bufferlab_load::postgres::wire::Silence;
-use bufferlab_load::server::Sending;
+use bufferlab_drive::postgres::client::PostgresClient;
+use bufferlab_drive::postgres::startup::connect;
+use bufferlab_drive::postgres::target::Target;
+use bufferlab_drive::postgres::wire::Silence;
+use bufferlab_drive::server::Sending;
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, Layout};
 use bufferlab_workload::tpcc::population::TpccPopulation;

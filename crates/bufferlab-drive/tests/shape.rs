@@ -9,10 +9,10 @@ mod btree;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bufferlab_load::data::Data;
-use bufferlab_load::failure::FailureKind;
-use bufferlab_load::sqlite::loader::{Load, load};
-use bufferlab_load::sqlite::shape::{Shape, TreeKind, shape};
+use bufferlab_drive::data::Data;
+use bufferlab_drive::failure::FailureKind;
+use bufferlab_drive::sqlite::loader::{Load, load};
+use bufferlab_drive::sqlite::shape::{Shape, TreeKind, shape};
 use bufferlab_model::PageSize;
 use bufferlab_workload::hot_rows::HotRowsPopulation;
 use bufferlab_workload::tpcc::TpccConfig;
