@@ -49,5 +49,7 @@ pub fn unusable(what: String, place: &str) -> PyErr {
 
 /// Reads a job or a part of one; what is wrong with it is a usage failure.
 pub fn parse<T: DeserializeOwned>(json: &str) -> PyResult<T> {
-    serde_json::from_str(json).map_err(|error| unusable(error.to_string(), "job"))
+    let mut reader = serde_json::Deserializer::from_str(json);
+    serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| unusable(error.inner().to_string(), &error.path().to_string()))
 }
