@@ -53,8 +53,8 @@ def test_the_quick_form_shows_reads_fall_as_the_pool_grows(bench: Bench) -> None
     assert all(point["status"] == "ok" for point in document["points"])
 
 
-RUN_ELSEWHERE = {"buffer-size", "page-size"}
-"""The test of a real sweep below and tests/real/test_sweep.py run these in the same form every day."""
+RUN_ELSEWHERE = {"buffer-size", "index-scan", "page-size"}
+"""The test of a real sweep below, tests/real/test_index_scan.py and test_sweep.py run these in this form every day."""
 
 
 def embedded_experiments() -> list[Any]:

@@ -64,8 +64,9 @@ def core_job(path: Path, range_bytes: int, reads: int = 2000, **knobs: Any) -> d
     return {
         "path": str(path),
         "range_bytes": range_bytes,
+        "below": [],
         **settings,
-        "reads": reads(),
+        "reads": core_reads(workload()),
         "warm_up": {"max_transactions": 100, "max_seconds": 5.0},
         "measure": {"transactions": reads, "max_seconds": 60.0},
         "sample_interval_ms": 100,
