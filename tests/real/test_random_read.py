@@ -124,7 +124,8 @@ def test_the_devices_own_counter_agrees_with_the_drivers(file: Path, left_alone:
 def test_a_mapping_misses_the_pages_that_buffered_reads_miss(file: Path, left_alone: None, io_mode: str) -> None:
     run = random_read.run_engine(random_read.engine_job(file, device="loop", read_ahead="0", io_mode=io_mode))
     assert isinstance(run, Read), run
-    assert run.delta("device_reads") == pytest.approx(run.delta("requests_expected"), rel=0.005)
+    # A page that the host takes back for other programs is read twice: 1.1 % were, once.
+    assert 0.995 <= run.delta("device_reads") / run.delta("requests_expected") <= 1.05
     assert run.start["resident_pages"] == 0
     # Other programs' need of memory may have taken a few pages back; none came that was not touched.
     touched = run.delta("pages_first_touched")
