@@ -289,7 +289,8 @@ from bufferlab.engines import registry
 engine, declared = registry.behaviour("file"), registry.declaration("file")
 for asked in ({}, {"read_ahead": "0"}, {"device": "loop"}, {"device": "tmpfs_loop"}, {"path": "/dev/vda"}):
     knobs = declared.native({**declared.defaults(), "io_mode": "buffered", **asked}, None)
-    print(json.dumps([[check.ok, check.detail, check.hint] for check in engine.check_directory(Path("/var/tmp"), knobs)]))
+    found = engine.check_directory(Path("/var/tmp"), knobs)
+    print(json.dumps([[check.ok, check.detail, check.hint] for check in found]))
 print(json.dumps([[check.ok, check.detail, check.hint] for check in engine.abilities(Path("/"))]))
 """
     readable = Path(core.ROOT / "python")
