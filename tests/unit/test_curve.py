@@ -70,6 +70,16 @@ def test_what_is_written_as_oraclegeneral_is_read_as_the_same_accesses(tmp_path:
     assert list(next_access) == [1, 4, 5, 9, 8, 7, -1, -1, -1, -1]
 
 
+def test_the_file_that_is_read_is_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "ten.oracleGeneral"
+    files.write_oracle_general(files.read(TEN), path)
+    before = path.read_bytes()
+    ended = Bench(tmp_path / "bench").bufferlab("curve", path, "--to", "oraclegeneral", path)
+    assert ended.code == 2
+    assert "would replace the file that is read" in ended.err
+    assert path.read_bytes() == before
+
+
 def test_the_working_set_is_the_pages_of_each_part() -> None:
     ends, pages = curve.working_set(files.read(TEN))
     assert len(ends) == len(pages) == 50

@@ -1,6 +1,5 @@
 //! `_native.Curve`: misses of every size of an LRU pool, from columns that Python hands over without a copy.
 
-use bufferlab_sim::MissesByGroup;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,29 +21,17 @@ fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>
 
 #[pymethods]
 impl Curve {
-    /// For pages `0..pages`. `groups` has the group of each page as u16, `sizes` pool sizes in pages.
+    /// For pages `0..pages`.
     #[new]
-    #[pyo3(signature = (pages, groups=None, sizes=Vec::new()))]
-    fn new(py: Python<'_>, pages: u32, groups: Option<PyBuffer<u16>>, sizes: Vec<u32>) -> PyResult<Self> {
-        let groups = match &groups {
-            Some(groups) => Some(column(py, groups)?.to_vec()),
-            None => None,
-        };
-        if groups.as_ref().is_some_and(|groups| groups.len() != pages as usize) {
-            return Err(PyValueError::new_err("one group for each page"));
-        }
-        let groups = groups.map(|of_page| MissesByGroup::new(of_page, sizes));
-        let curve = bufferlab_sim::Curve::new(u64::from(pages), groups)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Curve { curve, pages })
+    fn new(pages: u32) -> PyResult<Self> {
+        let curve = bufferlab_sim::Curve::new(u64::from(pages));
+        Ok(Curve { curve: curve.map_err(|error| PyValueError::new_err(error.to_string()))?, pages })
     }
 
     /// Touches pages (u32) in their order; `counted` (u8) says of each whether its miss counts.
-    #[pyo3(signature = (pages, counted=None))]
-    fn feed(&mut self, py: Python<'_>, pages: PyBuffer<u32>, counted: Option<PyBuffer<u8>>) -> PyResult<()> {
-        let pages = column(py, &pages)?;
-        let counted = counted.as_ref().map(|counted| column(py, counted)).transpose()?;
-        if pages.iter().any(|&page| page >= self.pages) || counted.is_some_and(|marks| marks.len() != pages.len()) {
+    fn feed(&mut self, py: Python<'_>, pages: PyBuffer<u32>, counted: PyBuffer<u8>) -> PyResult<()> {
+        let (pages, counted) = (column(py, &pages)?, column(py, &counted)?);
+        if pages.iter().any(|&page| page >= self.pages) || counted.len() != pages.len() {
             return Err(PyValueError::new_err("a page is too large, or a mark is missing"));
         }
         self.curve.feed(pages, counted);
@@ -55,10 +42,5 @@ impl Curve {
     fn misses<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let bytes: Vec<u8> = self.curve.misses().into_iter().flat_map(u64::to_ne_bytes).collect();
         PyBytes::new(py, &bytes)
-    }
-
-    /// Accesses of each group, and its misses at each size in ascending order.
-    fn groups(&self) -> (Vec<u64>, Vec<Vec<u64>>) {
-        self.curve.groups().map_or_else(Default::default, |groups| (groups.accesses().to_vec(), groups.misses()))
     }
 }

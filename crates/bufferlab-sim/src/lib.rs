@@ -15,5 +15,5 @@ mod curve;
 mod slots;
 mod stack;
 
-pub use curve::{Curve, MissesByGroup};
+pub use curve::Curve;
 pub use stack::{StackDistances, TooManyPages};

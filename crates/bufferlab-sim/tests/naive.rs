@@ -1,8 +1,8 @@
 //! The fast stack beside a list that is searched from its front, and beside a replay of each pool size.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
-use bufferlab_sim::{Curve, MissesByGroup, StackDistances, TooManyPages};
+use bufferlab_sim::{Curve, StackDistances, TooManyPages};
 use proptest::prelude::*;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -74,43 +74,28 @@ fn distances_stay_right_over_compactions_and_every_level_of_counts() {
 #[test]
 fn the_curve_is_the_replay_of_each_size() {
     let accesses = skewed(11, 500, 20_000);
-    let mut curve = Curve::new(500, None).expect("few pages");
-    curve.feed(&accesses, None);
+    let mut curve = Curve::new(500).expect("few pages");
+    curve.feed(&accesses, &vec![1; accesses.len()]);
     let misses = curve.misses();
     for pool_pages in [1, 2, 3, 10, 50, 200, 499, 500] {
         assert_eq!(misses[pool_pages], replay(&accesses, pool_pages), "{pool_pages} pages");
     }
-    assert_eq!(misses[0], curve.accesses());
-    assert_eq!(misses[500], curve.first_accesses());
+    assert_eq!(misses[0], 20_000, "a pool of no pages misses everything");
+    let touched: HashSet<_> = accesses.iter().collect();
+    assert_eq!(misses[500], touched.len() as u64, "a pool of all pages misses each page once");
     assert!(misses.is_sorted_by(|small, large| small >= large), "misses fall with size");
 }
 
 #[test]
 fn accesses_before_the_window_warm_the_pool_and_do_not_count() {
-    let mut curve = Curve::new(4, None).expect("few pages");
-    curve.feed(&[0, 1, 2], Some(&[0, 0, 0]));
-    curve.feed(&[2, 0, 3], Some(&[1, 1, 0]));
+    let mut curve = Curve::new(4).expect("few pages");
+    curve.feed(&[0, 1, 2], &[0, 0, 0]);
+    curve.feed(&[2, 0, 3], &[1, 1, 0]);
     assert_eq!(curve.misses(), [2, 1, 1, 0, 0]);
-    assert_eq!((curve.accesses(), curve.first_accesses()), (2, 0));
-}
-
-#[test]
-fn groups_sum_to_the_curve() {
-    let accesses = skewed(3, 300, 10_000);
-    let sizes = vec![100, 5, 20];
-    let of_page = (0..300).map(|page| page % 3).collect();
-    let mut curve = Curve::new(300, Some(MissesByGroup::new(of_page, sizes))).expect("few pages");
-    curve.feed(&accesses, None);
-    let (misses, groups) = (curve.misses(), curve.groups().expect("asked for"));
-    for (number, pool_pages) in [5, 20, 100].into_iter().enumerate() {
-        let sum: u64 = groups.misses().iter().map(|group| group[number]).sum();
-        assert_eq!(sum, misses[pool_pages]);
-    }
-    assert_eq!(groups.accesses().iter().sum::<u64>(), 10_000);
 }
 
 #[test]
 fn a_stack_of_no_pages_is_empty_and_one_of_too_many_is_refused() {
-    assert_eq!(Curve::new(0, None).expect("no page").misses(), [0]);
+    assert_eq!(Curve::new(0).expect("no page").misses(), [0]);
     assert_eq!(StackDistances::new(1 << 40).err(), Some(TooManyPages(1 << 40)));
 }

@@ -6,18 +6,24 @@ import math
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bufferlab.cli.options import common
 from bufferlab.cli.output import print_json, put, say, write
+from bufferlab.cli.progress import progress
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.units import UnitError, format_duration, parse_bytes, parse_duration, parse_size
+from bufferlab.units import UnitError, parse_bytes, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from bufferlab.traces.accesses import Accesses
+    from bufferlab.traces.curve import MissCurve
 
 _SHARES = "1%,2%,5%,10%,20%,30%,40%,50%,60%,80%,100%"
 _PAGES = re.compile(r"\s*([0-9]{1,12})\s*pages?\s*")
 _HINT = 'write sizes such as "10%", "64MiB" or "5000pages", separated by commas'
-_PROGRESS_EVERY_S = 2.0
+_SILENT_S = 2.0
 
 
 @click.command("curve")
@@ -48,8 +54,8 @@ def command(
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
     from bufferlab.report import curve_page
-    from bufferlab.traces import curve as curves
     from bufferlab.traces import files
+    from bufferlab.traces.curve import working_set
 
     window_s = _window(window)
     given_bytes = _page_size(page_size)
@@ -58,32 +64,22 @@ def command(
     accesses = files.read(file)
     page_size_bytes = given_bytes or accesses.page_size_bytes
     pools = _pools(sizes, accesses.pages, page_size_bytes)
-    found = curves.curve(accesses, window_s, _Progress().show)
+    found = _counted(accesses, window_s)
     if not found.accesses:
-        raise SpecError("no get lies in the window", "--window", f"the file has {_span(accesses.time_s)}")
+        span = f"{accesses.time_s[0]:g} s to {accesses.time_s[-1]:g} s"
+        raise SpecError("no get lies in the window", "--window", f"the file has {span}")
     if to:
-        try:
-            files.write_oracle_general(accesses, Path(to[1]))
-        except OSError as error:
-            raise EnvironmentLackingError(
-                f"the file cannot be written: {error.strerror}", to[1], "choose another with --to"
-            ) from error
-        say(f"written: {to[1]}")
+        _write_oracle_general(accesses, file, Path(to[1]))
     report = curve_page.as_report(file.name, found, pools, page_size_bytes)
     if html:
         from bufferlab.report.html import render_html
 
         write(html, "--html", render_html(report, str(file), "bufferlab curve"))
     if as_json:
-        print_json(curve_page.as_json(found, pools, curves.working_set(accesses)))
+        print_json(curve_page.as_json(found, pools, working_set(accesses)))
         return 0
     put(curve_page.text(report))
     return 0
-
-
-def _span(time_s: object) -> str:
-    first, last = float(time_s[0]), float(time_s[-1])  # type: ignore[index]
-    return f"{first:g} s to {last:g} s"
 
 
 def _page_size(text: str | None) -> int | None:
@@ -143,16 +139,31 @@ def _pool(part: str, pages: int, page_size_bytes: int | None) -> int:
     return (size.size_bytes or 0) // page_size_bytes
 
 
-class _Progress:
-    """Lines on standard error, from the third second on."""
+def _counted(accesses: Accesses, window_s: tuple[float, float] | None) -> MissCurve:
+    """Return the curve; progress is shown from the third second on."""
+    from bufferlab.execute.progress import Status
+    from bufferlab.traces.curve import curve
 
-    def __init__(self) -> None:
-        self._start_s = self._last_s = time.monotonic()
+    start_s = time.monotonic()
+    with progress() as shown:
 
-    def show(self, done: float) -> None:
-        """Say how much is done, and how long the rest takes, unless that was just said."""
-        now_s = time.monotonic()
-        if now_s - self._last_s >= _PROGRESS_EVERY_S and done < 1:
-            self._last_s = now_s
-            left_s = (now_s - self._start_s) / done * (1 - done)
-            say(f"counting ({done:.0%}, about {format_duration(left_s)} left)")
+        def tell(done: float) -> None:
+            took_s = time.monotonic() - start_s
+            if took_s > _SILENT_S and done < 1:
+                shown.show(Status("counting misses", 0, 0, "", done, took_s / done * (1 - done)))
+
+        return curve(accesses, window_s, tell)
+
+
+def _write_oracle_general(accesses: Accesses, source: Path, target: Path) -> None:
+    """Write the accesses for libCacheSim. Raises SpecError where that would replace the file they come from."""
+    from bufferlab.traces.files import write_oracle_general
+
+    if target.exists() and target.samefile(source):
+        raise SpecError("this would replace the file that is read", f"--to oraclegeneral {target}", "choose another")
+    try:
+        write_oracle_general(accesses, target)
+    except OSError as error:
+        hint = "choose another with --to"
+        raise EnvironmentLackingError(f"the file cannot be written: {error.strerror}", str(target), hint) from error
+    say(f"written: {target}")

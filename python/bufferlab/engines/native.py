@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from bufferlab.errors import EnvironmentLackingError
@@ -33,16 +33,12 @@ class BlockTrace(Protocol):
 class Curve(Protocol):
     """Misses of an LRU pool at every size; columns are handed over as buffers, without a copy."""
 
-    def feed(self, pages: NDArray[np.uint32], counted: NDArray[np.uint8] | None = None) -> None:
+    def feed(self, pages: NDArray[np.uint32], counted: NDArray[np.uint8]) -> None:
         """Touch pages (u32) in their order; `counted` (u8) says of each whether its miss counts."""
         ...
 
     def misses(self) -> bytes:
         """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
-        ...
-
-    def groups(self) -> tuple[list[int], list[list[int]]]:
-        """Return the accesses of each group of pages, and its misses at each size in ascending order."""
         ...
 
 
@@ -88,10 +84,8 @@ class Native(Protocol):
         """Return a script's content, parsed without an engine; raise NativeError with the line that is wrong."""
         ...
 
-    def Curve(  # noqa: N802
-        self, pages: int, groups: NDArray[np.uint16] | None = None, sizes: Sequence[int] = ()
-    ) -> Curve:
-        """Return a curve for this many pages; `groups` (u16) has the group of each, `sizes` are those for groups."""
+    def Curve(self, pages: int) -> Curve:  # noqa: N802
+        """Return a curve for this many pages."""
         ...
 
     def core_version(self) -> str:

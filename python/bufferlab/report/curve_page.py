@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Series, Table
 from bufferlab.report.document import Report
 from bufferlab.traces.curve import MissCurve
-from bufferlab.units import format_bytes
+from bufferlab.units import format_bytes, format_percent
 
 _GUIDE = (
     "LRU is a guide, not a prediction of a server: a server keeps part of its pool free and replaces pages by rules of "
-    "its own, so that it reads about a tenth more than LRU of the same bytes."
+    "its own, so that it reads more than LRU of the same bytes."
 )
 #: Places at which the line is drawn: more cannot be told apart.
 _DRAWN = 400
@@ -52,9 +52,9 @@ def text(report: Report) -> str:
 
 def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
     """Return the curve in a sentence: its knee, and the misses that no pool avoids."""
-    knee, share = curve.knee_pages, curve.knee_pages / max(1, curve.pages)
+    knee, share = curve.knee_pages, format_percent(curve.knee_pages / max(1, curve.pages))
     return (
-        f"The knee is at {pool(knee, page_size_bytes)}, {share:.0%} of the pages touched: an LRU pool of that size "
+        f"The knee is at {pool(knee, page_size_bytes)}, {share} of the pages touched: an LRU pool of that size "
         f"misses {_ratio(curve, knee)} of the gets, and one that holds every page {_ratio(curve, curve.pages)}."
     )
 
@@ -63,7 +63,7 @@ def table(curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None) -
     """Return the misses at the chosen sizes."""
     rows = tuple(
         Row((pool(size, page_size_bytes), _ratio(curve, size), f"{int(curve.misses[size]):,}",
-             f"{size / max(1, curve.pages):.1%}"))
+             format_percent(size / max(1, curve.pages))))
         for size in sizes
     )  # fmt: skip
     heads = (Column("Pool"), Column("Misses of a get"), Column("Misses"), Column("Of the pages touched"))
