@@ -164,6 +164,14 @@ def test_a_driver_that_waits_for_its_next_arrival_stops_when_it_is_asked_to(tabl
     assert run.answer["measured"]["seconds"] < 2.0, "the request waited for an arrival 100 s away"
 
 
+def test_a_stop_that_comes_before_the_run_begins_is_not_lost(table: Path) -> None:
+    job = windows.job(table, windows.script(QUICK), load=open_loop(0.01))
+    with windows.followed(job, stop_at="before") as going_on:
+        run = going_on.finish()
+    assert run.answer["status"] == "interrupted"
+    assert all(event.get("edge") is None for event in run.events), "a window was begun"
+
+
 _NO_WARM_UP = {"max_transactions": 1, "max_seconds": 0.1}
 
 

@@ -37,6 +37,8 @@ def on_event(event):
     if stop_at and json.loads(event).get("edge") == stop_at:
         _native.cancel()
 
+if stop_at == "before":
+    _native.cancel()
 answer = _native.run("sqlite", json.dumps(job), on_event)
 print(json.dumps({"answer": json.loads(answer)}), flush=True)
 """
@@ -153,7 +155,7 @@ class Followed:
 
 @contextmanager
 def followed(one_job: dict[str, Any], *, stop_at: str | None = None) -> Iterator[Followed]:
-    """A run in a process of its own, cancelled at an edge if told so; ended with the block, whatever happens."""
+    """A run in a process of its own, cancelled "before" its start or at an edge if told so; ended with the block, whatever happens."""
     with subprocess.Popen(
         [sys.executable, "-c", _FOLLOWED],
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},

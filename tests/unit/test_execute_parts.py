@@ -17,6 +17,7 @@ import pytest
 from bufferlab import spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
+from bufferlab.engines.fake.engine import FakeBehaviour
 from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
 from bufferlab.execute import one_run, storage, work
 from bufferlab.execute.datasets import Dataset
@@ -280,6 +281,14 @@ def test_a_worker_that_is_asked_to_stop_sends_what_it_has(tmp_path: Path) -> Non
         assert process.wait(timeout=10) == 0
     assert last["event"] == "result"
     assert last["result"]["status"] == "interrupted"
+
+
+def test_a_stop_that_comes_before_the_run_begins_is_not_lost(tmp_path: Path) -> None:
+    one = {**job(tmp_path / "x.db")["job"], "measure": {"transactions": 10, "max_seconds": 10}}
+    Path(one["database"]).write_bytes(json.dumps({"load_behave": "ok", "warehouses": 1}).encode().ljust(65536))
+    engine = FakeBehaviour()
+    engine.cancel()
+    assert engine.run(one, lambda event: None)["status"] == "interrupted"
 
 
 def test_a_warm_up_that_was_cut_short_has_no_gate_and_is_not_stored_as_one() -> None:

@@ -27,7 +27,7 @@ use serde_json::json;
 
 use error::{NativeError, guarded, json_text, parse, unusable};
 
-/// Set by `cancel`; a worker process does one job, so one flag is enough.
+/// Set by `cancel`, for good: a worker process does one job, and a stop may come before that job begins.
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// Distance of two events of a load.
@@ -51,7 +51,6 @@ where
     A: Serialize + Send,
 {
     let job = parse(job)?;
-    CANCELLED.store(false, Ordering::Relaxed);
     json_text(&py.detach(|| guarded(|| work(&job)))?)
 }
 
@@ -106,7 +105,7 @@ fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String>
     }
 }
 
-/// Asks the running job to stop at the next transaction or partition.
+/// Asks this process's job, begun or not, to stop at the next transaction or partition.
 #[pyfunction]
 fn cancel() {
     CANCELLED.store(true, Ordering::Relaxed);

@@ -73,7 +73,6 @@ class FakeBehaviour(Behaviour):
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Warm up, measure by formula, and do the phases; the virtual clock starts at zero."""
-        self._stop.clear()
         database, behave = Path(job["database"]), job["knobs"]["behave"]
         script = Script.of(job, self.allocated_bytes(database))
         _phase(on_event, "warm_up", script.t_s)
