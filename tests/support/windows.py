@@ -155,7 +155,7 @@ class Followed:
 
 @contextmanager
 def followed(one_job: dict[str, Any], *, stop_at: str | None = None) -> Iterator[Followed]:
-    """A run in a process of its own, cancelled "before" its start or at an edge if told so; ended with the block, whatever happens."""
+    """A run of its own process, cancelled "before" its start or at an edge if told so; ended with the block."""
     with subprocess.Popen(
         [sys.executable, "-c", _FOLLOWED],
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
