@@ -226,9 +226,9 @@ def test_a_trace_that_lost_events_fails_with_their_count_and_a_larger_buffer(tmp
 
 
 def test_the_worker_is_told_how_much_of_a_trace_is_wanted(tmp_path: Path) -> None:
-    (trace,) = BlockTraceAsked(8192, every_step=True).job(tmp_path).values()
+    trace = BlockTraceAsked(8192, every_step=True).job(tmp_path)
     assert trace == {"spool": str(tmp_path / "block-trace"), "buffer_kib_per_cpu": 8, "every_step": True}
-    assert not BlockTraceAsked().job(tmp_path)["block_trace"]["every_step"]
+    assert not BlockTraceAsked().job(tmp_path)["every_step"]
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_the_device_that_a_run_makes_is_the_one_that_is_traced(monkeypatch: pyte
     rest: dict[str, Any] = {name: {} for name in ("load", "warm_up", "measure", "sample_interval_ms")}
     monkeypatch.setattr(behaviour, "core_reads", lambda _workload: {})
     rest["workload"] = {}
-    probes = BlockTraceAsked().job(Path("/home"))
+    probes = {"block_trace": BlockTraceAsked().job(Path("/home"))}
     behaviour.BEHAVIOUR.run({"database": "/data/file.bin", "knobs": knobs, "probes": probes, **rest}, print)
     assert [(job["path"], job["probes"]) for job in told] == [("/dev/loop9", probes)]
 

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
+use crate::sqlite::page_trace::PageTraceAsked;
 
 /// The probes that a job asks for, beyond those that watch every run.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -19,6 +20,8 @@ use crate::failure::{Failure, FailureKind};
 pub struct Asked {
     /// The requests of the device that holds the data, one by one.
     pub block_trace: Option<BlockTraceAsked>,
+    /// The accesses to pages of the buffer pool, one by one.
+    pub page_trace: Option<PageTraceAsked>,
 }
 
 /// How block requests are traced.
@@ -66,6 +69,8 @@ pub struct Watched<'a> {
     pub process: ProcessProbe,
     /// Further probes.
     pub asked: &'a Asked,
+    /// The probe of page accesses, where the engine has one.
+    pub page_trace: Option<Box<dyn Probe>>,
 }
 
 /// The probes of one run, shared by the sampler and whoever samples the edges.
@@ -93,6 +98,14 @@ impl Probes {
             let what = "the device of the data is not known here";
             let data = run.data.ok_or_else(|| Failure::new(FailureKind::Usage, what, "block-trace", hint))?;
             probes.push(Box::new(trace.arm(data)?));
+        }
+        match run.page_trace {
+            Some(trace) => probes.push(trace),
+            None if run.asked.page_trace.is_some() => {
+                let what = "accesses to this engine's pages cannot be recorded";
+                return Err(Failure::new(FailureKind::Usage, what, "page-trace", "leave it out"));
+            }
+            None => {}
         }
         Ok(Probes(Mutex::new(probes)))
     }
@@ -178,8 +191,9 @@ mod tests {
     #[test]
     fn a_trace_of_data_that_this_host_cannot_see_is_refused() {
         let trace = BlockTraceAsked { spool: "spool".into(), buffer_kib_per_cpu: 64, every_step: false };
-        let asked = Asked { block_trace: Some(trace) };
-        let run = Watched { server_pid: None, data: None, process: ProcessProbe::new(), asked: &asked };
+        let asked = Asked { block_trace: Some(trace), ..Asked::default() };
+        let run =
+            Watched { server_pid: None, data: None, process: ProcessProbe::new(), asked: &asked, page_trace: None };
         let refused = Probes::of(run).err().expect("there is no path");
         assert_eq!(refused.kind, FailureKind::Usage);
         assert!(!refused.hint.is_empty());

@@ -20,6 +20,7 @@ mod cpu;
 pub mod device;
 pub mod host;
 mod memory;
+pub mod page_trace;
 pub mod parse;
 mod proc_file;
 mod process;

@@ -163,6 +163,12 @@ fn sqlite_shape(py: Python<'_>, database: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| shape::shape(Path::new(database))))?)
 }
 
+/// The pages of each b-tree of a database that nobody has open, as JSON. Reads the whole file.
+#[pyfunction]
+fn sqlite_pages(py: Python<'_>, database: &str) -> PyResult<String> {
+    json_text(&py.detach(|| guarded(|| shape::pages_of_trees(Path::new(database))))?)
+}
+
 /// Version of the Rust core, recorded with every run.
 #[pyfunction]
 fn core_version() -> &'static str {
@@ -191,6 +197,6 @@ mod native {
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,
-        load_recipe, resolve_device, run, sqlite_shape, sqlite_version,
+        load_recipe, resolve_device, run, sqlite_pages, sqlite_shape, sqlite_version,
     };
 }

@@ -16,11 +16,13 @@ from bufferlab.spec import Experiment, Overrides, load
 from bufferlab.spec.overrides import Profile
 
 if TYPE_CHECKING:
+    from bufferlab.execute.asked_probe import AskedProbe
     from bufferlab.execute.block_trace_probe import BlockTraceAsked
     from bufferlab.execute.sweep import SweepOptions, SweepOutcome
 
 _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"
+PAGE_TRACE = "page-trace"
 
 
 @click.command("run")
@@ -66,9 +68,10 @@ BLOCK_TRACE = "block-trace"
 @click.option(
     "--probe",
     "probes",
-    type=click.Choice([BLOCK_TRACE]),
+    type=click.Choice([BLOCK_TRACE, PAGE_TRACE]),
     multiple=True,
-    help="block-trace: record every block request of the measured window (root only).",
+    help="block-trace: record every block request of the measured window (root only). page-trace: record every access"
+    " to a page of the pool, for `bufferlab curve`.",
 )
 @click.option(
     "--trace-buffer",
@@ -145,7 +148,7 @@ def command(
     )
     wanted = _experiment(experiment, overrides, resume, out)
     require_printable(form, as_json, wanted.workload.name)
-    asked = _trace_asked(probes, trace_buffer, trace_steps)
+    asked = _probes_asked(probes, trace_buffer, trace_steps)
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 
@@ -181,6 +184,15 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
             "leave the options out, or begin a new sweep",
         )
     return stored
+
+
+def _probes_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> tuple[AskedProbe, ...]:
+    """Return the probes that the command line asks for."""
+    from bufferlab.execute.page_trace_probe import PageTraceAsked
+
+    blocks = _trace_asked(probes, buffer, every_step)
+    pages = PageTraceAsked() if PAGE_TRACE in probes else None
+    return tuple(probe for probe in (blocks, pages) if probe)
 
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from bufferlab.errors import BufferlabError, Failure, FailureKind, Problem, is_full
+from bufferlab.errors import BufferlabError, Failure, FailureKind, Problem, SpecError, is_full
 
 OnEvent = Callable[[str], None]
 """Takes one event: a JSON object as text."""
@@ -93,6 +93,18 @@ class Behaviour(ABC):
 
     makes_its_device = False
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
+
+    page_trace_counters: Mapping[str, str] = {}
+    """The engine's own counter of each kind of access that a page trace records."""
+
+    def require_page_trace(self, knobs: NativeKnobs) -> None:
+        """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs."""
+        what = "accesses to this engine's pages cannot be recorded"
+        raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
+
+    def pages_of_objects(self, database: Path) -> list[tuple[str, list[int]]]:
+        """Return the tables and indexes of the closed database, each with its pages, by the numbers of a page trace."""
+        return []
 
     def server_version(self, knobs: NativeKnobs) -> str:
         """Return the version of the build that these knobs name; raise EnvironmentLackingError when it is missing."""

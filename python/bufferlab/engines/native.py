@@ -76,6 +76,10 @@ class Native(Protocol):
         """Return the b-trees of a closed SQLite file, level by level."""
         ...
 
+    def sqlite_pages(self, database: str) -> str:
+        """Return the pages of each b-tree of a closed SQLite file."""
+        ...
+
     def check_io_uring(self) -> str:
         """Return whether this process may use io_uring, or the reason why not."""
         ...

@@ -11,18 +11,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.execute.asked_probe import EndedRun
 from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
 from bufferlab.units import MIB, format_bytes
 
 DEFAULT_BUFFER_BYTES = 8 * MIB
 """The kernel's buffer for each processor: it holds a tenth of a second at 400,000 requests per second and processor."""
-_TABLE = "block_trace"
-"""The name of the probe in a job, and of its part of the core's answer."""
 _SPOOL = "block-trace"
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""
@@ -36,10 +35,20 @@ class BlockTraceAsked:
     every_step: bool = False
     """Whether to record also how each request was allocated, plugged and inserted, which costs more."""
 
+    name: ClassVar[str] = "block_trace"
+
     def job(self, home: Path) -> dict[str, Any]:
-        """Return the probes of a run's job: the trace, with a place for its pages."""
+        """Return the probe's part of a run's job: a place for its pages, and its buffer."""
         kib = max(1, self.buffer_bytes // 1024)
-        return {_TABLE: {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": kib, "every_step": self.every_step}}
+        return {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": kib, "every_step": self.every_step}
+
+    def require(self, engine: str, job: Mapping[str, Any]) -> None:
+        """Refuse a run whose device cannot be traced."""
+        require(engine, job)
+
+    def keep(self, run: EndedRun) -> tuple[dict[str, Any], Path | None]:
+        """Decode the trace. Return run.json's `block_trace`, and a good trace's Parquet file."""
+        return keep(self, run.result, run.home)
 
 
 def require(engine: str, job: Mapping[str, Any]) -> None:
@@ -93,7 +102,7 @@ def clean() -> list[str]:
 
 def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[dict[str, Any], Path | None]:
     """Decode the trace of a run that has ended. Return run.json's `block_trace`, and a good trace's Parquet file."""
-    told = result["recorded"].get(_TABLE) if result else None
+    told = result["recorded"].get(asked.name) if result else None
     if told is None:
         clean()  # The worker died: its instance in tracefs is removed now, not at the next start.
         return _failed({}, "the run ended before the trace did", "repeat the run"), None

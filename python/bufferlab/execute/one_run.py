@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import BufferlabError, Failure, Interrupted, RunFailed, causes, is_full
-from bufferlab.execute.block_trace_probe import BlockTraceAsked, keep
+from bufferlab.execute.asked_probe import EndedRun
 from bufferlab.execute.datasets import Dataset, database_name
 from bufferlab.execute.jobs import check_job, run_job, run_workload
 from bufferlab.execute.reach import open_way
@@ -116,18 +116,19 @@ def _do(
     log_file = home / "worker.log"
     allow = context.allow_online_changes
     job = run_job(context.experiment, point, gathered.run["seed"], database, allow_online_changes=allow)
+    probes = {probe.name: probe.job(home) for probe in context.probes}
     outcome = supervise(
         "run",
         context.experiment.engine,
-        {**job, **({"probes": context.block_trace.job(home)} if context.block_trace else {})},
+        {**job, **({"probes": probes} if probes else {})},
         log_file=log_file,
         stop=context.stop,
         silent_seconds=context.experiment.limits.worker_silent,
         on_event=lambda event: _hear(event, gathered, on_stage),
     )
     gathered.log = outcome.log
-    if context.block_trace:
-        _keep_trace(context.block_trace, outcome.result, home, gathered, on_stage)
+    ended = EndedRun(context.engine.name, outcome.result, home, database, gathered.samples)
+    _keep_tables(context, ended, gathered, on_stage)
     gathered.run["database"] = {
         # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
         "bytes_loaded": dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
@@ -144,14 +145,13 @@ def _do(
     _check(context, point, outcome.result, database, log_file, gathered, on_stage)
 
 
-def _keep_trace(
-    asked: BlockTraceAsked, result: dict[str, Any] | None, home: Path, gathered: _Gathered, on_stage: OnStage
-) -> None:
-    """Keep the trace of block requests, or the reason why there is none. A missing trace does not fail the run."""
-    on_stage("decoding the block trace", 0.0)
-    gathered.run["block_trace"], table = keep(asked, result, home)
-    if table is not None:
-        gathered.tables[table.name] = table
+def _keep_tables(context: SweepContext, ended: EndedRun, gathered: _Gathered, on_stage: OnStage) -> None:
+    """Keep what further probes recorded, or the reason why there is none. A missing table does not fail the run."""
+    for probe in context.probes:
+        on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
+        gathered.run[probe.name], table = probe.keep(ended)
+        if table is not None:
+            gathered.tables[table.name] = table
 
 
 def _keep_texts(home: Path, gathered: _Gathered) -> None:

@@ -17,9 +17,9 @@ from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, SpecError
-from bufferlab.execute import block_trace_probe, host, resume, storage, stored_noise
 from bufferlab.execute import cache as cache_folders
-from bufferlab.execute.block_trace_probe import BlockTraceAsked
+from bufferlab.execute import host, resume, storage, stored_noise
+from bufferlab.execute.asked_probe import AskedProbe
 from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.one_run import COPYING, MEASURING, WARMING_UP, describe, execute_run
@@ -59,7 +59,7 @@ class SweepOptions:
     share_device: bool = False
     allow_online_changes: bool = False
     """Allow runs to change settings of a server that bufferlab did not start; each run puts them back."""
-    block_trace: BlockTraceAsked | None = None
+    probes: tuple[AskedProbe, ...] = ()
 
 
 @dataclass
@@ -113,8 +113,7 @@ def run_sweep(
         progress.warn(Problem(said, None, "a run that was killed had left it so"))
     guess = make(experiment, estimated_facts(experiment))
     _require_host(guess, out, data_dir, cache)
-    if options.block_trace:
-        _require_trace(guess, data_dir)
+    _require_probes(options, guess, data_dir)
     with StopRequest() as stop, ExitStack() as stack:
         stack.enter_context(device_lock(_measured_place(experiment, data_dir, cache), share=options.share_device))
         if folder:
@@ -238,12 +237,13 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
         raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
 
 
-def _require_trace(plan: Plan, data_dir: Path) -> None:
-    """Refuse, before hours of runs, a trace of a device that cannot be traced; every point's device is checked."""
+def _require_probes(options: SweepOptions, plan: Plan, data_dir: Path) -> None:
+    """Refuse, before hours of runs, a probe that cannot watch one of the points."""
     engine = plan.experiment.engine
     database = str(data_dir / database_name(engines.declaration(engine)))
     for knobs in {tuple(point.native_knobs.items()) for point in plan.points}:
-        block_trace_probe.require(engine, {"database": database, "knobs": dict(knobs)})
+        for probe in options.probes:
+            probe.require(engine, {"database": database, "knobs": dict(knobs)})
 
 
 def _known_rates(experiment: Experiment, cache: Path) -> KnownRates:
@@ -345,7 +345,7 @@ def _context(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
         rates=sweep.rates,
         owner=servers_owner(experiment.engine),
         allow_online_changes=sweep.options.allow_online_changes,
-        block_trace=sweep.options.block_trace,
+        probes=sweep.options.probes,
     )
 
 

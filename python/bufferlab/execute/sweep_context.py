@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.execute.block_trace_probe import BlockTraceAsked
+from bufferlab.execute.asked_probe import AskedProbe
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import Owner
 from bufferlab.execute.restore import Method
@@ -31,5 +31,5 @@ class SweepContext:
     owner: Owner | None = None
     """The user whom the server runs as: copies of the database are given to this user. None: copies stay ours."""
     allow_online_changes: bool = False
-    block_trace: BlockTraceAsked | None = None
-    """How block requests are traced; None: they are not."""
+    probes: tuple[AskedProbe, ...] = ()
+    """Probes beyond those that watch every run."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.results import decoding, metrics
+from bufferlab.results.schema import PAGE_TRACE_KINDS
 from bufferlab.texts import parse_toml
 
 if TYPE_CHECKING:
@@ -156,6 +157,18 @@ def wrong_trace(trace: pl.DataFrame) -> str | None:
         | (pl.col("sectors").fill_null(0) > 0) & pl.col("sector").is_null()
     )
     return "an event has no time, action, device or place" if _any(trace, wrong) else None
+
+
+def wrong_page_trace(trace: pl.DataFrame) -> str | None:
+    """Return why rows cannot be the accesses of a page trace."""
+    import polars as pl
+
+    wrong = pl.any_horizontal(pl.all().is_null()) | (pl.col("kind") >= len(PAGE_TRACE_KINDS))
+    if _any(trace, wrong):
+        return "an access has no page, kind or time"
+    # Pages are numbered without a gap, and each was touched: a greater number would only take memory.
+    beyond = pl.col("page") >= trace.height
+    return "a page has a number beyond all accesses" if _any(trace, beyond) else None
 
 
 def _any(frame: pl.DataFrame, wrong: pl.Expr) -> bool:

@@ -55,6 +55,16 @@ BLOCK_TRACE_COLUMNS: dict[str, str] = {
     "from_sector": "i64",
     "split_sector": "i64",
 }
+#: page-trace.parquet: one row per access to a page of the pool, in the order of time.
+PAGE_TRACE_COLUMNS: dict[str, str] = {
+    "page": "u32",
+    "kind": "u8",
+    "latch": "u8",
+    "thread": "u16",
+    "delta_us": "u32",
+}
+#: What a page trace records, by the number in `kind` (`Kind` in crates/bufferlab-probe).
+PAGE_TRACE_KINDS = ("get", "get_if_in_pool", "create", "read", "prefetch", "evict")
 SUMMARY_COLUMNS: dict[str, str] = {
     "point_index": "i32",
     "point_label": "str",
@@ -304,6 +314,46 @@ class BlockTrace(_Strict):
     lost: BlockTraceLost | None = None
 
 
+class PagesOfObject(_Strict):
+    """The pages of one table or index, which have numbers in a row in page-trace.parquet."""
+
+    name: str
+    first_page: int = Field(ge=0)
+    pages: int = Field(ge=1)
+
+
+class CountedAccesses(_Strict):
+    """The accesses of one kind in the measured window: those recorded, beside the engine's own counter."""
+
+    kind: str
+    recorded: int = Field(ge=0)
+    counter: str
+    counted: int = Field(ge=0)
+
+
+class PageTrace(_Strict):
+    """The trace of page accesses from the engine's start to its end, with the edges of the measured window.
+
+    A failed trace has no page-trace.parquet: a pool cannot be followed through a gap.
+    """
+
+    status: Literal["ok", "failed"]
+    reason: str | None = None
+    hint: str | None = None
+    page_size_bytes: int | None = Field(default=None, gt=0)
+    start_ns: int | None = None
+    """CLOCK_MONOTONIC of the first access: where delta_us begins."""
+    window_start_ns: int | None = None
+    window_end_ns: int | None = None
+    events: dict[str, int] = {}
+    """Accesses by kind, those outside the window too."""
+    objects: list[PagesOfObject] = []
+    counts: list[CountedAccesses] = []
+    spool_bytes: int = Field(default=0, ge=0)
+    reader_cpu_us: float | None = Field(default=None, ge=0)
+    """Processor time of whoever moved the trace; None where the engine's own thread recorded it."""
+
+
 class StoredFile(_Strict):
     """The size and hash of a file beside run.json, so that a damaged file is noticed and named."""
 
@@ -353,6 +403,8 @@ class Run(_Strict):
     consistency: Consistency | None = None
     integrity: list[IntegrityRow] = []
     block_trace: BlockTrace | None = None
+    """None when none was asked for."""
+    page_trace: PageTrace | None = None
     """None when none was asked for."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     failure: StoredFailure | None = None
@@ -438,6 +490,7 @@ def schema_hash() -> str:
         "samples": SAMPLE_COLUMNS,
         "latency": LATENCY_COLUMNS,
         "block_trace": BLOCK_TRACE_COLUMNS,
+        "page_trace": [PAGE_TRACE_COLUMNS, PAGE_TRACE_KINDS],
         "summary": SUMMARY_COLUMNS,
     }
     return hashlib.sha256(canonical_json(_without_prose(described)).encode()).hexdigest()

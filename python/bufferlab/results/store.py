@@ -32,6 +32,7 @@ from bufferlab.results.reading import (
     read_toml,
     validated,
     wrong_latencies,
+    wrong_page_trace,
     wrong_samples,
     wrong_trace,
 )
@@ -39,6 +40,7 @@ from bufferlab.results.schema import (
     BLOCK_TRACE_COLUMNS,
     FORMAT_VERSION,
     LATENCY_COLUMNS,
+    PAGE_TRACE_COLUMNS,
     SAMPLE_COLUMNS,
     SUMMARY_COLUMNS,
     Run,
@@ -54,6 +56,7 @@ FORMAT = "bufferlab-sweep"
 _VERSION = {"format_version": str(FORMAT_VERSION)}
 """The format version that every Parquet file carries."""
 BLOCK_TRACE_FILE = "block-trace.parquet"
+PAGE_TRACE_FILE = "page-trace.parquet"
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
 
@@ -141,6 +144,12 @@ class RunRecord:
         if self.run.block_trace is None or self.run.block_trace.status != "ok":
             return None
         return _table(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS, wrong_trace)
+
+    def page_trace(self) -> pl.DataFrame | None:
+        """Read page-trace.parquet: one row per access to a page of the pool; None when there is no good trace."""
+        if self.run.page_trace is None or self.run.page_trace.status != "ok":
+            return None
+        return _table(self.folder / PAGE_TRACE_FILE, PAGE_TRACE_COLUMNS, wrong_page_trace)
 
     def log(self) -> str:
         """Return the worker's log, as text."""
@@ -419,6 +428,7 @@ def _polars_schema(columns: Mapping[str, str]) -> dict[str, Any]:
     import polars as pl
 
     types = {"f64": pl.Float64, "i64": pl.Int64, "i32": pl.Int32, "str": pl.String}
+    types |= {"u8": pl.UInt8, "u16": pl.UInt16, "u32": pl.UInt32}
     return {name: types[kind] for name, kind in columns.items()}
 
 
@@ -432,13 +442,22 @@ def _frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pl.
 
 def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
     """Write block-trace.parquet from frames that follow one another; memory holds one of them."""
+    _write_parts(path, parts, BLOCK_TRACE_COLUMNS)
+
+
+def write_page_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
+    """Write page-trace.parquet from frames that follow one another; memory holds one of them."""
+    _write_parts(path, parts, PAGE_TRACE_COLUMNS)
+
+
+def _write_parts(path: Path, parts: Iterable[pl.DataFrame], stored: Mapping[str, str]) -> None:
     import polars as pl
 
-    columns = _polars_schema(BLOCK_TRACE_COLUMNS)
+    columns = _polars_schema(stored)
     written: list[Path] = []
     for number, part in enumerate(parts):
         if dict(part.schema) != columns:
-            raise InternalError("a block trace does not have the columns of the stored format", str(path))
+            raise InternalError("a trace does not have the columns of the stored format", str(path))
         written.append(path.with_name(f"{path.name}.{number}"))
         write_parquet(written[-1], part, {})
     write_parquet(path, pl.scan_parquet(written, glob=False) if written else pl.LazyFrame(schema=columns), _VERSION)

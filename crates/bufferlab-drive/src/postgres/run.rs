@@ -50,7 +50,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let process = ProcessProbe::new().with_drivers(Arc::clone(&cpu_ns));
     let data = job.datadir.as_deref();
-    let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes })?;
+    let probes =
+        Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace: None })?;
     watched(Box::new(counters), version, probes, sink, job.sample_interval, |watch| {
         let mut session = Session { server, course, watch, cancelled, cpu_ns };
         drive(&mut session, &job.workload)

@@ -41,7 +41,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let board = Arc::new(Board::new(readers(job, way), job.reads.io_size_bytes, Arc::clone(&cpu_ns)));
     let edges = EdgeTimes { sink, times: Mutex::default() };
     let process = ProcessProbe::new().with_drivers(cpu_ns);
-    let probes = Probes::of(Watched { server_pid: None, data: Some(&job.path), process, asked: &job.probes })?;
+    let probes =
+        Probes::of(Watched { server_pid: None, data: Some(&job.path), process, asked: &job.probes, page_trace: None })?;
     let engine = Box::new(Size(job.range_bytes));
     watched(engine, kernel_release(), probes, &edges, job.sample_interval, |watch| {
         let with = Readers { job, target: &target, board: &board, way, cancelled };

@@ -44,6 +44,18 @@ impl Engine {
     /// # Errors
     /// When the file is missing or foreign, direct I/O is refused or not honoured, or SQLite refuses a setting.
     pub fn open(path: &Path, knobs: &SqliteKnobs) -> Result<Self, Failure> {
+        Self::open_recorded(path, knobs, |_| Ok(()))
+    }
+
+    /// Opens a loaded database; `record` gets the counters of the VFS before the pool is made.
+    ///
+    /// # Errors
+    /// As [`Engine::open`], and those of `record`.
+    pub fn open_recorded(
+        path: &Path,
+        knobs: &SqliteKnobs,
+        record: impl FnOnce(Arc<VfsCounters>) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
         check_header(path, knobs.page_size)?;
         let io_mode = io_mode(path, knobs)?;
         let pool_counters = match knobs.pcache {
@@ -56,6 +68,7 @@ impl Engine {
         let name = format!("bufferlab-{}", path.display());
         let vfs = Vfs::register(&name, io_mode, knobs.page_size.bytes())
             .map_err(|error| Failure::from_io("registering the VFS", path, &error))?;
+        record(vfs.counters())?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags_and_vfs(path, flags, vfs.name())
             .map_err(|error| sqlite_failure("opening the database", path, &vfs, &error))?;

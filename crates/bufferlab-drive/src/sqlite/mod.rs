@@ -10,6 +10,7 @@ pub mod job;
 pub mod knobs;
 pub mod loader;
 pub mod page_io;
+pub mod page_trace;
 pub mod pcache;
 mod plan;
 pub mod pool;

@@ -10,9 +10,11 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::ffi::{self, sqlite3_pcache, sqlite3_pcache_page};
 
 use super::frames::Frame;
+use super::page_trace::{Holder, taken};
 use super::pool::{Create, Pool, PoolCounters};
 
 static MAIN_COUNTERS: OnceLock<Arc<PoolCounters>> = OnceLock::new();
+static RECORDER: OnceLock<Holder> = OnceLock::new();
 static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();
 
 /// Installs the pool as SQLite's page cache, once, and returns the counters of the database file's pool.
@@ -22,6 +24,12 @@ static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();
 pub fn install() -> Result<Arc<PoolCounters>, c_int> {
     let counters = Arc::clone(MAIN_COUNTERS.get_or_init(Arc::default));
     INSTALLED.get_or_init(configure).map(|()| counters)
+}
+
+/// Lets the pool of the database that is opened next tell this recorder of every access.
+pub fn record(recorder: Holder) {
+    // A process opens one database for one run.
+    let _only_the_first = RECORDER.set(recorder);
 }
 
 fn configure() -> Result<(), c_int> {
@@ -55,7 +63,10 @@ unsafe extern "C" fn create(page_bytes: c_int, extra_bytes: c_int, purgeable: c_
         Some(counters) if purgeable => Arc::clone(counters),
         _ => Arc::default(),
     };
-    let pool = Pool::new(page_bytes as usize, extra_bytes as usize, purgeable, counters);
+    let mut pool = Pool::new(page_bytes as usize, extra_bytes as usize, purgeable, counters);
+    if purgeable {
+        pool.record(RECORDER.get().and_then(taken));
+    }
     Box::into_raw(Box::new(pool)).cast()
 }
 

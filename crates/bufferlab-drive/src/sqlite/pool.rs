@@ -9,7 +9,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
+use bufferlab_probe::page_trace::Kind;
+
 use super::frames::{Frame, FrameMemory};
+use super::page_trace::Recorder;
 use crate::counter::Counter;
 
 /// What the pool did, cumulative; gauges are the state now. Written by the connection's thread alone.
@@ -62,6 +65,8 @@ pub struct Pool {
     /// A fetch that was told "not easy" and will be repeated: it must not count twice.
     refused_key: Option<u32>,
     counters: Arc<PoolCounters>,
+    /// Hears of every access, where a run asks for a page trace.
+    recorder: Option<Box<Recorder>>,
 }
 
 impl Pool {
@@ -80,7 +85,13 @@ impl Pool {
             memory: FrameMemory::new(page_bytes, extra_bytes),
             refused_key: None,
             counters,
+            recorder: None,
         }
+    }
+
+    /// Tells the recorder of every access from now on.
+    pub fn record(&mut self, recorder: Option<Box<Recorder>>) {
+        self.recorder = recorder;
     }
 
     /// Sets how many frames the pool may hold; a smaller size gives up the oldest unpinned pages at once.
@@ -113,6 +124,9 @@ impl Pool {
             self.counters.hits.add(u64::from(!found.is_null()));
         }
         if !found.is_null() {
+            if let Some(recorder) = &mut self.recorder {
+                recorder.found(key, if create == Create::No { Kind::GetIfInPool } else { Kind::Get });
+            }
             // SAFETY: frames in the table are alive.
             if unsafe { (*found).in_lru } {
                 self.unlink(found);
@@ -138,20 +152,25 @@ impl Pool {
     }
 
     fn admit(&mut self, key: u32) -> *mut Frame {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.settle();
+        }
         if self.used >= self.buckets.len() {
             self.grow_table();
         }
         let frame = if self.purgeable && self.used >= self.capacity && !self.oldest.is_null() {
             let victim = self.oldest;
             self.unlink(victim);
-            self.forget(victim);
-            self.counters.evictions.add(1);
+            self.evict(victim);
             self.counters.recycled.add(1);
             victim
         } else {
             self.take_free_frame()
         };
         self.counters.admissions.add(1);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.admit(key);
+        }
         // SAFETY: the frame is ours and in no list. SQLite wants the first word of the extra space to be zero.
         unsafe {
             (*frame).key = key;
@@ -172,9 +191,15 @@ impl Pool {
     /// `frame` was returned by [`Pool::fetch`] and is pinned.
     pub unsafe fn unpin(&mut self, frame: *mut Frame, discard: bool) {
         let over = self.purgeable && self.used > self.capacity;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.settle();
+        }
         if discard || over {
-            self.counters.evictions.add(u64::from(!discard));
-            self.forget(frame);
+            if discard {
+                self.forget(frame);
+            } else {
+                self.evict(frame);
+            }
             self.release(frame);
             self.publish();
             return;
@@ -249,9 +274,8 @@ impl Pool {
         while self.used > frames && !self.oldest.is_null() {
             let victim = self.oldest;
             self.unlink(victim);
-            self.forget(victim);
+            self.evict(victim);
             self.release(victim);
-            self.counters.evictions.add(1);
         }
         self.publish();
     }
@@ -265,6 +289,16 @@ impl Pool {
             }
         }
         frame
+    }
+
+    /// Takes a frame out of the hash table because another page or a smaller pool needs it.
+    fn evict(&mut self, frame: *mut Frame) {
+        self.counters.evictions.add(1);
+        if let Some(recorder) = &mut self.recorder {
+            // SAFETY: the caller's frame is in the table and alive.
+            recorder.evict(unsafe { (*frame).key });
+        }
+        self.forget(frame);
     }
 
     /// Takes a frame out of the hash table.
@@ -353,6 +387,9 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.truncate(0);
+        if let Some(recorder) = self.recorder.take() {
+            recorder.give_back();
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use bufferlab_probe::{DriverThread, ProcessProbe, clock};
+use bufferlab_probe::{DriverThread, Probe, ProcessProbe, clock};
 use bufferlab_workload::script::ScriptWorkload;
 
 use super::client::SqliteClient;
@@ -12,9 +12,10 @@ use super::dialect::DIALECT;
 use super::engine::Engine;
 use super::interrupt::Interruptible;
 use super::job::{Limit, PhaseJob, Run};
-use super::plan;
+use super::page_trace::{PageTrace, Recorder};
 use super::script;
 use super::session::{Driver, Session, Stepped};
+use super::{pcache, plan};
 use crate::event::{Phase, Sink};
 use crate::failure::Failure;
 use crate::finished::{Finished, PhasePart, WarmedUp, latencies};
@@ -40,7 +41,15 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let start_ns = anchor.monotonic_ns;
     let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
     let arrivals = job.pace.arrivals(job.workload.seed())?;
-    let engine = Engine::open(&job.database, &job.knobs)?;
+    let mut page_trace = None;
+    let engine = Engine::open_recorded(&job.database, &job.knobs, |counters| {
+        if let Some(asked) = &job.probes.page_trace {
+            let recorder = Recorder::ready(asked, counters)?;
+            pcache::record(Arc::clone(&recorder));
+            page_trace = Some(Box::new(PageTrace::of(recorder, &asked.spool)) as Box<dyn Probe>);
+        }
+        Ok(())
+    })?;
     let actual = engine.actual(&job.knobs)?;
     plan::check(&mut *workload, &engine)?;
     // SAFETY: the driver, and with it the client, is dropped before the engine is closed below.
@@ -51,7 +60,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         driver = driver.open_loop(arrivals);
     }
     let process = ProcessProbe::new().with_driver(DriverThread::current());
-    let probes = Probes::of(Watched { server_pid: None, data: Some(&job.database), process, asked: &job.probes })?;
+    let probes =
+        Probes::of(Watched { server_pid: None, data: Some(&job.database), process, asked: &job.probes, page_trace })?;
     let mailbox = Mailbox::default();
     let mut session = Session::new(engine, &mailbox, &probes, sink, cancelled, &seconds_now);
     let finished = std::thread::scope(|scope| {

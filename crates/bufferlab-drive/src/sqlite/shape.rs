@@ -64,11 +64,42 @@ pub struct Shape {
 /// # Errors
 /// When the file is missing, is no database, or cannot be read.
 pub fn shape(database: &Path) -> Result<Shape, Failure> {
+    opened(database, read)
+}
+
+/// The pages of one b-tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TreePages {
+    /// Name of the table or index.
+    pub name: String,
+    /// Numbers of its pages, in the order of the tree.
+    pub pages: Vec<u32>,
+}
+
+/// Reads which page belongs to which b-tree of a database that nobody has open; the catalogue's is among them.
+///
+/// # Errors
+/// As [`shape`].
+pub fn pages_of_trees(database: &Path) -> Result<Vec<TreePages>, Failure> {
+    opened(database, |connection| {
+        let mut statement = connection.prepare("SELECT pageno FROM dbstat WHERE name = ?")?;
+        let names = declared_trees(connection)?.into_iter().map(|tree| tree.name);
+        let pages_of = |name: String| {
+            let pages = statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            Ok(TreePages { name, pages })
+        };
+        std::iter::once("sqlite_schema".to_owned()).chain(names).map(pages_of).collect()
+    })
+}
+
+/// What `read` finds in a database that nobody has open.
+fn opened<T>(database: &Path, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
     if !database.is_file() {
         let place = database.display().to_string();
         return Err(Failure::new(FailureKind::Environment, "there is no such database", place, "check the path"));
     }
-    read(database).map_err(|error| {
+    let found = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|found| read(&found));
+    found.map_err(|error| {
         let (kind, hint) = match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
                 (FailureKind::Data, RELOAD_HINT)
@@ -79,11 +110,10 @@ pub fn shape(database: &Path) -> Result<Shape, Failure> {
     })
 }
 
-fn read(database: &Path) -> rusqlite::Result<Shape> {
-    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+fn read(connection: &Connection) -> rusqlite::Result<Shape> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (page_size_bytes, pages, free_pages) = (pragma("page_size")?, pragma("page_count")?, pragma("freelist_count")?);
-    let mut trees = declared_trees(&connection)?;
+    let mut trees = declared_trees(connection)?;
     let mut statement =
         connection.prepare("SELECT path, pagetype, ncell, payload, unused FROM dbstat WHERE name = ?")?;
     for tree in &mut trees {
@@ -112,7 +142,7 @@ fn read(database: &Path) -> rusqlite::Result<Shape> {
             tree.count_in_level(level_of(path));
         }
         tree.height = tree.level_pages.len();
-        tree.rows = entries.rows(tree.keeps_entries_on_interiors(&connection)?);
+        tree.rows = entries.rows(tree.keeps_entries_on_interiors(connection)?);
     }
     Ok(Shape { page_size_bytes: page_size_bytes as u64, pages: pages as u64, free_pages: free_pages as u64, trees })
 }

@@ -16,7 +16,7 @@ from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
-from bufferlab.errors import DataFileError
+from bufferlab.errors import DataFileError, SpecError
 
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
@@ -77,6 +77,18 @@ class SqliteBehaviour(Behaviour):
     def shape(self, database: Path) -> dict[str, Any] | None:
         """Return every b-tree with its levels, from SQLite's dbstat, which reads the whole file."""
         return cast("dict[str, Any]", json.loads(native().sqlite_shape(str(database))))
+
+    page_trace_counters: Mapping[str, str] = {"get": "page_gets", "read": "demand_misses"}
+
+    def require_page_trace(self, knobs: NativeKnobs) -> None:
+        """Raise SpecError for SQLite's own pool, into which bufferlab cannot look."""
+        if knobs.get("pcache") != "ours":
+            what = "accesses to the pages of SQLite's own pool cannot be recorded"
+            raise SpecError(what, "--probe page-trace", "add --set pcache=ours, or leave the trace out")
+
+    def pages_of_objects(self, database: Path) -> list[tuple[str, list[int]]]:
+        """Return every b-tree with its pages, from SQLite's dbstat, which reads the whole file."""
+        return [(tree["name"], tree["pages"]) for tree in json.loads(native().sqlite_pages(str(database)))]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Call the core to load the workload in bulk."""

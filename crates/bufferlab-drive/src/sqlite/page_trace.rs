@@ -1,0 +1,152 @@
+//! Records every access to a page of the pool, from the opening of the database to its end.
+//!
+//! The recorder lives in the pool, on the connection's thread; SQLite may make the pool anew (a page size is read from
+//! the file), so a pool that ends hands the recorder to the next. The edges of the window come from whoever samples them.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bufferlab_probe::page_trace::{Access, Kind, Spool, Spooled};
+use bufferlab_probe::{Probe, Reading, Table, clock};
+use serde::{Deserialize, Serialize};
+
+use super::vfs::VfsCounters;
+use crate::failure::Failure;
+
+/// Where a run's page accesses go.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PageTraceAsked {
+    /// A file that is made.
+    pub spool: PathBuf,
+}
+
+/// A recorder between two pools, or before the first and after the last.
+pub type Holder = Arc<Mutex<Option<Box<Recorder>>>>;
+
+/// Takes the recorder out.
+pub fn taken(holder: &Holder) -> Option<Box<Recorder>> {
+    holder.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Writes what a pool does into a spool.
+#[derive(Debug)]
+pub struct Recorder {
+    holder: Holder,
+    spool: Spool,
+    /// What SQLite has read so far: a page that is admitted and then not read is new.
+    vfs: Arc<VfsCounters>,
+    /// The page that was admitted last, when, and the reads before it.
+    admitted: Option<(u32, u64, u64)>,
+}
+
+impl Recorder {
+    /// A recorder of this thread's pool, in a holder from which the pool takes it.
+    ///
+    /// # Errors
+    /// When the spool cannot be made.
+    pub fn ready(asked: &PageTraceAsked, vfs: Arc<VfsCounters>) -> Result<Holder, Failure> {
+        let spool = Spool::create(&asked.spool)
+            .map_err(|error| Failure::from_io("making the page trace's file", &asked.spool, &error))?;
+        let holder = Holder::default();
+        let recorder = Recorder { holder: Arc::clone(&holder), spool, vfs, admitted: None };
+        *holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(recorder));
+        Ok(holder)
+    }
+
+    fn push(&mut self, t_ns: u64, page: u32, kind: Kind) {
+        self.spool.push(&Access { t_ns, object: 0, page, thread: 0, kind, latch: 0 });
+    }
+
+    fn reads(&self) -> u64 {
+        self.vfs.pages_read.get() + self.vfs.wal_reads.get()
+    }
+
+    /// Tells what became of the page that was admitted last: SQLite reads it before it asks the pool for anything else.
+    pub fn settle(&mut self) {
+        if let Some((page, t_ns, reads_before)) = self.admitted.take() {
+            if self.reads() > reads_before {
+                self.push(t_ns, page, Kind::Get);
+                self.push(t_ns, page, Kind::Read);
+            } else {
+                self.push(t_ns, page, Kind::Create);
+            }
+        }
+    }
+
+    /// The pool held the page that was asked for.
+    pub fn found(&mut self, page: u32, kind: Kind) {
+        self.settle();
+        self.push(clock::monotonic_ns(), page, kind);
+    }
+
+    /// The page got a frame.
+    pub fn admit(&mut self, page: u32) {
+        self.admitted = Some((page, clock::monotonic_ns(), self.reads()));
+    }
+
+    /// The page lost its frame.
+    pub fn evict(&mut self, page: u32) {
+        self.push(clock::monotonic_ns(), page, Kind::Evict);
+    }
+
+    /// The pool has ended; another may take the recorder.
+    pub fn give_back(mut self: Box<Self>) {
+        self.settle();
+        let holder = Arc::clone(&self.holder);
+        *holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
+    }
+}
+
+/// The probe of the run: notes the edges, and has the table once the database is closed.
+pub struct PageTrace {
+    holder: Holder,
+    spool: PathBuf,
+    window_start_ns: Option<u64>,
+    window_end_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Told {
+    window_start_ns: Option<u64>,
+    window_end_ns: Option<u64>,
+    #[serde(flatten)]
+    spooled: Spooled,
+}
+
+impl PageTrace {
+    /// The probe of a recorder.
+    #[must_use]
+    pub fn of(holder: Holder, spool: &Path) -> Self {
+        PageTrace { holder, spool: spool.to_owned(), window_start_ns: None, window_end_ns: None }
+    }
+}
+
+impl Probe for PageTrace {
+    fn name(&self) -> &'static str {
+        "page_trace"
+    }
+
+    fn sample(&mut self, _out: &mut Vec<Reading>) {}
+
+    fn begin(&mut self) {
+        self.window_start_ns = Some(clock::monotonic_ns());
+    }
+
+    fn end(&mut self) {
+        self.window_end_ns = Some(clock::monotonic_ns());
+    }
+
+    fn finish(self: Box<Self>) -> Option<Table> {
+        let spooled = taken(&self.holder).map_or_else(
+            || Spooled {
+                spool: self.spool.clone(),
+                problem: Some("the pool was not closed".into()),
+                ..Spooled::default()
+            },
+            |recorder| recorder.spool.finish(),
+        );
+        let (window_start_ns, window_end_ns) = (self.window_start_ns, self.window_end_ns);
+        Some(Table::new("page_trace", &Told { window_start_ns, window_end_ns, spooled }))
+    }
+}

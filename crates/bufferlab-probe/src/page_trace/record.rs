@@ -1,0 +1,84 @@
+//! One access, and its bytes in a spool.
+
+/// Bytes of an access in a spool.
+pub const RECORD_BYTES: usize = 24;
+
+/// What happened to a page. The numbers stand in page-trace.parquet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Somebody wanted the page and got it, from the pool or after a read.
+    Get = 0,
+    /// Somebody wanted the page if it is in the pool, and it was.
+    GetIfInPool = 1,
+    /// The page got a frame without being read: it is new.
+    Create = 2,
+    /// The page was read into a frame because of the get before it.
+    Read = 3,
+    /// The page was read ahead of any get.
+    Prefetch = 4,
+    /// The page lost its frame to another.
+    Evict = 5,
+}
+
+/// All kinds, by their numbers.
+pub const KINDS: [(Kind, &str); 6] = [
+    (Kind::Get, "get"),
+    (Kind::GetIfInPool, "get_if_in_pool"),
+    (Kind::Create, "create"),
+    (Kind::Read, "read"),
+    (Kind::Prefetch, "prefetch"),
+    (Kind::Evict, "evict"),
+];
+
+/// One access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// CLOCK_MONOTONIC.
+    pub t_ns: u64,
+    /// The tablespace, relation or file.
+    pub object: u32,
+    /// The page's number in it.
+    pub page: u32,
+    /// The kernel's number of the thread.
+    pub thread: u32,
+    /// What happened.
+    pub kind: Kind,
+    /// The latch asked for, in the engine's numbers; 0 where it has none.
+    pub latch: u8,
+}
+
+impl Access {
+    /// The access as bytes, little-endian: t_ns, object, page, thread, kind, latch, and 2 bytes of nothing.
+    #[must_use]
+    pub fn record(&self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[..8].copy_from_slice(&self.t_ns.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.object.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.page.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.thread.to_le_bytes());
+        bytes[20] = self.kind as u8;
+        bytes[21] = self.latch;
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_stands_at_its_number() {
+        for (number, (kind, _)) in KINDS.iter().enumerate() {
+            assert_eq!(*kind as usize, number);
+        }
+    }
+
+    #[test]
+    fn a_record_has_every_field_at_its_place() {
+        let access = Access { t_ns: 1 << 40, object: 2, page: 0x0403_0201, thread: 5, kind: Kind::Evict, latch: 7 };
+        let bytes = access.record();
+        assert_eq!(bytes[..8], [0, 0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(bytes[8..], [2, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 5, 7, 0, 0]);
+    }
+}

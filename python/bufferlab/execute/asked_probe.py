@@ -1,0 +1,45 @@
+"""Defines a probe that the command line asks for: who refuses it, tells the core of it, and keeps its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that has ended, as far as its probes need it."""
+
+    engine: str
+    result: Mapping[str, Any] | None
+    """The core's answer; None when there is none."""
+    home: Path
+    """The run's folder, into which the core wrote what it recorded."""
+    database: Path
+    """The closed database."""
+    samples: Sequence[Mapping[str, Any]]
+    """The rows of samples.parquet."""
+
+
+class AskedProbe(Protocol):
+    """A probe with a window, beyond those that watch every run."""
+
+    name: ClassVar[str]
+    """The probe's name in a job, in the core's answer and in run.json."""
+
+    def job(self, home: Path) -> dict[str, Any]:
+        """Return the probe's part of a run's job; what it records goes to the run's folder."""
+        ...
+
+    def require(self, engine: str, job: Mapping[str, Any]) -> None:
+        """Refuse, before anything starts, a run that the probe cannot watch.
+
+        `job` is the run's job as far as it is known (database, knobs). Raises SpecError or EnvironmentLackingError.
+        """
+        ...
+
+    def keep(self, run: EndedRun) -> tuple[dict[str, Any], Path | None]:
+        """Return the probe's part of run.json, and the Parquet file of a good table."""
+        ...

@@ -1,0 +1,198 @@
+"""Handles `--probe page-trace`: refuses early what cannot be recorded, and keeps every access to a page of the pool.
+
+Pages get numbers in a row, those of one table or index together, so that run.json can name them by ranges. A trace that
+lacks accesses, or disagrees with the engine's own counters, is marked as failed and has no table. Its run is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines import registry as engines
+from bufferlab.errors import Failure
+from bufferlab.execute.asked_probe import EndedRun
+from bufferlab.results.schema import PAGE_TRACE_KINDS
+from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SPOOL = "page-trace"
+_CHUNK_EVENTS = 2_000_000
+_MOST_OFF = 0.005
+"""The share by which a trace's count in the window may differ from the engine's own."""
+_RECORD = np.dtype(
+    [
+        ("t_ns", "<u8"),
+        ("object", "<u4"),
+        ("page", "<u4"),
+        ("thread", "<u4"),
+        ("kind", "u1"),
+        ("latch", "u1"),
+        ("unused", "<u2"),
+    ]
+)
+_Records = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class PageTraceAsked:
+    """A trace of page accesses that was asked for."""
+
+    name: ClassVar[str] = "page_trace"
+
+    def job(self, home: Path) -> dict[str, Any]:
+        """Return the probe's part of a run's job: a file for the records."""
+        return {"spool": str(home / _SPOOL)}
+
+    def require(self, engine: str, job: Mapping[str, Any]) -> None:
+        """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded."""
+        engines.behaviour(engine).require_page_trace(job["knobs"])
+
+    def keep(self, run: EndedRun) -> tuple[dict[str, Any], Path | None]:
+        """Number the pages and store the trace. Return run.json's `page_trace`, and a good trace's Parquet file."""
+        if run.result is None or self.name not in run.result["recorded"]:
+            return _failed({}, Failure("the run ended before the trace did", None, "repeat the run")), None
+        told = run.result["recorded"][self.name]
+        spool = Path(told["spool"])
+        stored = {
+            "window_start_ns": told["window_start_ns"],
+            "window_end_ns": told["window_end_ns"],
+            "events": told["events"],
+            "spool_bytes": spool.stat().st_size if spool.exists() else 0,
+        }
+        problem = _problem(told, stored["spool_bytes"])
+        if problem:
+            return _failed(stored, problem), None
+        records: _Records = np.memmap(spool, _RECORD, "r")
+        stored["start_ns"] = int(records["t_ns"][0])
+        stored["counts"] = _counts(records, told, run)
+        if off := _off(stored["counts"]):
+            return _failed(stored, off), None
+        numbers, stored["objects"] = _numbered(records, engines.behaviour(run.engine).pages_of_objects(run.database))
+        out = run.home / PAGE_TRACE_FILE
+        write_page_trace(out, _frames(records, numbers))
+        spool.unlink()
+        return {**stored, "page_size_bytes": run.result["actual"].get("page_size_bytes"), "status": "ok"}, out
+
+
+def _failed(stored: dict[str, Any], failure: Failure) -> dict[str, Any]:
+    return {**stored, "status": "failed", "reason": failure.what, "hint": failure.hint}
+
+
+def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
+    """Return why the spool cannot be trusted; None if it can."""
+    if told["problem"]:
+        hint = "free some space, or name a directory on another disk with --data-dir"
+        return Failure(told["problem"], told["spool"], hint)
+    if told["window_end_ns"] is None:
+        return Failure("the measured window was not reached", None, None)
+    wrote = sum(told["events"].values())
+    if not wrote or spool_bytes != wrote * _RECORD.itemsize:
+        what = f"{wrote:,} accesses were recorded, and the file has {spool_bytes:,} bytes"
+        return Failure(what, told["spool"], "repeat the run")
+    return None
+
+
+def _chunks(records: _Records) -> Iterator[_Records]:
+    for start in range(0, len(records), _CHUNK_EVENTS):
+        yield records[start : start + _CHUNK_EVENTS]
+
+
+def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[dict[str, Any]]:
+    """Return the accesses in the window beside the growth of the engine's counters."""
+    inside = np.zeros(len(PAGE_TRACE_KINDS), np.int64)
+    for chunk in _chunks(records):
+        times = chunk["t_ns"]
+        kinds = chunk["kind"][(times >= told["window_start_ns"]) & (times <= told["window_end_ns"])]
+        inside += np.bincount(kinds, minlength=len(inside))
+    return [
+        {
+            "kind": kind,
+            "recorded": int(inside[PAGE_TRACE_KINDS.index(kind)]),
+            "counter": counter,
+            "counted": _growth(run.samples, counter),
+        }
+        for kind, counter in engines.behaviour(run.engine).page_trace_counters.items()
+    ]
+
+
+def _growth(samples: Sequence[Mapping[str, Any]], counter: str) -> int:
+    edges = {
+        row["edge"]: row["count"]
+        for row in samples
+        if row["metric"] == counter and row["edge"] and row["phase"] == "measure"
+    }
+    return int(edges["end"]) - int(edges["start"])
+
+
+def _off(counts: Sequence[Mapping[str, Any]]) -> Failure | None:
+    """Return the first count that is too far from the engine's own, as a reason; None if none is."""
+    for one in counts:
+        recorded, counted = one["recorded"], one["counted"]
+        if abs(recorded - counted) > _MOST_OFF * counted:
+            what = f"the trace has {recorded:,} of kind {one['kind']}, and the engine counted {counted:,}"
+            return Failure(what, one["counter"], "please report this with the engine's version")
+    return None
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The new number of each page, for pages by object and number in it."""
+
+    keys: NDArray[np.uint64]
+    numbers: NDArray[np.uint32]
+
+    def of(self, records: _Records) -> NDArray[np.uint32]:
+        return self.numbers[np.searchsorted(self.keys, _keys(records))]
+
+
+def _keys(records: _Records) -> NDArray[np.uint64]:
+    keys: NDArray[np.uint64] = records["object"].astype(np.uint64) << np.uint64(32) | records["page"]
+    return keys
+
+
+def _numbered(records: _Records, objects: Sequence[tuple[str, Sequence[int]]]) -> tuple[_Numbers, list[dict[str, Any]]]:
+    """Number the pages that were touched: object by object, in each by its page's number. Return the objects too."""
+    keys = np.unique(np.concatenate([np.unique(_keys(chunk)) for chunk in _chunks(records)]))
+    owner = np.full(len(keys), len(objects), np.uint32)
+    for place, (_, pages) in enumerate(objects):
+        found = np.isin(keys, np.asarray(pages, np.uint64))
+        owner[found] = place
+    order = np.lexsort((keys, owner))
+    numbers = np.empty(len(keys), np.uint32)
+    numbers[order] = np.arange(len(keys), dtype=np.uint32)
+    names = [*(name for name, _ in objects), "(free)"]
+    places, firsts, counts = np.unique(owner[order], return_index=True, return_counts=True)
+    ranges = [
+        {"name": names[place], "first_page": int(first), "pages": int(count)}
+        for place, first, count in zip(places, firsts, counts, strict=True)
+    ]
+    return _Numbers(keys, numbers), ranges
+
+
+def _frames(records: _Records, numbers: _Numbers) -> Iterator[pl.DataFrame]:
+    """Yield the records as rows of page-trace.parquet."""
+    import polars as pl
+
+    start_ns, before_us = int(records["t_ns"][0]), 0
+    for chunk in _chunks(records):
+        # Differences of rounded times: their sum stays within a microsecond of the clock.
+        times_us = (chunk["t_ns"] - np.uint64(start_ns)) // np.uint64(1000)
+        delta_us = np.diff(times_us, prepend=np.uint64(before_us))
+        before_us = int(times_us[-1])
+        yield pl.DataFrame(
+            {
+                "page": numbers.of(chunk),
+                "kind": np.ascontiguousarray(chunk["kind"]),
+                "latch": np.ascontiguousarray(chunk["latch"]),
+                "thread": chunk["thread"].astype(np.uint16),
+                "delta_us": delta_us.astype(np.uint32),
+            }
+        )
