@@ -44,7 +44,7 @@ def hear(text):
     if event["event"] == "sample" and event["edge"]:
         busy = [row["count"] for row in event["values"] if row["metric"] in asked["busy"]]
         edges.append(sum(us for us in busy if us is not None))
-result = json.loads(_native.run_random_read(json.dumps(asked["job"]), hear))
+result = json.loads(_native.run("file", json.dumps(asked["job"]), hear))
 told = result["recorded"].get("block_trace")
 actions = lost = None
 if told:

@@ -184,7 +184,7 @@ def run_core(
         "sample_interval_ms": 1000,
         "program": None,
     }
-    result = json.loads(native().run_mysql(json.dumps(job), hear))
+    result = json.loads(native().run("mysql", json.dumps(job), hear))
     first, last = edges
     done = result["measured"]["transactions"]
     asked = last["questions"] - first["questions"]

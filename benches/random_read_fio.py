@@ -43,7 +43,7 @@ def hear(text):
     event = json.loads(text)
     if event["event"] == "sample" and event["edge"]:
         edges.append({row["metric"]: row["count"] for row in event["values"] if row["count"] is not None})
-result = json.loads(_native.run_random_read(sys.stdin.read(), hear))
+result = json.loads(_native.run("file", sys.stdin.read(), hear))
 spent = [edge["process_user_us"] + edge["process_system_us"] for edge in edges if "process_user_us" in edge]
 print(json.dumps({**result["measured"], "run": result["actual"]["backend_run"], "window_us": spent[-1] - spent[0]}))
 """
@@ -87,7 +87,7 @@ def main() -> None:
 def made(file: Path) -> Path:
     """A file of random bytes."""
     job = {"path": str(file), "bytes": FILE_BYTES, "seed": secrets.randbits(53)}
-    native().fill_random_file(json.dumps(job), lambda event: None)
+    native().load("file", json.dumps(job), lambda event: None)
     return file
 
 

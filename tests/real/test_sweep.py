@@ -33,11 +33,6 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "bufferlab", *arguments]
 
 
-def environment(disk: Path) -> dict[str, str]:
-    # One cache of loaded databases for this session's sweeps, on the disk that is measured.
-    return {**os.environ, "PYTHONPATH": str(core.ROOT / "python"), "BUFFERLAB_CACHE": str(disk / "cache")}
-
-
 @pytest.fixture
 def out(disk: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     directory = disk / f"out-{request.node.name}"
@@ -100,7 +95,7 @@ def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: P
     swept = ("--sweep", f"pool_size={pools}", "--repetitions", "3", "--transactions", "2000")
     arguments = ["buffer-size", "--warehouses", "1", *swept, "--out", str(out), "--json"]
     done = subprocess.run(
-        command("run", *arguments), env=environment(disk), capture_output=True, text=True, timeout=600, check=False
+        command("run", *arguments), env=core.environment(disk), capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -145,7 +140,7 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
 ) -> None:
     done = subprocess.run(
         command("run", "page-size", "--smoke", "--repetitions", "1", "--out", str(out), "--share-device", "--json"),
-        env=environment(disk),
+        env=core.environment(disk),
         capture_output=True,
         text=True,
         timeout=600,
@@ -193,7 +188,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
         arguments = ["--resume", str(folders[-1])] if folders else fresh
         with subprocess.Popen(
             command("run", *arguments),
-            env=environment(disk),
+            env=core.environment(disk),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -209,7 +204,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
     arguments = ["--resume", str(folders[-1])] if folders else fresh
     done = subprocess.run(
         command("run", *arguments, "--json"),
-        env=environment(disk),
+        env=core.environment(disk),
         capture_output=True,
         text=True,
         timeout=600,
@@ -230,7 +225,7 @@ def test_interrupted_by_ctrl_c_it_keeps_what_it_has_and_says_how_to_go_on(disk: 
     arguments = [*SMALL, "--repetitions", "2", "--transactions", "30000", "--out", str(out)]
     with subprocess.Popen(
         command("run", *arguments),
-        env=environment(disk),
+        env=core.environment(disk),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -119,6 +119,11 @@ def _by_metric(values: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     return {(row["metric"], row["subject"]): row["value"] if row["count"] is None else row["count"] for row in known}
 
 
+def environment(disk: Path) -> dict[str, str]:
+    """What commands on real engines see: one cache of loaded databases, on the disk that is measured."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUFFERLAB_CACHE": str(disk / "cache")}
+
+
 def copy(database: Path, to: Path) -> Path:
     """A copy that is on the disk and not in the page cache."""
     shutil.copyfile(database, to)

@@ -20,7 +20,9 @@ impl Curve {
         Ok(Curve { by_distance: vec![0; stack.pages()], stack, accesses: 0 })
     }
 
-    /// Touch pages in their order. `counted` says of each whether its miss counts: 0 if it does not.
+    /// Touch pages in their order. `counted` says of each whether its miss counts: 0 if it does not, 1 if it does, 2 if
+    /// every pool misses it, because the page had to leave them all. Until then it keeps its place in each, which is a
+    /// frame too many where it had been in the pool.
     ///
     /// # Panics
     /// If a page is not below the `pages` of `new`, or `counted` is not as long as `pages`.
@@ -30,16 +32,18 @@ impl Curve {
             if counts == 0 {
                 self.stack.access(page);
             } else {
-                self.access(page);
+                self.access(page, counts > 1);
             }
         }
     }
 
     #[inline]
-    fn access(&mut self, page: u32) {
+    fn access(&mut self, page: u32, left_all: bool) {
         self.accesses += 1;
         // At its first access every pool misses a page.
-        if let Some(distance) = self.stack.access(page) {
+        if let Some(distance) = self.stack.access(page)
+            && !left_all
+        {
             self.by_distance[distance as usize - 1] += 1;
         }
     }

@@ -95,6 +95,14 @@ fn accesses_before_the_window_warm_the_pool_and_do_not_count() {
 }
 
 #[test]
+fn a_page_that_had_to_leave_is_missed_by_every_pool() {
+    let mut curve = Curve::new(2).expect("few pages");
+    curve.feed(&[0, 0, 0, 1, 0], &[1, 1, 2, 1, 1]);
+    // First accesses and the third access miss everywhere; the last has distance 2.
+    assert_eq!(curve.misses(), [5, 4, 3]);
+}
+
+#[test]
 fn a_stack_of_no_pages_is_empty_and_one_of_too_many_is_refused() {
     assert_eq!(Curve::new(0).expect("no page").misses(), [0]);
     assert_eq!(StackDistances::new(1 << 40).err(), Some(TooManyPages(1 << 40)));

@@ -1,10 +1,12 @@
-"""`bufferlab curve`: tells what an LRU pool of each size would miss, from the page accesses in a file."""
+"""`bufferlab curve`: tells what an LRU pool of each size would miss, from the page accesses of a run or in a file."""
 
 from __future__ import annotations
 
 import math
 import re
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,6 @@ from bufferlab.units import UnitError, parse_bytes, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.traces.accesses import Accesses
-    from bufferlab.traces.curve import MissCurve
 
 _SHARES = "1%,2%,5%,10%,20%,30%,40%,50%,60%,80%,100%"
 _PAGES = re.compile(r"\s*([0-9]{1,12})\s*pages?\s*")
@@ -27,10 +28,11 @@ _SILENT_S = 2.0
 
 
 @click.command("curve")
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.argument("file", type=click.Path(path_type=Path), metavar="RUN|FILE")
 @click.option("--sizes", default=_SHARES, metavar="A,B,C", help="Pools to list: 10% of the pages, 64MiB, 5000pages.")
 @click.option("--page-size", metavar="SIZE", help="The bytes of a page, where the file does not tell.")
 @click.option("--window", metavar="FROM,TO", help="Count misses between these times alone; what is before only warms.")
+@click.option("--by", type=click.Choice(["table"]), help="Of a run: the misses of each table and index too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
 @click.option("--to", nargs=2, metavar="oraclegeneral FILE", help="Write the accesses for libCacheSim too.")
 @common
@@ -39,6 +41,7 @@ def command(
     sizes: str,
     page_size: str | None,
     window: str | None,
+    by: str | None,
     html: Path | None,
     to: tuple[str, str] | None,
     as_json: bool,
@@ -46,37 +49,47 @@ def command(
 ) -> int:
     """Tell what LRU buffer pools of every size would miss, exactly and from one pass over page accesses.
 
-    FILE is a CSV whose first line is time,page,op (seconds, any name, get or create), or FILE.oracleGeneral, the
-    binary format of libCacheSim.
+    RUN is the folder of a run that was recorded with --probe page-trace; misses count in its
+    measured window. FILE is a CSV whose first line is time,page,op (seconds, any name, get or
+    create), or FILE.oracleGeneral, the binary format of libCacheSim.
 
     \b
+      bufferlab curve runs/buffer-size-20260101-120000/runs/0123456789abcdef --by table
       bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
     from bufferlab.report import curve_page
-    from bufferlab.traces import files
-    from bufferlab.traces.curve import working_set
+    from bufferlab.traces import files, runs
+    from bufferlab.traces.curve import curve, misses_of_objects, working_set
 
     window_s = _window(window)
     given_bytes = _page_size(page_size)
     if to and to[0].lower() != "oraclegeneral":
         raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
-    accesses = files.read(file)
+    accesses = runs.read(file) if file.is_dir() else files.read(file)
+    if by and not accesses.objects:
+        raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
+    window_s = window_s or accesses.window_s
     page_size_bytes = given_bytes or accesses.page_size_bytes
     pools = _pools(sizes, accesses.pages, page_size_bytes)
-    found = _counted(accesses, window_s)
+    with _told("counting misses") as tell:
+        found = curve(accesses, window_s, tell)
     if not found.accesses:
         span = f"{accesses.time_s[0]:g} s to {accesses.time_s[-1]:g} s"
         raise SpecError("no get lies in the window", "--window", f"the file has {span}")
     if to:
         _write_oracle_general(accesses, file, Path(to[1]))
-    report = curve_page.as_report(file.name, found, pools, page_size_bytes)
+    objects = None
+    if by:
+        with _told("counting misses by table") as tell:
+            objects = misses_of_objects(accesses, window_s, pools, tell)
+    report = curve_page.as_report(file.name, found, pools, page_size_bytes, accesses.measured, objects)
     if html:
         from bufferlab.report.html import render_html
 
         write(html, "--html", render_html(report, str(file), "bufferlab curve"))
     if as_json:
-        print_json(curve_page.as_json(found, pools, working_set(accesses)))
+        print_json(curve_page.as_json(found, pools, working_set(accesses), accesses.measured, objects))
         return 0
     put(curve_page.text(report))
     return 0
@@ -139,10 +152,10 @@ def _pool(part: str, pages: int, page_size_bytes: int | None) -> int:
     return (size.size_bytes or 0) // page_size_bytes
 
 
-def _counted(accesses: Accesses, window_s: tuple[float, float] | None) -> MissCurve:
-    """Return the curve; progress is shown from the third second on."""
+@contextmanager
+def _told(what: str) -> Iterator[Callable[[float], None]]:
+    """Context manager for a function that hears the share done, and shows it from the third second on."""
     from bufferlab.execute.progress import Status
-    from bufferlab.traces.curve import curve
 
     start_s = time.monotonic()
     with progress() as shown:
@@ -150,9 +163,9 @@ def _counted(accesses: Accesses, window_s: tuple[float, float] | None) -> MissCu
         def tell(done: float) -> None:
             took_s = time.monotonic() - start_s
             if took_s > _SILENT_S and done < 1:
-                shown.show(Status("counting misses", 0, 0, "", done, took_s / done * (1 - done)))
+                shown.show(Status(what, 0, 0, "", done, took_s / done * (1 - done)))
 
-        return curve(accesses, window_s, tell)
+        yield tell
 
 
 def _write_oracle_general(accesses: Accesses, source: Path, target: Path) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Series, Table
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.report.document import Report
+from bufferlab.traces.accesses import MeasuredPool
 from bufferlab.traces.curve import MissCurve
 from bufferlab.units import format_bytes, format_percent
 
@@ -22,18 +23,31 @@ _DRAWN = 400
 _FIRST_DRAWN = 0.005
 
 
-def as_report(name: str, curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None) -> Report:
-    """Return the curve in the shape that every writer of reports takes. `sizes` are pools in pages, ascending."""
+def as_report(
+    name: str,
+    curve: MissCurve,
+    sizes: Sequence[int],
+    page_size_bytes: int | None,
+    measured: MeasuredPool | None = None,
+    objects: Mapping[str, Sequence[int]] | None = None,
+) -> Report:
+    """Return the curve in the shape that every writer of reports takes.
+
+    `sizes` are pools in pages, ascending. `objects` has the gets of each table or index, and its misses at each size.
+    """
+    facts = [f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"]
+    if measured:
+        facts.append(_beside(curve, measured, page_size_bytes))
     return Report(
         title="curve",
         question=f"How many of the accesses in {name} would each size of the buffer pool miss?",
         answer=answer(curve, page_size_bytes),
-        facts=(f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"),
+        facts=tuple(facts),
         banners=(),
-        headline=_figure(curve, page_size_bytes),
+        headline=_figure(curve, page_size_bytes, measured),
         steps=table(curve, sizes, page_size_bytes),
         limits=(_GUIDE,),
-        sections=(),
+        sections=(_by_object(objects, sizes, page_size_bytes),) if objects else (),
         checks=(),
         status="ok",
     )
@@ -42,12 +56,34 @@ def as_report(name: str, curve: MissCurve, sizes: Sequence[int], page_size_bytes
 def text(report: Report) -> str:
     """Return the report for a terminal: the answer first."""
     assert report.steps
-    rows = [row.cells for row in report.steps.rows]
-    heads = [column.title for column in report.steps.columns]
-    table = [heads, *rows]
-    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
-    lines = ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
-    return "\n".join([report.answer, " · ".join(report.facts), "", *lines, "", *report.limits])
+    tables = [report.steps, *(block for section in report.sections for block in section.blocks)]
+    shown = [line for table in tables if isinstance(table, Table) for line in ("", *_aligned(table))]
+    return "\n".join([report.answer, " · ".join(report.facts), *shown, "", *report.limits])
+
+
+def _aligned(table: Table) -> list[str]:
+    rows = [[column.title for column in table.columns], *(row.cells for row in table.rows)]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | None) -> str:
+    """Return the run's own count beside the curve's."""
+    misses = int(curve.misses[min(measured.pages, curve.pages)])
+    return (
+        f"the run's pool of {pool(measured.pages, page_size_bytes)} missed {measured.misses:,} times, "
+        f"LRU of that size misses {misses:,} times"
+    )
+
+
+def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_size_bytes: int | None) -> Section:
+    """Return the misses of each table and index, those with the most gets first."""
+    heads = (Column("Table or index"), Column("Gets"), *(Column(pool(size, page_size_bytes)) for size in sizes))
+    found = sorted(((name, counts) for name, counts in objects.items() if counts[0]), key=lambda one: -one[1][0])
+    rows = tuple(Row((name, *(f"{count:,}" for count in counts))) for name, counts in found)
+    caption = "Gets, and misses in LRU pools that all tables and indexes share."
+    table = Table("misses-by-table", "Misses by table and index", heads, rows, caption)
+    return Section("by-table", "Tables and indexes", caption, (table,))
 
 
 def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
@@ -77,7 +113,11 @@ def pool(pages: int, page_size_bytes: int | None) -> str:
 
 
 def as_json(
-    curve: MissCurve, sizes: Sequence[int], parts: tuple[NDArray[np.float64], NDArray[np.uint32]]
+    curve: MissCurve,
+    sizes: Sequence[int],
+    parts: tuple[NDArray[np.float64], NDArray[np.uint32]],
+    measured: MeasuredPool | None = None,
+    objects: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Any]:
     """Return the curve for programs, at the chosen sizes, and the working set over time."""
     return {
@@ -86,6 +126,10 @@ def as_json(
         ],
         "knee_pages": curve.knee_pages,
         "pages": curve.pages,
+        "measured": {"pool_pages": measured.pages, "misses": measured.misses} if measured else None,
+        "by_table": {
+            name: {"accesses": gets, "misses": list(misses)} for name, (gets, *misses) in (objects or {}).items()
+        },
         "working_set": [
             {"end_s": float(end), "pages": int(pages)} for end, pages in zip(parts[0], parts[1], strict=True)
         ],
@@ -96,7 +140,7 @@ def _ratio(curve: MissCurve, pages: int) -> str:
     return f"{_miss_ratio(curve, pages):.4g}"
 
 
-def _figure(curve: MissCurve, page_size_bytes: int | None) -> Figure:
+def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPool | None) -> Figure:
     """Return the curve as a line through every size, with dots at round shares and a mark at the knee."""
     unit, knee = page_size_bytes or 1, curve.knee_pages
     first = max(1, int(curve.pages * _FIRST_DRAWN))
@@ -107,10 +151,15 @@ def _figure(curve: MissCurve, page_size_bytes: int | None) -> Figure:
         for size in shares
     )
     line = Curve("", tuple(map(float, places * unit)), tuple(_miss_ratio(curve, int(size)) for size in places), 0)
+    series = [Series("LRU", dots, joined=False)]
+    if measured:
+        ratio = measured.misses / curve.accesses
+        dot = Dot(float(measured.pages * unit), pool(measured.pages, page_size_bytes), (), ratio, None, None)
+        series.append(Series("measured", (dot,), joined=False))
     plot = PointsPlot(
         x_label="buffer pool" if page_size_bytes else "buffer pool (pages)",
         y_label="misses of a get",
-        series=(Series("LRU", dots, joined=False),),
+        series=tuple(series),
         x_is_log=len(shares) > 1,
         y_is_log=False,
         x_in_bytes=page_size_bytes is not None,

@@ -64,7 +64,7 @@ PAGE_TRACE_COLUMNS: dict[str, str] = {
     "delta_us": "u32",
 }
 #: What a page trace records, by the number in `kind` (`Kind` in crates/bufferlab-probe).
-PAGE_TRACE_KINDS = ("get", "get_if_in_pool", "create", "read", "prefetch", "evict")
+PAGE_TRACE_KINDS = ("get", "get_if_in_pool", "create", "read", "prefetch", "evict", "drop")
 SUMMARY_COLUMNS: dict[str, str] = {
     "point_index": "i32",
     "point_label": "str",

@@ -9,17 +9,43 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
+class PagesOfObject:
+    """A table or index, whose pages have numbers in a row."""
+
+    name: str
+    first_page: int
+    pages: int
+
+
+@dataclass(frozen=True)
+class MeasuredPool:
+    """The pool of a run, and the misses that its engine counted in the measured window."""
+
+    pages: int
+    misses: int
+
+
+@dataclass(frozen=True)
 class Accesses:
     """Accesses to pages, in their order; all arrays are of one length."""
 
     page: NDArray[np.uint32]
     """Pages, numbered from 0 without a gap."""
     counted: NDArray[np.uint8]
-    """1 for a get. 0 for a creation: the page is in the pool afterwards, and nothing was read."""
+    """1 for a get. 0 for a creation: the page is in the pool afterwards, and nothing was read.
+
+    2 for a get that every pool misses: its page had to leave them all, because a transaction was rolled back.
+    """
     time_s: NDArray[np.float64]
     """Seconds since some moment; they never run backwards."""
     page_size_bytes: int | None
     """Bytes of a page, where the file tells."""
+    window_s: tuple[float, float] | None = None
+    """The first and the last second of a run's measured window."""
+    objects: tuple[PagesOfObject, ...] = ()
+    """The tables and indexes of a run's database."""
+    measured: MeasuredPool | None = None
+    """The pool from which a run's accesses come."""
 
     @property
     def pages(self) -> int:
@@ -29,4 +55,4 @@ class Accesses:
     @property
     def gets(self) -> int:
         """Return the number of accesses whose miss is a read."""
-        return int(self.counted.sum(dtype=np.int64))
+        return int(np.count_nonzero(self.counted))

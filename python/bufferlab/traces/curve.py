@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -63,6 +64,29 @@ def curve(accesses: Accesses, window_s: tuple[float, float] | None, progress: Ca
         done.feed(pages[start : start + _CHUNK], counted[start : start + _CHUNK])
         progress(min(1.0, (start + _CHUNK) / len(pages)))
     return MissCurve(np.frombuffer(done.misses(), np.uint64))
+
+
+def misses_of_objects(
+    accesses: Accesses,
+    window_s: tuple[float, float] | None,
+    sizes: Sequence[int],
+    progress: Callable[[float], None],
+) -> dict[str, list[int]]:
+    """Return the gets of each table or index, and its misses in LRU pools of `sizes` pages that all share.
+
+    One pass for each object: pages of the others warm the pool and do not count.
+    """
+    found = {}
+
+    def so_far(place: int, done: float) -> None:
+        progress((place + done) / len(accesses.objects))
+
+    for place, one in enumerate(accesses.objects):
+        inside = (accesses.page >= one.first_page) & (accesses.page < one.first_page + one.pages)
+        alone = replace(accesses, counted=accesses.counted * inside)
+        misses = curve(alone, window_s, partial(so_far, place)).misses
+        found[one.name] = [int(misses[size]) for size in (0, *sizes)]
+    return found
 
 
 def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uint32]]:

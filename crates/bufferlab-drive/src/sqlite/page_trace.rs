@@ -85,9 +85,10 @@ impl Recorder {
         self.admitted = Some((page, clock::monotonic_ns(), self.reads()));
     }
 
-    /// The page lost its frame.
-    pub fn evict(&mut self, page: u32) {
-        self.push(clock::monotonic_ns(), page, Kind::Evict);
+    /// The page lost its frame to another, or its content is no longer true.
+    pub fn left(&mut self, page: u32, kind: Kind) {
+        self.settle();
+        self.push(clock::monotonic_ns(), page, kind);
     }
 
     /// The pool has ended; another may take the recorder.

@@ -196,7 +196,7 @@ impl Pool {
         }
         if discard || over {
             if discard {
-                self.forget(frame);
+                self.drop_page(frame);
             } else {
                 self.evict(frame);
             }
@@ -230,10 +230,10 @@ impl Pool {
             if unsafe { (*other).in_lru } {
                 self.unlink(other);
             }
-            self.forget(other);
+            self.drop_page(other);
             self.release(other);
         }
-        self.forget(frame);
+        self.drop_page(frame);
         // SAFETY: the frame is alive and was just taken out of the table.
         unsafe {
             (*frame).key = key;
@@ -242,6 +242,9 @@ impl Pool {
             self.buckets[bucket] = frame;
         }
         self.used += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.found(key, Kind::Create);
+        }
         self.publish();
     }
 
@@ -256,7 +259,7 @@ impl Pool {
                     if in_lru {
                         self.unlink(frame);
                     }
-                    self.forget(frame);
+                    self.drop_page(frame);
                     self.release(frame);
                 }
                 frame = next;
@@ -294,11 +297,21 @@ impl Pool {
     /// Takes a frame out of the hash table because another page or a smaller pool needs it.
     fn evict(&mut self, frame: *mut Frame) {
         self.counters.evictions.add(1);
+        self.tell_left(frame, Kind::Evict);
+        self.forget(frame);
+    }
+
+    /// Takes a frame out of the hash table because what it holds is no longer true.
+    fn drop_page(&mut self, frame: *mut Frame) {
+        self.tell_left(frame, Kind::Drop);
+        self.forget(frame);
+    }
+
+    fn tell_left(&mut self, frame: *mut Frame, kind: Kind) {
         if let Some(recorder) = &mut self.recorder {
             // SAFETY: the caller's frame is in the table and alive.
-            recorder.evict(unsafe { (*frame).key });
+            recorder.left(unsafe { (*frame).key }, kind);
         }
-        self.forget(frame);
     }
 
     /// Takes a frame out of the hash table.
@@ -386,16 +399,19 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.truncate(0);
         if let Some(recorder) = self.recorder.take() {
             recorder.give_back();
         }
+        self.truncate(0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sqlite::page_trace::{PageTrace, PageTraceAsked, taken};
+    use crate::sqlite::vfs::VfsCounters;
+    use bufferlab_probe::Probe as _;
     use proptest::prelude::*;
     use std::collections::{HashMap, VecDeque};
 
@@ -553,6 +569,62 @@ mod tests {
         assert_eq!((12..=20).filter(|&key| read(&mut pool, key)).count(), 9);
         let cyclic = (0..50).filter(|index| read(&mut pool, 100 + index % 10)).count();
         assert_eq!(cyclic, 0);
+    }
+
+    /// What a pool of two pages tells its recorder while `act` uses it, as (kind, page).
+    fn recorded(act: impl FnOnce(&mut Pool, &VfsCounters)) -> Vec<(u8, u32)> {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, vfs) = (folder.path().join("spool"), Arc::<VfsCounters>::default());
+        let holder = Recorder::ready(&PageTraceAsked { spool: spool.clone() }, Arc::clone(&vfs)).unwrap();
+        let mut pool = pool(2);
+        pool.record(taken(&holder));
+        act(&mut pool, &vfs);
+        drop(pool);
+        let table = Box::new(PageTrace::of(holder, &spool)).finish().unwrap();
+        assert_eq!(table.told["problem"], serde_json::Value::Null);
+        let bytes = std::fs::read(spool).unwrap();
+        let pages = bytes.chunks(24).map(|one| (one[20], u32::from_le_bytes(one[12..16].try_into().unwrap())));
+        pages.collect()
+    }
+
+    #[test]
+    fn a_recorder_hears_of_gets_reads_creations_evictions_and_drops_in_their_order() {
+        let [get, if_in_pool, create, read, evict, drop] = [0, 1, 2, 3, 5, 6];
+        let told = recorded(|pool, vfs| {
+            // SAFETY: each page is unpinned once after it was fetched.
+            unsafe {
+                let first = pool.fetch(1, Create::Always);
+                vfs.pages_read.add(1);
+                pool.unpin(first, false);
+                let new = pool.fetch(2, Create::Always);
+                pool.unpin(new, false);
+                let again = pool.fetch(1, Create::IfEasy);
+                let third = pool.fetch(3, Create::Always);
+                vfs.wal_reads.add(1);
+                pool.unpin(again, true);
+                pool.unpin(third, false);
+                assert!(pool.fetch(2, Create::No).is_null());
+                let looked = pool.fetch(3, Create::No);
+                pool.unpin(looked, false);
+            }
+        });
+        let expected =
+            [(get, 1), (read, 1), (create, 2), (get, 1), (evict, 2), (get, 3), (read, 3), (drop, 1), (if_in_pool, 3)];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_pool_that_sqlite_makes_anew_goes_on_with_the_same_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = PageTraceAsked { spool: folder.path().join("spool") };
+        let holder = Recorder::ready(&asked, Arc::default()).unwrap();
+        for key in [7, 8] {
+            let mut pool = pool(2);
+            pool.record(taken(&holder));
+            pool.fetch(key, Create::Always);
+        }
+        let table = Box::new(PageTrace::of(holder, &asked.spool)).finish().unwrap();
+        assert_eq!(table.told["events"], serde_json::json!({ "create": 2 }));
     }
 
     #[test]

@@ -19,16 +19,19 @@ pub enum Kind {
     Prefetch = 4,
     /// The page lost its frame to another.
     Evict = 5,
+    /// The page left the pool whatever its size: its content is no longer true (a rollback), or nobody wants any.
+    Drop = 6,
 }
 
 /// All kinds, by their numbers.
-pub const KINDS: [(Kind, &str); 6] = [
+pub const KINDS: [(Kind, &str); 7] = [
     (Kind::Get, "get"),
     (Kind::GetIfInPool, "get_if_in_pool"),
     (Kind::Create, "create"),
     (Kind::Read, "read"),
     (Kind::Prefetch, "prefetch"),
     (Kind::Evict, "evict"),
+    (Kind::Drop, "drop"),
 ];
 
 /// One access.

@@ -1,0 +1,82 @@
+"""Takes accesses from the page trace of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bufferlab.errors import DataFileError
+from bufferlab.results.schema import PAGE_TRACE_KINDS, PageTrace
+from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.traces.accesses import Accesses, MeasuredPool, PagesOfObject
+
+_GET, _IF_IN_POOL, _CREATE, _DROP = map(PAGE_TRACE_KINDS.index, ("get", "get_if_in_pool", "create", "drop"))
+_TOUCHES = (_GET, _IF_IN_POOL, _CREATE)
+_HINT = "record one: bufferlab run ... --probe page-trace"
+
+
+def read(folder: Path) -> Accesses:
+    """Return the accesses of a run's folder, or of the only traced run of a sweep folder. Raises DataFileError."""
+    record = _traced(folder)
+    trace, table = record.run.page_trace, record.page_trace()
+    assert trace is not None
+    assert table is not None
+    # Reads, read-aheads and evictions are what one pool did: another would do others.
+    touches = table["kind"].is_in(_TOUCHES)
+    counted = _with_drops(table)
+    if not counted.any():
+        raise DataFileError("there is no get: no pool misses anything", str(record.folder), "trace another workload")
+    return Accesses(
+        page=table["page"].filter(touches).to_numpy(),
+        counted=counted,
+        time_s=(table["delta_us"].cast(pl.UInt64).cum_sum().filter(touches) / 1e6).to_numpy(),
+        page_size_bytes=trace.page_size_bytes,
+        window_s=_window_s(trace),
+        objects=tuple(PagesOfObject(one.name, one.first_page, one.pages) for one in trace.objects),
+        measured=_measured(record, trace),
+    )
+
+
+def _with_drops(table: pl.DataFrame) -> NDArray[np.uint8]:
+    """Return of each touch whether its miss counts, and whether its page was dropped since its last touch."""
+    steps = table.filter(pl.col("kind").is_in([*_TOUCHES, _DROP]))
+    dropped = pl.col("kind").shift(1).over("page") == _DROP
+    marks = pl.when(pl.col("kind") != _GET).then(0).when(dropped).then(2).otherwise(1).cast(pl.UInt8)
+    return steps.select(marks.alias("mark"), "kind").filter(pl.col("kind") != _DROP)["mark"].to_numpy()
+
+
+def _traced(folder: Path) -> RunRecord:
+    if (folder / "run.json").exists():
+        runs = [run for run in SweepFolder.open(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
+    else:
+        runs = SweepFolder.open(folder).runs()
+    traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
+    if len(traced) == 1:
+        return traced[0]
+    if traced:
+        names = ", ".join(f"{run.folder.name} ({run.run.point.label})" for run in traced)
+        what = f"{len(traced)} runs of this sweep have a page trace"
+        raise DataFileError(what, str(folder), f"name one of {folder}/runs: {names}")
+    failed = next((run.run.page_trace for run in runs if run.run.page_trace), None)
+    if failed:
+        raise DataFileError(f"the page trace failed: {failed.reason}", str(folder), failed.hint or _HINT)
+    raise DataFileError("there is no page trace", str(folder), _HINT)
+
+
+def _window_s(trace: PageTrace) -> tuple[float, float]:
+    assert trace.start_ns is not None
+    assert trace.window_start_ns is not None
+    assert trace.window_end_ns is not None
+    return (trace.window_start_ns - trace.start_ns) / 1e9, (trace.window_end_ns - trace.start_ns) / 1e9
+
+
+def _measured(record: RunRecord, trace: PageTrace) -> MeasuredPool | None:
+    """Return the pool's frames at the end of the window, and the engine's count of misses in it."""
+    samples = record.samples()
+    at_end = (samples["metric"] == "pool_frames") & (samples["edge"] == "end") & (samples["phase"] == "measure")
+    frames = samples.filter(at_end)["value"].to_list()
+    misses = [one.counted for one in trace.counts if one.kind == "read"]
+    return MeasuredPool(int(frames[0]), misses[0]) if frames and misses else None

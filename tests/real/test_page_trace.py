@@ -1,0 +1,184 @@
+"""Page traces of real runs: what the pool did, in its order, and what the curve makes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.results.schema import PAGE_TRACE_KINDS
+from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord, SweepFolder
+from support import core
+from support.fake import children, wait_until
+
+pytestmark = pytest.mark.real
+
+SIZES = core.ROOT / "tests/fixtures/page-trace/pool-sizes.toml"
+TRACED = ("run", str(SIZES), "--probe", "page-trace")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "bufferlab", *arguments]
+
+
+@pytest.fixture(scope="module")
+def place(disk: Path) -> Iterator[Path]:
+    folder = disk / "page-trace"
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder)
+
+
+def bufferlab(disk: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        command(*arguments), env=core.environment(disk), capture_output=True, text=True, timeout=1800, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def sweep(disk: Path, place: Path) -> dict[str, RunRecord]:
+    """A small traced sweep, by the pool's size."""
+    bufferlab(disk, *TRACED, "--quick", "--out", str(place))
+    return runs_of(place)
+
+
+def runs_of(place: Path) -> dict[str, RunRecord]:
+    (folder,) = place.glob("pool-sizes-*")
+    return {record.run.point.swept["pool_size"]: record for record in SweepFolder.open(folder).runs()}
+
+
+def counts(record: RunRecord) -> dict[str, Any]:
+    assert record.run.page_trace is not None
+    return {one.kind: one for one in record.run.page_trace.counts}
+
+
+def frames(record: RunRecord) -> int:
+    return int(record.run.settings["pool_frames"].actual)
+
+
+def curve(disk: Path, record: RunRecord, sizes: list[int], *more: str) -> dict[str, Any]:
+    asked = ",".join(f"{size}pages" for size in sizes)
+    document: dict[str, Any] = json.loads(
+        bufferlab(disk, "curve", str(record.folder), "--sizes", asked, "--json", *more)
+    )
+    return document
+
+
+def test_the_trace_is_what_sqlite_counted_and_takes_three_bytes_an_access(sweep: dict[str, RunRecord]) -> None:
+    for record in sweep.values():
+        assert record.run.status == "ok", record.reason
+        trace = record.run.page_trace
+        assert trace is not None
+        assert trace.status == "ok", trace.reason
+        gets, reads = counts(record)["get"], counts(record)["read"]
+        # The look at page_count at each edge is counted, and is not of the window.
+        assert abs(gets.recorded - gets.counted) <= 4
+        assert reads.recorded == reads.counted > 0
+        assert (record.folder / PAGE_TRACE_FILE).stat().st_size <= 3 * sum(trace.events.values())
+        assert sum(one.pages for one in trace.objects) == record.page_trace()["page"].n_unique()
+        assert {"stock", "customer", "order_line", "orders_by_customer"} <= {one.name for one in trace.objects}
+
+
+def test_every_event_follows_from_those_before_it(sweep: dict[str, RunRecord]) -> None:
+    for record in sweep.values():
+        table = record.page_trace()
+        assert table is not None
+        in_pool: set[int] = set()
+        got, most = None, 0
+        for page, kind in zip(table["page"].to_list(), table["kind"].to_list(), strict=True):
+            match PAGE_TRACE_KINDS[kind]:
+                case "get" if page not in in_pool:
+                    assert got is None
+                    got = page
+                    continue
+                case "read":
+                    assert page == got, "a page was read that nobody had asked for"
+                    in_pool.add(page)
+                case "create":
+                    assert page not in in_pool
+                    in_pool.add(page)
+                case "evict" | "drop":
+                    in_pool.remove(page)
+                case _:
+                    assert page in in_pool
+            got = None
+            most = max(most, len(in_pool))
+        assert 0.9 * frames(record) < most <= frames(record) + 1
+        assert not in_pool, "closing the database drops what is left"
+
+
+def test_the_curve_of_one_run_tells_what_the_other_pool_misses(disk: Path, sweep: dict[str, RunRecord]) -> None:
+    sizes = {size: frames(record) for size, record in sweep.items()}
+    for source in sweep.values():
+        document = curve(disk, source, sorted(sizes.values()), "--by", "table")
+        misses = {row["pool_pages"]: row["misses"] for row in document["curve"]}
+        for size, record in sweep.items():
+            assert misses[sizes[size]] == pytest.approx(counts(record)["read"].counted, rel=0.03), size
+        assert document["measured"] == {"pool_pages": frames(source), "misses": counts(source)["read"].counted}
+        by_table = document["by_table"].values()
+        assert sum(one["accesses"] for one in by_table) == document["curve"][0]["accesses"]
+        assert [sum(column) for column in zip(*(one["misses"] for one in by_table), strict=True)] == [
+            row["misses"] for row in document["curve"]
+        ]
+
+
+def test_the_curve_of_a_sweep_asks_which_run_is_meant(disk: Path, sweep: dict[str, RunRecord]) -> None:
+    folder = next(iter(sweep.values())).folder
+    done = subprocess.run(
+        command("curve", str(folder.parent.parent)), env=core.environment(disk), capture_output=True, text=True
+    )
+    assert done.returncode == 65
+    assert "2 runs of this sweep have a page trace" in done.stderr
+    assert folder.name in done.stderr
+
+
+def test_a_worker_killed_in_the_window_leaves_no_trace_and_the_next_run_has_one(disk: Path, tmp_path: Path) -> None:
+    out = disk / "page-trace-killed"
+    out.mkdir()
+    more = ("--sweep", "pool_size=20%", "--transactions", "3000", "--out", str(out), "--quick")
+    with subprocess.Popen(
+        command(*TRACED, *more), env=core.environment(disk), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        wait_until(lambda: any(path.stat().st_size for path in out.rglob("page-trace")), "the trace to begin", 60)
+        for worker in children(process.pid):
+            subprocess.run(["kill", f"-{signal.SIGKILL}", str(worker)], check=False)
+        process.communicate(timeout=120)
+    try:
+        (record,) = runs_of(out).values()
+        assert record.run.status == "failed"
+        assert record.run.page_trace is not None
+        assert record.run.page_trace.status == "failed"
+        assert record.page_trace() is None
+        assert not list(out.rglob(f"{PAGE_TRACE_FILE}*"))
+        assert not list(out.rglob("page-trace"))
+        bufferlab(disk, "run", "--resume", str(record.folder.parent.parent), "--probe", "page-trace")
+        assert [one.run.page_trace.status for one in SweepFolder.open(record.folder.parent.parent).runs() if one.ok
+                and one.run.page_trace] == ["ok"]  # fmt: skip
+    finally:
+        shutil.rmtree(out)
+
+
+@pytest.mark.slow
+def test_the_curve_of_a_fifth_tells_all_sizes_within_three_per_cent(disk: Path) -> None:
+    out = disk / "page-trace-whole"
+    out.mkdir()
+    try:
+        bufferlab(disk, *TRACED, "--out", str(out))
+        measured = runs_of(out)
+        document = curve(disk, measured["20%"], sorted(frames(record) for record in measured.values()))
+        misses = {row["pool_pages"]: row["misses"] for row in document["curve"]}
+        for size, record in measured.items():
+            counted = counts(record)["read"].counted
+            print(size, frames(record), counted, misses[frames(record)])
+            assert misses[frames(record)] == pytest.approx(counted, rel=0.03), size
+    finally:
+        shutil.rmtree(out)

@@ -1,0 +1,174 @@
+"""Page traces: numbers of pages, times, what fails a trace, and the curve of a traced run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bufferlab.cli import run
+from bufferlab.engines.sqlite.behaviour import BEHAVIOUR
+from bufferlab.errors import SpecError
+from bufferlab.execute import page_trace_probe
+from bufferlab.execute.asked_probe import EndedRun
+from bufferlab.execute.page_trace_probe import PageTraceAsked
+from bufferlab.results.reading import wrong_page_trace
+from bufferlab.results.schema import PAGE_TRACE_KINDS, PageTrace
+from bufferlab.traces import runs
+from support.fake import Bench
+
+GET, IF_IN_POOL, CREATE, READ, _, EVICT, DROP = range(7)
+START_NS = 5_000_000_000
+#: (microseconds, page, kind): a get in the warm-up, the window from 10 to 20 us, a get after it.
+EVENTS = [(0, 9, GET), (0, 9, READ), (11, 4, GET), (12, 9, GET), (12, 9, READ), (13, 7, CREATE), (14, 7, EVICT),
+          (30, 4, GET)]  # fmt: skip
+
+
+def spooled(tmp_path: Path, events: Sequence[tuple[int, int, int]]) -> dict[str, Any]:
+    """A spool, and what the core tells of it."""
+    records = np.zeros(len(events), page_trace_probe._RECORD)
+    for record, (t_us, page, kind) in zip(records, events, strict=True):
+        record["t_ns"], record["page"], record["kind"] = START_NS + t_us * 1000 + 999 * (t_us > 0), page, kind
+    records.tofile(tmp_path / "spool")
+    counts = np.bincount(records["kind"], minlength=7).tolist()
+    return {
+        "spool": str(tmp_path / "spool"),
+        "problem": None,
+        "events": {kind: count for kind, count in zip(PAGE_TRACE_KINDS, counts, strict=True) if count},
+        "window_start_ns": START_NS + 10_000,
+        "window_end_ns": START_NS + 20_000,
+    }
+
+
+def samples(gets: int, misses: int) -> list[dict[str, Any]]:
+    """The engine's own counters at the window's edges."""
+    rows = [("start", 100, 100), ("end", 100 + gets, 100 + misses)]
+    return [
+        {"metric": metric, "edge": edge, "phase": "measure", "count": count}
+        for edge, page_gets, demand_misses in rows
+        for metric, count in (("page_gets", page_gets), ("demand_misses", demand_misses))
+    ]
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that keeps a trace of SQLite, whose table t has pages 7 and 9."""
+    monkeypatch.setattr(type(BEHAVIOUR), "pages_of_objects", lambda _self, _database: [("t", [9, 7]), ("u", [5])])
+
+    def keep(told: dict[str, Any] | None, gets: int = 2, misses: int = 1) -> tuple[dict[str, Any], Path | None]:
+        result = {"recorded": {"page_trace": told} if told else {}, "actual": {"page_size_bytes": 4096}}
+        ended = EndedRun("sqlite", result, tmp_path, tmp_path / "database", samples(gets, misses))
+        stored, table = PageTraceAsked().keep(ended)
+        PageTrace.model_validate(stored)
+        return stored, table
+
+    return keep
+
+
+def test_pages_have_numbers_in_a_row_by_table_and_times_are_differences(tmp_path: Path, kept: Any) -> None:
+    stored, path = kept(spooled(tmp_path, EVENTS))
+    assert stored["status"] == "ok"
+    assert stored["objects"] == [
+        {"name": "t", "first_page": 0, "pages": 2},
+        {"name": "(free)", "first_page": 2, "pages": 1},
+    ]
+    assert stored["counts"] == [
+        {"kind": "get", "recorded": 2, "counter": "page_gets", "counted": 2},
+        {"kind": "read", "recorded": 1, "counter": "demand_misses", "counted": 1},
+    ]
+    table = pl.read_parquet(path)
+    # Page 7 is 0 and page 9 is 1 (table t); page 4 belongs to nothing.
+    assert table["page"].to_list() == [1, 1, 2, 1, 1, 0, 0, 2]
+    assert table["kind"].to_list() == [kind for _, _, kind in EVENTS]
+    assert table["delta_us"].cum_sum().to_list() == [t_us for t_us, _, _ in EVENTS]
+    assert not (tmp_path / "spool").exists()
+
+
+def test_chunks_do_not_change_the_table(tmp_path: Path, kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = pl.read_parquet(kept(spooled(tmp_path, EVENTS))[1])
+    monkeypatch.setattr(page_trace_probe, "_CHUNK_EVENTS", 3)
+    assert pl.read_parquet(kept(spooled(tmp_path, EVENTS))[1]).equals(whole)
+
+
+def test_a_trace_that_disagrees_with_the_engine_is_failed_and_has_no_table(tmp_path: Path, kept: Any) -> None:
+    events = [(11, page, GET) for page in range(1000)] + [(12, page, READ) for page in range(200)]
+    assert kept(spooled(tmp_path, events), 1005, 200)[0]["status"] == "ok"
+    stored, table = kept(spooled(tmp_path, events), 1006, 200)
+    assert (stored["status"], table) == ("failed", None)
+    assert stored["reason"] == "the trace has 1,000 of kind get, and the engine counted 1,006"
+    stored, _ = kept(spooled(tmp_path, events), 1000, 198)
+    assert stored["reason"] == "the trace has 200 of kind read, and the engine counted 198"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"problem": "the page trace could not be written: No space left on device"}, "No space left"),
+        ({"window_end_ns": None}, "the measured window was not reached"),
+        ({"events": {"get": 9}}, "9 accesses were recorded, and the file has 192 bytes"),
+        ({"events": {}}, "0 accesses were recorded"),
+    ],
+)
+def test_a_trace_that_is_not_whole_is_failed_and_says_why(
+    tmp_path: Path, kept: Any, change: dict[str, Any], reason: str
+) -> None:
+    stored, table = kept({**spooled(tmp_path, EVENTS), **change})
+    assert (stored["status"], table) == ("failed", None)
+    assert reason in stored["reason"]
+
+
+def test_a_run_that_ended_without_an_answer_has_a_failed_trace(kept: Any) -> None:
+    stored, _ = kept(None)
+    assert stored == {"status": "failed", "reason": "the run ended before the trace did", "hint": "repeat the run"}
+
+
+@pytest.mark.parametrize(("engine", "knobs"), [("sqlite", {"pcache": "stock"}), ("fake", {}), ("mysql", {})])
+def test_what_cannot_be_recorded_is_refused_with_a_hint(engine: str, knobs: dict[str, str]) -> None:
+    with pytest.raises(SpecError) as refused:
+        PageTraceAsked().require(engine, {"knobs": knobs})
+    assert "cannot be recorded" in refused.value.what
+    assert refused.value.hint
+    PageTraceAsked().require("sqlite", {"knobs": {"pcache": "ours"}})
+
+
+def test_both_traces_may_be_asked_for_at_once() -> None:
+    asked = run._probes_asked(("page-trace", "block-trace"), None, False)
+    assert [probe.name for probe in asked] == ["block_trace", "page_trace"]
+    assert run._probes_asked((), None, False) == ()
+
+
+def test_a_get_after_a_drop_is_missed_by_every_pool() -> None:
+    kinds = [GET, GET, DROP, GET, EVICT, CREATE, DROP, CREATE, GET, IF_IN_POOL]
+    pages = [0, 1, 0, 0, 1, 2, 2, 2, 2, 1]
+    table = pl.DataFrame({"page": pages, "kind": kinds}, schema={"page": pl.UInt32, "kind": pl.UInt8})
+    assert runs._with_drops(table).tolist() == [1, 1, 2, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), [("kind", [0, 9]), ("page", [0, 2]), ("page", [0, None]), ("delta_us", [None, 1])]
+)
+def test_rows_that_are_no_accesses_are_refused(column: str, values: list[int | None]) -> None:
+    good = pl.DataFrame({"page": [0, 1], "kind": [0, 0], "latch": [0, 0], "thread": [0, 0], "delta_us": [0, 1]})
+    assert wrong_page_trace(good) is None
+    assert wrong_page_trace(good.with_columns(pl.Series(column, values)))
+
+
+def test_an_engine_that_cannot_be_traced_ends_with_a_usage_error(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    ended = bench.bufferlab("run", bench.experiment(), "--probe", "page-trace", "--out", bench.out)
+    assert ended.code == 2
+    assert "cannot be recorded" in ended.err
+    assert not list(bench.out.glob("*/runs"))
+
+
+def test_a_sweep_without_a_trace_says_how_to_record_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    bench.measure(bench.experiment(repetitions=1))
+    ended = bench.bufferlab("curve", bench.sweep_path())
+    assert ended.code == 65
+    assert "there is no page trace" in ended.err
+    assert "--probe page-trace" in ended.err
