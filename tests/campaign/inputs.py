@@ -12,6 +12,7 @@ import json
 import os
 import random
 import shutil
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -175,6 +176,54 @@ class Tables(_Audit):
         return b"\n".join(separator.join(line.split()) for line in data.split(b"\n")) if separator else data
 
 
+class Accesses(_Text):
+    """Page accesses as CSV and as oracleGeneral: `curve FILE`."""
+
+    suffix = "csv"
+    sources = (ROOT / "tests/fixtures/traces/ten.csv",)
+    _RECORD = struct.Struct("<IQIq")
+
+    def make(self, rng: random.Random) -> list[str]:
+        if rng.random() < 0.6:
+            return super().make(rng)
+        path = self.folder / "input.oracleGeneral"
+        numbers = (0, 1, 4096, 2**31, 2**32 - 1)
+        records = [
+            self._RECORD.pack(
+                rng.choice((at, at, at, rng.choice(numbers))), rng.choice((at % 7, 2**64 - 1)), rng.choice(numbers), -1
+            )
+            for at in range(rng.choice((0, 1, 20, 20)))
+        ]
+        data = b"".join(records)
+        path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
+        return self.arguments(path, rng)
+
+    def arguments(self, path: Path, rng: random.Random) -> list[str]:
+        return ["curve", str(path), *_asked_of_a_curve(self.folder, rng)]
+
+    def clear(self) -> None:
+        for path in self.folder.iterdir():
+            path.unlink()
+
+
+def _asked_of_a_curve(folder: Path, rng: random.Random) -> list[str]:
+    """Return a few options of `curve`, most of them as people write them."""
+    drawn: list[str] = []
+    if rng.random() < 0.3:
+        drawn += [
+            "--sizes",
+            rng.choice(("50%", "1pages,2pages", "64KiB", "0", "100%,101%", rng.choice(mutate.NUMBERS))),
+        ]
+    if rng.random() < 0.3:
+        drawn += ["--page-size", rng.choice(("16KiB", "1", "0", rng.choice(mutate.NUMBERS)))]
+    if rng.random() < 0.3:
+        drawn += ["--window", rng.choice(("0s,1s", "1s,0s", "0s,1e9s", rng.choice(mutate.NUMBERS)))]
+    if rng.random() < 0.2:
+        drawn += ["--to", "oraclegeneral", str(folder / "written")]
+    # A drawn page costs more time than all else.
+    return [*drawn, *rng.choice((["--json"],) * 10 + ([], ["--html", str(folder / "page.html")]))]
+
+
 class _Folder(Family):
     """A sweep folder of few runs, with files changed and its seal made to fit again."""
 
@@ -292,6 +341,54 @@ class Parquet(_Folder):
         self.seal(self.read(self.run / "run.json"), [name])
 
 
+class PageTrace(_Folder):
+    """A run with a page trace: its part of run.json, or rows of page-trace.parquet; `curve RUN`."""
+
+    def begin_with(self, template: Path) -> None:
+        if not (table := next(template.glob("runs/*")) / "page-trace.parquet").exists():
+            self._trace(table)
+        super().begin_with(template)
+        self.run = next(path.parent for path in self.path.glob("runs/*/page-trace.parquet"))
+
+    def _trace(self, table: Path) -> None:
+        """Give the template's run a trace of 2,000 accesses in a second."""
+        self.run = table.parent
+        rng = random.Random(1)
+        names = ("page", "kind", "latch", "thread", "delta_us")
+        kinds = {"page": pl.UInt32, "kind": pl.UInt8, "latch": pl.UInt8, "thread": pl.UInt16, "delta_us": pl.UInt32}
+        rows = [(min(rng.randrange(90), rng.randrange(90)), rng.choice((0, 0, 0, 2, 3, 5, 6)), 0, 0, 500)
+                for _ in range(2000)]  # fmt: skip
+        frame = pl.DataFrame(dict(zip(names, zip(*rows, strict=True), strict=True)), schema=kinds)
+        frame.write_parquet(table, metadata={"format_version": str(FORMAT_VERSION)})
+        document = json.loads((self.run / "run.json").read_text())
+        document["page_trace"] = {
+            "status": "ok", "page_size_bytes": 4096, "start_ns": 10**9, "window_start_ns": 10**9 + 10**8,
+            "window_end_ns": 10**9 + 9 * 10**8, "objects": [{"name": "t", "first_page": 0, "pages": 90}],
+            "counts": [{"kind": "read", "recorded": 9, "counter": "demand_misses", "counted": 9}],
+        }  # fmt: skip
+        document.setdefault("files", {})
+        self.seal(document, ["page-trace.parquet"])
+
+    def change(self, rng: random.Random) -> None:
+        document = self.read(self.run / "run.json")
+        path = self.run / "page-trace.parquet"
+        original = self.files[path.relative_to(self.path)]
+        if rng.random() < 0.4:
+            document["page_trace"] = mutate.mangle_json(document["page_trace"], rng)
+        elif rng.random() < 0.4:
+            path.write_bytes(mutate.mangle_bytes(original, rng, [original]))
+        else:
+            frame = pl.read_parquet(io.BytesIO(original))
+            with contextlib.suppress(pl.exceptions.PolarsError):
+                frame = rng.choice(_TABLE_CHANGES)(frame, list(frame.columns), rng)
+            frame.write_parquet(path, metadata={"format_version": str(FORMAT_VERSION)})
+        self.seal(document, ["page-trace.parquet"])
+
+    def arguments(self, rng: random.Random) -> list[str]:
+        by = ["--by", "table"] if rng.random() < 0.3 else []
+        return ["curve", str(rng.choice((self.path, self.run))), *by, *_asked_of_a_curve(self.folder, rng)]
+
+
 _Change = Callable[[pl.DataFrame, Any, random.Random], pl.DataFrame]
 _FLOATS = (None, 0.0, -1.0, 1e308, -1e308, 5e-324, float("nan"), float("inf"), float("-inf"), 1.5)
 _INTEGERS = (None, 0, -1, 1, 2**63 - 1, -(2**63), 10**15)
@@ -309,6 +406,9 @@ def _values(frame: pl.DataFrame, _columns: Any, rng: random.Random) -> pl.DataFr
         choices = _FLOATS
     elif kind == pl.Int64:
         choices = _INTEGERS
+    elif kind.is_unsigned_integer():
+        bits = 8 if kind == pl.UInt8 else 16 if kind == pl.UInt16 else 32
+        choices = (None, 0, 1, 6, 7, 2**bits - 1)
     elif kind == pl.String:
         known = [value for value in set(values) if value is not None]
         choices = (None, *sorted(known)[:20], *(word for word in mutate.WORDS if len(word) < 1000))
@@ -374,6 +474,8 @@ FAMILIES: dict[str, type[Family]] = {
     "iostat": Iostat,
     "blkparse": Blkparse,
     "tables": Tables,
+    "accesses": Accesses,
+    "page-trace": PageTrace,
 }
 
 

@@ -142,6 +142,7 @@ def test_the_command_answers_in_words_as_an_object_and_as_a_page(tmp_path: Path)
         (("--sizes", "64KiB"), "does not tell the size of a page"),
         (("--sizes", "some"), "is not a size"),
         (("--page-size", "0"), "is no size of a page"),
+        (("--page-size", "2GiB"), "is no size of a page"),
         (("--window", "2s,1s"), "ends before it begins"),
         (("--window", "2s"), "is not two times"),
         (("--window", "8s,9s"), "no get lies in the window"),

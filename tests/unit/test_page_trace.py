@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
 from bufferlab.cli import run
 from bufferlab.engines.sqlite.behaviour import BEHAVIOUR
@@ -95,7 +96,7 @@ def test_chunks_do_not_change_the_table(tmp_path: Path, kept: Any, monkeypatch: 
 
 
 def test_a_trace_that_disagrees_with_the_engine_is_failed_and_has_no_table(tmp_path: Path, kept: Any) -> None:
-    events = [(11, page, GET) for page in range(1000)] + [(12, page, READ) for page in range(200)]
+    events = [(0, 0, GET)] + [(11, page, GET) for page in range(1000)] + [(12, page, READ) for page in range(200)]
     assert kept(spooled(tmp_path, events), 1005, 200)[0]["status"] == "ok"
     stored, table = kept(spooled(tmp_path, events), 1006, 200)
     assert (stored["status"], table) == ("failed", None)
@@ -172,3 +173,10 @@ def test_a_sweep_without_a_trace_says_how_to_record_one(tmp_path: Path) -> None:
     assert ended.code == 65
     assert "there is no page trace" in ended.err
     assert "--probe page-trace" in ended.err
+
+
+@pytest.mark.parametrize("moments", [(None, 2, 3), (1, None, 3), (1, 2, None), (2, 1, 3), (1, 3, 2), (-1, 2, 3)])
+def test_a_good_trace_whose_window_cannot_be_is_refused(moments: tuple[int | None, ...]) -> None:
+    start_ns, window_start_ns, window_end_ns = moments
+    with pytest.raises(ValidationError):
+        PageTrace(status="ok", start_ns=start_ns, window_start_ns=window_start_ns, window_end_ns=window_end_ns)

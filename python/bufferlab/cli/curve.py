@@ -16,7 +16,7 @@ from bufferlab.cli.options import common
 from bufferlab.cli.output import print_json, put, say, write
 from bufferlab.cli.progress import progress
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.units import UnitError, parse_bytes, parse_duration, parse_size
+from bufferlab.units import GIB, UnitError, parse_bytes, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.traces.accesses import Accesses
@@ -102,7 +102,7 @@ def _page_size(text: str | None) -> int | None:
         size_bytes = parse_bytes(text)
     except UnitError as error:
         raise SpecError(error.what, "--page-size", error.hint) from error
-    if size_bytes <= 0:
+    if not 0 < size_bytes <= GIB:
         raise SpecError(f'"{text}" is no size of a page', "--page-size", 'write a size such as "16KiB"')
     return size_bytes
 

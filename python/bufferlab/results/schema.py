@@ -340,7 +340,7 @@ class PageTrace(_Strict):
     status: Literal["ok", "failed"]
     reason: str | None = None
     hint: str | None = None
-    page_size_bytes: int | None = Field(default=None, gt=0)
+    page_size_bytes: int | None = Field(default=None, gt=0, le=1 << 30)
     start_ns: int | None = None
     """CLOCK_MONOTONIC of the first access: where delta_us begins."""
     window_start_ns: int | None = None
@@ -352,6 +352,14 @@ class PageTrace(_Strict):
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float | None = Field(default=None, ge=0)
     """Processor time of whoever moved the trace; None where the engine's own thread recorded it."""
+
+    @model_validator(mode="after")
+    def _a_good_trace_has_its_window(self) -> PageTrace:
+        moments = (self.start_ns, self.window_start_ns, self.window_end_ns)
+        known = [moment for moment in moments if moment is not None]
+        if self.status == "ok" and (len(known) < len(moments) or known != sorted(known) or known[0] < 0):
+            raise ValueError("a good page trace begins before its window, which ends after it has begun")
+        return self
 
 
 class StoredFile(_Strict):
