@@ -1,0 +1,88 @@
+"""What a page trace costs SQLite: runs of the same transactions with it and without it in turn, with intervals.
+
+    PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py [--pairs 8] [--transactions 8000]
+
+TPC-C with one warehouse in a pool of 60 % of the database, where few gets read and the recorder's share is largest.
+Processor time is that of the driver's thread in the window, in which SQLite, its pool and the recorder run. A trace
+that is not good ends the benchmark. Prints a Markdown table. Everything else must rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from random_read_fio import ratio, spread
+
+from bufferlab.results.store import SweepFolder
+
+_EXPERIMENT = Path(__file__).parents[1] / "tests/fixtures/page-trace/pool-sizes.toml"
+
+
+@dataclass(frozen=True)
+class Done:
+    """One run."""
+
+    transactions_per_s: float
+    cpu_us: float
+    """Of the driver's thread, for each transaction."""
+    gets: float
+    """For each transaction."""
+
+
+def main() -> None:
+    """Run in turn, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--transactions", type=int, default=8000)
+    arguments = parser.parse_args()
+    plain: list[Done] = []
+    traced: list[Done] = []
+    for pair in range(arguments.pairs):
+        turns = ((plain, []), (traced, ["--probe", "page-trace"]))
+        for done, more in turns if pair % 2 else reversed(turns):
+            done.append(run(arguments.transactions, more))
+    pairs = list(zip(plain, traced, strict=True))
+    print("| pairs | transactions/s without | with | ratio (95 %) | CPU a transaction without, us | with, us "
+          "| difference, us (95 %) | gets a transaction | CPU a get, ns |")  # fmt: skip
+    print("|---" * 9 + "|")
+    median = statistics.median
+    more_us = [b.cpu_us - a.cpu_us for a, b in pairs]
+    gets = median(a.gets for a in plain)
+    print(
+        f"| {len(pairs)} | {median(a.transactions_per_s for a in plain):,.0f} | "
+        f"{median(b.transactions_per_s for b in traced):,.0f} | "
+        f"{ratio([b.transactions_per_s / a.transactions_per_s for a, b in pairs])} | "
+        f"{median(a.cpu_us for a in plain):.1f} | {median(b.cpu_us for b in traced):.1f} | {spread(more_us)} | "
+        f"{gets:.1f} | {1000 * statistics.fmean(more_us) / gets:.0f} |"
+    )
+
+
+def run(transactions: int, more: list[str]) -> Done:
+    """One run in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as out:
+        command = [sys.executable, "-m", "bufferlab", "run", str(_EXPERIMENT), "--quick", "--sweep", "pool_size=60%",
+                   "--transactions", str(transactions), "--out", out, *more]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True)
+        (folder,) = Path(out).glob("pool-sizes-*")
+        (record,) = SweepFolder.open(folder).runs()
+        if more and (record.run.page_trace is None or record.run.page_trace.status != "ok"):
+            raise SystemExit(f"the trace is not good: {record.run.page_trace}")
+        samples, measured = record.samples(), record.run.measured
+        assert measured is not None
+
+        def growth(metric: str) -> float:
+            edges = samples.filter((samples["metric"] == metric) & (samples["phase"] == "measure"))
+            start, end = (edges.filter(edges["edge"] == edge)["count"][0] for edge in ("start", "end"))
+            return float(end - start) / measured.transactions
+
+        return Done(measured.transactions / measured.seconds, growth("driver_cpu_us"), growth("page_gets"))
+
+
+if __name__ == "__main__":
+    main()
