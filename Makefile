@@ -1,6 +1,6 @@
 # Shortcuts for people; `make help` lists them. The real work is in ./bufferlab, ./test and tools/.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench bench-mysql bench-storage fmt lock
+.PHONY: help setup run test lint bench bench-mysql bench-storage bench-pages fmt lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
@@ -26,6 +26,9 @@ bench-mysql: ## the MySQL client and loader beside sysbench (needs mariadb-serve
 bench-storage: ## random reads beside fio, and what a block trace costs them (needs root, fio)
 	PYTHONPATH=python .venv/bin/python benches/random_read_fio.py --seconds 2
 	PYTHONPATH=python .venv/bin/python benches/block_trace_cost.py
+
+bench-pages: ## what a page trace costs SQLite
+	PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py
 
 fmt: ## put Rust and Python into the project's format
 	cargo fmt --all

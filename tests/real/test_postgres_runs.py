@@ -7,10 +7,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from bufferlab.engines.postgres import control, packages
@@ -209,8 +210,11 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
         if event.get("event") != "sample" or event.get("phase") != "measure" or event.get("edge"):
             return
         identity = identities.read(job.database)
-        connection = control.connect(root / "server", identity.user, identity.password, "bufferlab")
-        with closing(connection):
+        # On a busy machine a sample may be heard when its run is over and the server stops.
+        with (
+            suppress(psycopg.OperationalError),
+            closing(control.connect(root / "server", identity.user, identity.password, "bufferlab")) as connection,
+        ):
             looks.append(event)
             # The server reads a session's state and its snapshot one after the other: only the same idle time with
             # a snapshot in two looks is a snapshot that was held.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
@@ -93,8 +93,6 @@ def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uin
     """Return the ends of equal parts of the trace, in seconds, and the number of pages touched in each part."""
     start, end = accesses.time_s[0], accesses.time_s[-1]
     ends = np.linspace(start, end, _PARTS + 1)[1:]
-    part = np.minimum(np.searchsorted(ends, accesses.time_s), _PARTS - 1)
-    found = pl.DataFrame({"part": part, "page": accesses.page}).group_by("part").agg(pl.col("page").n_unique())
-    touched = np.zeros(_PARTS, np.uint32)
-    touched[found["part"].to_numpy()] = found["page"].to_numpy()
-    return ends, touched
+    edges = [0, *np.searchsorted(accesses.time_s, ends[:-1], "right").tolist(), len(accesses.page)]
+    there = [np.bincount(accesses.page[first:last]) for first, last in pairwise(edges)]
+    return ends, np.array([np.count_nonzero(pages) for pages in there], np.uint32)
