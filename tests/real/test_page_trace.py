@@ -141,6 +141,22 @@ def test_the_curve_of_a_sweep_asks_which_run_is_meant(disk: Path, sweep: dict[st
     assert folder.name in done.stderr
 
 
+def test_the_trace_of_another_run_is_refused(disk: Path, sweep: dict[str, RunRecord]) -> None:
+    small, large = sweep.values()
+    folder = disk / "page-trace-foreign"
+    shutil.copytree(small.folder.parent.parent, folder)
+    try:
+        shutil.copy(large.folder / PAGE_TRACE_FILE, folder / "runs" / small.folder.name / PAGE_TRACE_FILE)
+        done = subprocess.run(
+            command("curve", str(folder / "runs" / small.folder.name)),
+            env=core.environment(disk), capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 65
+        assert PAGE_TRACE_FILE in done.stderr
+    finally:
+        shutil.rmtree(folder)
+
+
 def test_a_worker_killed_in_the_window_leaves_no_trace_and_the_next_run_has_one(disk: Path, tmp_path: Path) -> None:
     out = disk / "page-trace-killed"
     out.mkdir()

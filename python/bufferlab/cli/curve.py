@@ -60,7 +60,7 @@ def command(
     """
     from bufferlab.report import curve_page
     from bufferlab.traces import files, runs
-    from bufferlab.traces.curve import curve, misses_of_objects, working_set
+    from bufferlab.traces.curve import curve, misses_of_objects
 
     window_s = _window(window)
     given_bytes = _page_size(page_size)
@@ -83,13 +83,13 @@ def command(
     if by:
         with _told("counting misses by table") as tell:
             objects = misses_of_objects(accesses, window_s, pools, tell)
-    report = curve_page.as_report(file.name, found, pools, page_size_bytes, accesses.measured, objects)
+    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects)
     if html:
         from bufferlab.report.html import render_html
 
         write(html, "--html", render_html(report, str(file), "bufferlab curve"))
     if as_json:
-        print_json(curve_page.as_json(found, pools, working_set(accesses), accesses.measured, objects))
+        print_json(curve_page.as_json(accesses, found, pools, objects))
         return 0
     put(curve_page.text(report))
     return 0

@@ -6,13 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import (
+    Column,
+    Curve,
+    Dot,
+    Figure,
+    Mark,
+    PointsPlot,
+    Row,
+    Section,
+    Series,
+    Table,
+    TimePlot,
+    Trace,
+)
 from bufferlab.report.document import Report
-from bufferlab.traces.accesses import MeasuredPool
-from bufferlab.traces.curve import MissCurve
-from bufferlab.units import format_bytes, format_percent
+from bufferlab.traces.accesses import Accesses, MeasuredPool
+from bufferlab.traces.curve import MissCurve, working_set
+from bufferlab.units import MIB, format_bytes, format_percent
 
 _GUIDE = (
     "LRU is a guide, not a prediction of a server: a server keeps part of its pool free and replaces pages by rules of "
@@ -25,16 +37,17 @@ _FIRST_DRAWN = 0.005
 
 def as_report(
     name: str,
+    accesses: Accesses,
     curve: MissCurve,
     sizes: Sequence[int],
     page_size_bytes: int | None,
-    measured: MeasuredPool | None = None,
     objects: Mapping[str, Sequence[int]] | None = None,
 ) -> Report:
     """Return the curve in the shape that every writer of reports takes.
 
     `sizes` are pools in pages, ascending. `objects` has the gets of each table or index, and its misses at each size.
     """
+    measured = accesses.measured
     facts = [f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"]
     if measured:
         facts.append(_beside(curve, measured, page_size_bytes))
@@ -47,7 +60,10 @@ def as_report(
         headline=_figure(curve, page_size_bytes, measured),
         steps=table(curve, sizes, page_size_bytes),
         limits=(_GUIDE,),
-        sections=(_by_object(objects, sizes, page_size_bytes),) if objects else (),
+        sections=(
+            *((_by_object(objects, sizes, page_size_bytes),) if objects else ()),
+            _over_time(accesses, page_size_bytes),
+        ),
         checks=(),
         status="ok",
     )
@@ -82,7 +98,7 @@ def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_
     found = sorted(((name, counts) for name, counts in objects.items() if counts[0]), key=lambda one: -one[1][0])
     rows = tuple(Row((name, *(f"{count:,}" for count in counts))) for name, counts in found)
     caption = "Gets, and misses in LRU pools that all tables and indexes share."
-    table = Table("misses-by-table", "Misses by table and index", heads, rows, caption)
+    table = Table("misses-by-table", "Misses by table and index", heads, rows, "")
     return Section("by-table", "Tables and indexes", caption, (table,))
 
 
@@ -112,14 +128,37 @@ def pool(pages: int, page_size_bytes: int | None) -> str:
     return f"{pages:,} page{'' if pages == 1 else 's'}{size}"
 
 
+def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
+    """Return the working set: the pages touched in each of equal parts of the trace."""
+    ends, pages = working_set(accesses)
+    unit = (page_size_bytes or MIB) / MIB
+    label = "working set (MiB)" if page_size_bytes else "working set (pages)"
+    start_s = float(accesses.time_s[0])
+    shown = Trace(
+        label="",
+        t_s=tuple((ends - start_s).tolist()),
+        values=tuple((pages * unit).tolist()),
+        window_start_s=accesses.window_s[0] - start_s if accesses.window_s else None,
+    )
+    length_s = float(ends[-1] - start_s) / len(ends)
+    intro = f"The pages touched in each part of {length_s:.3g} s: what a pool must hold to read none of them twice."
+    heads = (Column("End (s)"), Column("Pages"))
+    rows = tuple(Row((f"{end - start_s:.3f}", f"{count:,}")) for end, count in zip(ends, pages, strict=True))
+    data = Table("working-set-pages", "Working set over time", heads, rows, intro)
+    alt = f"A line over time between {int(pages.min()):,} and {int(pages.max()):,} pages."
+    caption = "Grey: before the measured window." if accesses.window_s else ""
+    plot = TimePlot(("",), (label,), (((shown,),),))
+    return Section("working-set", "Working set", intro, (Figure("working-set", data.title, alt, caption, plot, data),))
+
+
 def as_json(
+    accesses: Accesses,
     curve: MissCurve,
     sizes: Sequence[int],
-    parts: tuple[NDArray[np.float64], NDArray[np.uint32]],
-    measured: MeasuredPool | None = None,
     objects: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Any]:
     """Return the curve for programs, at the chosen sizes, and the working set over time."""
+    measured, (ends, touched) = accesses.measured, working_set(accesses)
     return {
         "curve": [
             {"pool_pages": size, "accesses": curve.accesses, "misses": int(curve.misses[size])} for size in sizes
@@ -130,9 +169,7 @@ def as_json(
         "by_table": {
             name: {"accesses": gets, "misses": list(misses)} for name, (gets, *misses) in (objects or {}).items()
         },
-        "working_set": [
-            {"end_s": float(end), "pages": int(pages)} for end, pages in zip(parts[0], parts[1], strict=True)
-        ],
+        "working_set": [{"end_s": float(end), "pages": int(pages)} for end, pages in zip(ends, touched, strict=True)],
     }
 
 
