@@ -158,9 +158,10 @@ def test_rows_that_are_no_accesses_are_refused(column: str, values: list[int | N
     assert wrong_page_trace(good.with_columns(pl.Series(column, values)))
 
 
-def test_an_engine_that_cannot_be_traced_ends_with_a_usage_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_an_engine_that_cannot_be_traced_ends_with_a_usage_error(tmp_path: Path, more: tuple[str, ...]) -> None:
     bench = Bench(tmp_path / "bench")
-    ended = bench.bufferlab("run", bench.experiment(), "--probe", "page-trace", "--out", bench.out)
+    ended = bench.bufferlab("run", bench.experiment(), "--probe", "page-trace", "--out", bench.out, *more)
     assert ended.code == 2
     assert "cannot be recorded" in ended.err
     assert not list(bench.out.glob("*/runs"))

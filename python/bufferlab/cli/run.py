@@ -152,7 +152,7 @@ def command(
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 
-        show_plan(wanted, as_json)
+        show_plan(wanted, asked, as_json)
         return 0
     from bufferlab.execute.sweep import SweepOptions
 

@@ -113,7 +113,7 @@ def run_sweep(
         progress.warn(Problem(said, None, "a run that was killed had left it so"))
     guess = make(experiment, estimated_facts(experiment))
     _require_host(guess, out, data_dir, cache)
-    _require_probes(options, guess, data_dir)
+    _require_probes(options.probes, guess, data_dir)
     with StopRequest() as stop, ExitStack() as stack:
         stack.enter_context(device_lock(_measured_place(experiment, data_dir, cache), share=options.share_device))
         if folder:
@@ -134,12 +134,14 @@ def run_sweep(
             sweep.rates.save()
 
 
-def prepare_estimate(experiment: Experiment) -> tuple[Plan, Cost]:
+def prepare_estimate(experiment: Experiment, probes: Sequence[AskedProbe] = ()) -> tuple[Plan, Cost]:
     """Return the plan and its cost, both for a database of the estimated size. Loads and runs nothing.
 
-    Raises EnvironmentLackingError when a point needs more memory than the host has.
+    Raises EnvironmentLackingError when a point needs more memory than the host has, and what probes raise that cannot
+    watch one.
     """
     plan, loaded = make(experiment, estimated_facts(experiment)), 0
+    _require_probes(probes, plan, Path())
     host.require_memory(engines.declaration(experiment.engine), plan.points)
     cache: Path | None = None
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
@@ -237,12 +239,12 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
         raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
 
 
-def _require_probes(options: SweepOptions, plan: Plan, data_dir: Path) -> None:
+def _require_probes(probes: Sequence[AskedProbe], plan: Plan, data_dir: Path) -> None:
     """Refuse, before hours of runs, a probe that cannot watch one of the points."""
     engine = plan.experiment.engine
     database = str(data_dir / database_name(engines.declaration(engine)))
     for knobs in {tuple(point.native_knobs.items()) for point in plan.points}:
-        for probe in options.probes:
+        for probe in probes:
             probe.require(engine, {"database": database, "knobs": dict(knobs)})
 
 
