@@ -117,11 +117,15 @@ def test_buffered_writes_are_matched_through_their_merges(loop: str, tmp_path: P
 
 
 def test_a_tiny_buffer_loses_events_which_fail_the_trace(loop: str, tmp_path: Path) -> None:
-    # One thread at a time runs here: the reader sleeps while a hundred reads fill two pages.
-    with Traced(loop, tmp_path, buffer_kib=8) as traced:
-        read_direct(loop, offsets_of(20_000, 512, seed=1), 512)
-    lost = sum(traced.told["lost"].values())
-    assert lost > 0
+    # One thread at a time runs here: the reader sleeps while a hundred reads fill two pages. On an idle machine it may
+    # keep pace all the same.
+    for attempt in range(5):
+        (tmp_path / str(attempt)).mkdir()
+        with Traced(loop, tmp_path / str(attempt), buffer_kib=8) as traced:
+            read_direct(loop, offsets_of(20_000, 512, seed=1), 512)
+        if sum(traced.told["lost"].values()):
+            break
+    assert sum(traced.told["lost"].values()) > 0
     stored, table = keep(BlockTraceAsked(8192), {"recorded": {"block_trace": traced.told}}, tmp_path)
     assert table is None
     assert stored["status"] == "failed"

@@ -88,7 +88,8 @@ def test_without_read_ahead_requests_are_what_a_replay_of_the_offsets_says(
     assert isinstance(run, Read), run
     assert run.answer["actual"]["read_ahead"] == "0"
     assert run.delta("logical_reads") == 2000
-    assert run.delta("device_reads") == pytest.approx(run.delta("requests_expected"), rel=0.005)
+    # The host may take a page back, which is then read twice; nothing makes a page come without a read.
+    assert 0.995 <= run.delta("device_reads") / run.delta("requests_expected") <= 1.01
     # The model knows nothing of which offsets were drawn; 2,000 draws scatter around it.
     pages = run.delta("pages_touched") / 2000
     assert pages == pytest.approx(io_size / 4096 + 1 - 1 / 8, rel=0.02)
