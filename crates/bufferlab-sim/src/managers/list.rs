@@ -1,0 +1,124 @@
+//! A list of pages, from the newest to the oldest, and what a manager notes of each page, in the list or not. A page's
+//! number is an index: nothing is searched, and nothing is allocated after `new`.
+
+use std::ops::{Index, IndexMut};
+
+/// In place of a link: the page is not in the list.
+const OUT: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Node<T> {
+    newer: u32,
+    older: u32,
+    note: T,
+}
+
+/// The list. Its two ends meet in a node behind the last page, so that no link needs a test for an end.
+pub(crate) struct PageList<T> {
+    nodes: Vec<Node<T>>,
+    len: u32,
+}
+
+impl<T: Copy + Default> PageList<T> {
+    /// An empty list for pages `0..pages`.
+    pub(crate) fn new(pages: u32) -> Self {
+        assert!(pages < OUT, "{pages} pages are more than a list can number");
+        let mut nodes = vec![Node { newer: OUT, older: OUT, note: T::default() }; pages as usize + 1];
+        (nodes[pages as usize].newer, nodes[pages as usize].older) = (pages, pages);
+        PageList { nodes, len: 0 }
+    }
+
+    /// Pages in the list.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, page: u32) -> bool {
+        self.nodes[page as usize].newer != OUT
+    }
+
+    /// The node where the ends meet: older than the oldest page and newer than the newest.
+    fn ends(&self) -> u32 {
+        self.nodes.len() as u32 - 1
+    }
+
+    /// The newest page. The list must not be empty.
+    #[inline]
+    pub(crate) fn newest(&self) -> u32 {
+        debug_assert!(self.len > 0);
+        self.older(self.ends())
+    }
+
+    /// The oldest page. The list must not be empty.
+    #[inline]
+    pub(crate) fn oldest(&self) -> u32 {
+        debug_assert!(self.len > 0);
+        self.newer(self.ends())
+    }
+
+    /// The page before this one, towards the newest.
+    #[inline]
+    pub(crate) fn newer(&self, page: u32) -> u32 {
+        self.nodes[page as usize].newer
+    }
+
+    /// The page behind this one, towards the oldest.
+    #[inline]
+    pub(crate) fn older(&self, page: u32) -> u32 {
+        self.nodes[page as usize].older
+    }
+
+    /// Put a page that is not in the list at its front.
+    #[inline]
+    pub(crate) fn push_newest(&mut self, page: u32) {
+        self.insert_behind(self.ends(), page);
+    }
+
+    /// Put a page that is not in the list behind one that is.
+    #[inline]
+    pub(crate) fn insert_behind(&mut self, newer: u32, page: u32) {
+        let older = self.nodes[newer as usize].older;
+        let node = &mut self.nodes[page as usize];
+        (node.newer, node.older) = (newer, older);
+        self.nodes[newer as usize].older = page;
+        self.nodes[older as usize].newer = page;
+        self.len += 1;
+    }
+
+    /// Take a page out that is in the list.
+    #[inline]
+    pub(crate) fn remove(&mut self, page: u32) {
+        let node = &mut self.nodes[page as usize];
+        let (newer, older) = (node.newer, node.older);
+        node.newer = OUT;
+        self.nodes[newer as usize].older = older;
+        self.nodes[older as usize].newer = newer;
+        self.len -= 1;
+    }
+
+    /// Move a page of the list to its front.
+    #[inline]
+    pub(crate) fn make_newest(&mut self, page: u32) {
+        if self.newest() != page {
+            self.remove(page);
+            self.push_newest(page);
+        }
+    }
+}
+
+impl<T> Index<u32> for PageList<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, page: u32) -> &T {
+        &self.nodes[page as usize].note
+    }
+}
+
+impl<T> IndexMut<u32> for PageList<T> {
+    #[inline]
+    fn index_mut(&mut self, page: u32) -> &mut T {
+        &mut self.nodes[page as usize].note
+    }
+}

@@ -1,0 +1,72 @@
+//! `lru`: the least recently used page goes. No database does exactly this; it is the yardstick beside the models.
+//!
+//! Its misses are those of [`Curve`](crate::Curve) at the same size, to the last one, because both keep the curve's
+//! rules: a dropped page keeps its frame until the page comes back or the frame is wanted, a page that is looked up
+//! enters the pool unread, and a prefetch is not heard.
+
+use std::num::NonZeroU32;
+
+use super::list::PageList;
+use crate::replay::{Access, Counts, Manager};
+
+/// A pool that replaces the least recently used page.
+pub struct Lru {
+    frames: u32,
+    /// Notes of a page whether its frame has lost its content to a drop.
+    list: PageList<bool>,
+    counts: Counts,
+}
+
+impl Lru {
+    /// An empty pool of `frames` for pages `0..pages`.
+    #[must_use]
+    pub fn new(frames: NonZeroU32, pages: u32) -> Self {
+        Lru { frames: frames.get(), list: PageList::new(pages), counts: Counts::default() }
+    }
+
+    /// Make a page the newest; return whether the pool had its content.
+    #[inline]
+    fn touch(&mut self, page: u32) -> bool {
+        let was_empty = std::mem::replace(&mut self.list[page], false);
+        if self.list.contains(page) {
+            self.list.make_newest(page);
+            return !was_empty;
+        }
+        if self.list.len() == self.frames {
+            self.list.remove(self.list.oldest());
+            self.counts.evictions += 1;
+        }
+        self.list.push_newest(page);
+        false
+    }
+}
+
+impl Manager for Lru {
+    #[inline]
+    fn get(&mut self, access: Access) {
+        self.counts.misses += u64::from(!self.touch(access.page));
+    }
+
+    #[inline]
+    fn get_if_in_pool(&mut self, access: Access) {
+        self.touch(access.page);
+    }
+
+    fn create(&mut self, access: Access) {
+        self.counts.creates += u64::from(!self.touch(access.page));
+    }
+
+    fn prefetch(&mut self, _access: Access) {}
+
+    fn drop_page(&mut self, access: Access) {
+        self.list[access.page] = true;
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn frames_used(&self) -> u32 {
+        self.list.len()
+    }
+}

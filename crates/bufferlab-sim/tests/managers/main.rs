@@ -1,0 +1,4 @@
+//! Each model beside a slow one over plain vectors, and what must hold of all of them, on random strings of events.
+
+mod lists;
+mod strings;

@@ -1,0 +1,98 @@
+//! Random strings of events, and one way to play them to two managers at once.
+
+use std::num::NonZeroU32;
+
+use bufferlab_sim::{Access, Columns, Counts, Manager, kind};
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// The columns of a page trace.
+pub struct Events {
+    pub page: Vec<u32>,
+    pub kind: Vec<u8>,
+    pub thread: Vec<u16>,
+    pub delta_us: Vec<u32>,
+}
+
+/// How many events of 64 are of each kind.
+const KINDS: [(u8, u32); 7] = [
+    (kind::GET, 50),
+    (kind::GET_IF_IN_POOL, 2),
+    (kind::CREATE, 4),
+    (kind::READ, 1),
+    (kind::PREFETCH, 4),
+    (kind::EVICT, 1),
+    (kind::DROP, 2),
+];
+
+impl Events {
+    /// A scan of `scanned` pages, then `events` events of all kinds on skewed pages, by four threads.
+    pub fn random(seed: u64, pages: u32, scanned: u32, events: usize) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut all = Events {
+            page: (0..scanned).collect(),
+            kind: vec![kind::GET; scanned as usize],
+            thread: vec![0; scanned as usize],
+            delta_us: vec![100; scanned as usize],
+        };
+        for _ in 0..events {
+            all.page.push((random.next_u32() % pages).min(random.next_u32() % pages));
+            let mut draw = random.next_u32() % 64;
+            let kind = KINDS.iter().find(|(_, share)| {
+                let found = draw < *share;
+                draw = draw.wrapping_sub(*share);
+                found
+            });
+            all.kind.push(kind.expect("the shares add up to 64").0);
+            all.thread.push((random.next_u32() % 4) as u16);
+            // Now and then half a second passes.
+            all.delta_us.push(random.next_u32() % if random.next_u32() % 128 == 0 { 1_000_000 } else { 3000 });
+        }
+        all
+    }
+
+    pub fn columns(&self) -> Columns<'_> {
+        Columns { page: &self.page, kind: &self.kind, thread: &self.thread, delta_us: &self.delta_us }
+    }
+
+    /// Play all events to both managers; after each, both must have done the same and `holds` must be true of the
+    /// first.
+    pub fn play_to_both<F: Manager>(&self, fast: &mut F, naive: &mut impl Manager, holds: impl Fn(&F) -> bool) {
+        let mut now_us = 0;
+        for row in 0..self.page.len() {
+            now_us += u64::from(self.delta_us[row]);
+            let access = Access { page: self.page[row], thread: self.thread[row], now_us };
+            hear(fast, self.kind[row], access);
+            hear(naive, self.kind[row], access);
+            let both = |manager: &dyn Manager| (manager.counts(), manager.frames_used());
+            assert_eq!(
+                both(fast),
+                both(naive),
+                "fast, then naive, after event {row}: {} of {access:?}",
+                self.kind[row]
+            );
+            assert!(holds(fast), "a property does not hold after event {row}");
+        }
+    }
+
+    /// What a manager counts over all events.
+    pub fn counts(&self, mut manager: impl Manager) -> Counts {
+        bufferlab_sim::replay(&mut manager, &self.columns(), 0..self.page.len()).counts
+    }
+}
+
+fn hear(manager: &mut impl Manager, kind: u8, access: Access) {
+    match kind {
+        kind::GET => manager.get(access),
+        kind::GET_IF_IN_POOL => manager.get_if_in_pool(access),
+        kind::CREATE => manager.create(access),
+        kind::PREFETCH => manager.prefetch(access),
+        kind::DROP => manager.drop_page(access),
+        _ => {}
+    }
+}
+
+/// A size that is not zero.
+pub fn frames(frames: u32) -> NonZeroU32 {
+    NonZeroU32::new(frames).expect("not zero")
+}
