@@ -105,6 +105,22 @@ impl<T: Copy + Default> PageList<T> {
             self.push_newest(page);
         }
     }
+
+    /// Change the note of every page in the list.
+    pub(crate) fn note_all(&mut self, change: impl Fn(&mut T)) {
+        let mut page = self.older(self.ends());
+        for _ in 0..self.len {
+            change(&mut self[page]);
+            page = self.older(page);
+        }
+    }
+
+    /// The pages, the newest first.
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let next = |&page: &u32| Some(self.older(page));
+        std::iter::successors(Some(self.older(self.ends())), next).take(self.len as usize)
+    }
 }
 
 impl<T> Index<u32> for PageList<T> {

@@ -2,9 +2,11 @@
 //!
 //! Pages are dense numbers, which index arrays: no model searches, hashes or allocates while it runs.
 
+mod innodb;
 mod list;
 mod lru;
 mod sqlite;
 
+pub use innodb::{Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
 pub use lru::Lru;
 pub use sqlite::Sqlite;

@@ -1,0 +1,219 @@
+//! InnoDB's LRU list: the head is for pages that were used again, the old sublist for pages that were read.
+//!
+//! The same in all versions from MySQL 5.6 and MariaDB 10.2 on: buf0lru.cc and buf0buf.ic (buf0buf.inl). Names in
+//! parentheses are InnoDB's.
+
+use crate::managers::list::PageList;
+
+/// Shortest list with an old sublist (buf0lru.h, `BUF_LRU_OLD_MIN_LEN`).
+const OLD_MIN_LEN: u32 = 512;
+/// How far the old sublist may be from its target (buf0lru.cc, `BUF_LRU_OLD_TOLERANCE`).
+const OLD_TOLERANCE: u32 = 20;
+/// Pages at the head that are never old (buf0lru.cc, `BUF_LRU_NON_OLD_MIN_LEN`).
+const NON_OLD_MIN_LEN: u32 = 5;
+/// Unit of the old sublist's share, and its least value (buf0lru.h, `BUF_LRU_OLD_RATIO_DIV`, `BUF_LRU_OLD_RATIO_MIN`).
+const RATIO_DIV: u32 = 1024;
+const RATIO_MIN: u32 = 51;
+
+/// Settings of the list, by the server's names without `innodb_`.
+#[derive(Clone, Copy, Debug)]
+pub struct MidpointSettings {
+    pub old_blocks_pct: u32,
+    pub old_blocks_time_ms: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Page {
+    /// The list's clock when the page was put at the head; 0 if it never was (`freed_page_clock`).
+    freed_page_clock: u32,
+    /// The first access since the page got its frame, in ms from 1 on; 0 before it (`access_time`).
+    first_access_ms: u32,
+    old: bool,
+}
+
+/// The list (`buf_pool->LRU`).
+pub struct Midpoint {
+    list: PageList<Page>,
+    /// Share of the old sublist, of 1024 (`LRU_old_ratio`).
+    ratio: u32,
+    old_blocks_time_ms: u32,
+    /// Evictions after which an access moves a young page to the head again (buf0buf.ic, `buf_page_peek_if_young`).
+    young_for: u32,
+    /// The newest old page, while `old_len` is not 0 (`LRU_old`).
+    first_old: u32,
+    old_len: u32,
+    /// Pages that lost their frame (`freed_page_clock`).
+    freed_page_clock: u32,
+    made_young: u64,
+    not_made_young: u64,
+}
+
+impl Midpoint {
+    pub fn new(frames: u32, pages: u32, settings: MidpointSettings) -> Self {
+        // buf0lru.cc, buf_LRU_old_ratio_update_instance.
+        let ratio = (settings.old_blocks_pct * RATIO_DIV / 100).clamp(RATIO_MIN, RATIO_DIV);
+        let quarter = u64::from(frames) * u64::from(RATIO_DIV - ratio) / u64::from(RATIO_DIV * 4);
+        Midpoint {
+            list: PageList::new(pages),
+            ratio,
+            old_blocks_time_ms: settings.old_blocks_time_ms,
+            young_for: quarter as u32,
+            first_old: 0,
+            old_len: 0,
+            freed_page_clock: 0,
+            made_young: 0,
+            not_made_young: 0,
+        }
+    }
+
+    #[inline]
+    pub fn contains(&self, page: u32) -> bool {
+        self.list.contains(page)
+    }
+
+    pub fn len(&self) -> u32 {
+        self.list.len()
+    }
+
+    pub fn old_len(&self) -> u32 {
+        self.old_len
+    }
+
+    /// The page that is evicted next. The list must not be empty.
+    pub fn tail(&self) -> u32 {
+        self.list.oldest()
+    }
+
+    pub fn made_young(&self) -> u64 {
+        self.made_young
+    }
+
+    pub fn not_made_young(&self) -> u64 {
+        self.not_made_young
+    }
+
+    /// Put a page that got a frame into the list: `old` if it was read, not if it is new.
+    pub fn admit(&mut self, page: u32, old: bool) {
+        self.list[page] = Page::default();
+        self.add(page, old);
+    }
+
+    /// Take a page out of the list that loses its frame (`buf_LRU_block_remove_hashed`).
+    pub fn free(&mut self, page: u32) {
+        self.remove(page);
+        self.freed_page_clock += 1;
+    }
+
+    /// Note an access to a page of the list and move the page to the head if it is time (buf0buf.cc,
+    /// `buf_page_get_gen`; buf0buf.ic, `buf_page_peek_if_too_old`).
+    #[inline]
+    pub fn access(&mut self, page: u32, now_us: u64) {
+        let state = &mut self.list[page];
+        if state.first_access_ms == 0 {
+            state.first_access_ms = milliseconds(now_us);
+        }
+        if self.freed_page_clock == 0 {
+            // Nothing was evicted yet.
+            return;
+        }
+        if state.old && self.old_blocks_time_ms > 0 {
+            if milliseconds(now_us) - state.first_access_ms < self.old_blocks_time_ms {
+                self.not_made_young += 1;
+                return;
+            }
+        } else if self.freed_page_clock - state.freed_page_clock < self.young_for {
+            return;
+        }
+        self.make_young(page);
+    }
+
+    /// `buf_LRU_make_block_young`.
+    fn make_young(&mut self, page: u32) {
+        self.made_young += u64::from(self.list[page].old);
+        self.remove(page);
+        self.add(page, false);
+    }
+
+    /// `buf_LRU_add_block_low`.
+    fn add(&mut self, page: u32, old: bool) {
+        let old = old && self.list.len() >= OLD_MIN_LEN;
+        if old {
+            // Behind the first old page, not before it.
+            self.list.insert_behind(self.first_old, page);
+            self.old_len += 1;
+        } else {
+            self.list.push_newest(page);
+            self.list[page].freed_page_clock = self.freed_page_clock;
+        }
+        self.list[page].old = old;
+        if self.list.len() == OLD_MIN_LEN {
+            self.start_old_sublist();
+        } else if self.list.len() > OLD_MIN_LEN {
+            self.adjust_old_len();
+        }
+    }
+
+    /// `buf_LRU_remove_block`.
+    fn remove(&mut self, page: u32) {
+        if self.old_len > 0 && page == self.first_old {
+            self.grow_old_sublist();
+        }
+        self.list.remove(page);
+        if self.list.len() >= OLD_MIN_LEN {
+            self.old_len -= u32::from(self.list[page].old);
+            self.adjust_old_len();
+        } else if self.old_len > 0 {
+            self.end_old_sublist();
+        }
+    }
+
+    /// `buf_LRU_old_adjust_len`.
+    #[inline]
+    fn adjust_old_len(&mut self) {
+        let len = self.list.len();
+        let share = u64::from(len) * u64::from(self.ratio) / u64::from(RATIO_DIV);
+        let target = (share as u32).min(len - OLD_TOLERANCE - NON_OLD_MIN_LEN);
+        while self.old_len + OLD_TOLERANCE < target {
+            self.grow_old_sublist();
+        }
+        while self.old_len > target + OLD_TOLERANCE {
+            self.list[self.first_old].old = false;
+            self.first_old = self.list.older(self.first_old);
+            self.old_len -= 1;
+        }
+    }
+
+    /// Make the last young page the first old one.
+    fn grow_old_sublist(&mut self) {
+        self.first_old = self.list.newer(self.first_old);
+        self.list[self.first_old].old = true;
+        self.old_len += 1;
+    }
+
+    /// `buf_LRU_old_init`: all pages are old, until the sublist is made as short as it should be.
+    #[cold]
+    fn start_old_sublist(&mut self) {
+        self.mark_all(true);
+        self.first_old = self.list.newest();
+        self.old_len = self.list.len();
+        self.adjust_old_len();
+    }
+
+    #[cold]
+    fn end_old_sublist(&mut self) {
+        self.mark_all(false);
+        self.old_len = 0;
+    }
+
+    fn mark_all(&mut self, old: bool) {
+        self.list.note_all(|page| page.old = old);
+    }
+}
+
+/// Time as InnoDB's `ut_time_ms`, which is never 0.
+fn milliseconds(now_us: u64) -> u32 {
+    (now_us / 1000) as u32 + 1
+}
+
+#[cfg(test)]
+mod tests;

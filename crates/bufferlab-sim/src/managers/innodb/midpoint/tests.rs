@@ -1,0 +1,140 @@
+//! The test vectors that were worked out from the source, section 11 of the project's specification of InnoDB. Pages
+//! are numbered from 1 in the order of their reads.
+
+use super::*;
+
+fn list(frames: u32, settings: MidpointSettings) -> Midpoint {
+    Midpoint::new(frames, 10_000, settings)
+}
+
+fn defaults() -> MidpointSettings {
+    MidpointSettings { old_blocks_pct: 37, old_blocks_time_ms: 1000 }
+}
+
+/// A list into which pages 1 to `count` were read; nobody has accessed them.
+fn read(count: u32) -> Midpoint {
+    let mut lru = list(count, defaults());
+    (1..=count).for_each(|page| lru.admit(page, true));
+    lru
+}
+
+fn old_len_of(pct: u32, count: u32) -> u32 {
+    let mut lru = list(count, MidpointSettings { old_blocks_pct: pct, ..defaults() });
+    (1..=count).for_each(|page| lru.admit(page, true));
+    lru.old_len
+}
+
+/// Access a page at a time of InnoDB's clock.
+fn access(lru: &mut Midpoint, page: u32, ms: u64) {
+    lru.access(page, (ms - 1) * 1000);
+}
+
+#[test]
+fn vector_1_the_old_sublist_begins_at_512_pages() {
+    let lru = read(511);
+    assert_eq!((lru.list.newest(), lru.tail(), lru.old_len), (511, 1, 0));
+    let lru = read(512);
+    assert_eq!((lru.old_len, lru.first_old, lru.list.newest()), (209, 209, 512));
+}
+
+#[test]
+fn vector_2_a_page_is_read_in_behind_the_first_old_page() {
+    let lru = read(513);
+    assert_eq!((lru.old_len, lru.first_old, lru.list[209].old), (209, 513, false));
+    let lru = read(515);
+    let around: Vec<_> = lru.list.iter().skip_while(|&page| page != 209).take(7).collect();
+    assert_eq!(around, [209, 513, 514, 515, 208, 207, 206]);
+    assert_eq!((lru.first_old, lru.old_len), (514, 210));
+    assert!(!lru.list[513].old);
+}
+
+#[test]
+fn vector_3_the_old_sublist_is_20_longer_than_its_target_after_reads_alone() {
+    assert_eq!([600, 700, 1024].map(|count| old_len_of(37, count)), [241, 278, 398]);
+    assert_eq!((old_len_of(5, 2000), old_len_of(95, 2000)), (119, 1918));
+}
+
+#[test]
+fn vectors_4_and_5_an_old_page_is_made_young_when_its_time_is_over() {
+    let mut lru = read(600);
+    lru.freed_page_clock = 1;
+    lru.list[1].first_access_ms = 1;
+    access(&mut lru, 1, 500);
+    assert_eq!((lru.not_made_young, lru.made_young, lru.tail()), (1, 0, 1));
+    access(&mut lru, 1, 1001);
+    assert_eq!((lru.not_made_young, lru.made_young), (1, 1));
+    assert_eq!((lru.list.newest(), lru.tail(), lru.old_len, lru.list[1].freed_page_clock), (1, 2, 240, 1));
+    let pointer = lru.first_old;
+    for old_len in (210..240).rev() {
+        let tail = lru.tail();
+        lru.list[tail].first_access_ms = 1;
+        access(&mut lru, tail, 1001);
+        assert_eq!((lru.old_len, lru.first_old), (old_len, pointer));
+    }
+    assert_eq!(pointer, 600);
+}
+
+#[test]
+fn vector_6_a_young_page_stays_where_it_is_for_a_quarter_of_the_young_part() {
+    for (frames, evictions) in [(1024, 161), (2048, 323), (8192, 1292), (16384, 2584)] {
+        let mut lru = list(frames, defaults());
+        lru.freed_page_clock = 7;
+        lru.admit(1, false);
+        lru.admit(2, false);
+        lru.freed_page_clock = 7 + evictions - 1;
+        access(&mut lru, 1, 1);
+        assert_eq!(lru.list.newest(), 2);
+        lru.freed_page_clock = 7 + evictions;
+        access(&mut lru, 1, 1);
+        assert_eq!((lru.list.newest(), lru.made_young), (1, 0), "a young page's move is not counted");
+    }
+}
+
+#[test]
+fn vector_7_nothing_moves_before_the_first_eviction() {
+    let mut lru = read(600);
+    (1..=600).for_each(|page| access(&mut lru, page, 1));
+    (1..=600).for_each(|page| access(&mut lru, page, 5000));
+    assert_eq!((lru.made_young, lru.not_made_young, lru.tail()), (0, 0, 1));
+}
+
+/// One miss in a full list.
+fn miss(lru: &mut Midpoint, page: u32) {
+    lru.free(lru.tail());
+    lru.admit(page, true);
+    access(lru, page, 1);
+}
+
+#[test]
+fn vector_8_a_scan_leaves_the_young_pages_alone() {
+    let mut lru = read(1024);
+    let head: Vec<_> = lru.list.iter().take(100).collect();
+    (2000..7000).for_each(|page| miss(&mut lru, page));
+    assert_eq!(lru.list.iter().take(100).collect::<Vec<_>>(), head);
+    assert_eq!((lru.not_made_young, lru.made_young, lru.old_len), (5000, 0, 398));
+    let scanned: Vec<_> = lru.list.iter().filter(|&page| page >= 2000).collect();
+    assert_eq!((scanned.len(), scanned.iter().min()), (397, Some(&(2000 + 4603))));
+}
+
+#[test]
+fn vector_9_promotions_keep_the_old_sublist_20_below_its_target() {
+    let mut lru = read(1024);
+    let mut next = 2000;
+    for _ in 0..500 {
+        for _ in 0..7 {
+            miss(&mut lru, next);
+            next += 1;
+        }
+        let tail = lru.tail();
+        lru.make_young(tail);
+    }
+    assert_eq!(lru.old_len, 378 - 20);
+}
+
+#[test]
+fn a_list_that_falls_below_512_pages_has_no_old_page() {
+    let mut lru = read(512);
+    lru.free(300);
+    assert_eq!(lru.old_len, 0);
+    assert!(lru.list.iter().all(|page| !lru.list[page].old));
+}

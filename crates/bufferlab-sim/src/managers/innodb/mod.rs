@@ -1,0 +1,158 @@
+//! InnoDB: one list with a midpoint, a list of free frames, and a cleaner that refills it.
+//!
+//! Two generations of servers differ in who frees frames and when: [`Innodb57`] and [`Innodb1011`]. Everything else is
+//! here and in `midpoint.rs`. The rules are those of storage/innobase; each names its file and function.
+//!
+//! Left out, because predicting reads did not need it: dirty pages and their writes (a page can always be evicted),
+//! pages in use, more than one buffer pool instance, and the change buffer. Read-ahead is played as the traced server
+//! asked for it, though a pool of another size may ask for more or less. `frames` is the server's
+//! `Innodb_buffer_pool_pages_total` without the pages of its own use (`pages_misc`), never bytes by page size.
+
+mod innodb1011;
+mod innodb57;
+mod midpoint;
+
+use std::num::NonZeroU32;
+
+pub use innodb57::{Innodb57, Innodb57Settings};
+pub use innodb1011::{Innodb1011, Innodb1011Settings};
+
+use self::midpoint::{Midpoint, MidpointSettings};
+use crate::replay::{Access, Counts, Manager};
+
+/// Who frees frames, and when.
+pub trait Cleaner {
+    /// Do what is due before an event at `now_us`.
+    fn work(&mut self, pool: &mut Pool, now_us: u64);
+
+    /// Leave a free frame in the pool for a user thread that takes it (`buf_LRU_get_free_block`).
+    fn provide_frame(&mut self, pool: &mut Pool);
+
+    /// Hear that the thread has taken the frame.
+    fn frame_taken(&mut self, pool: &Pool);
+}
+
+/// The frames: each is free or in the LRU list.
+pub struct Pool {
+    lru: Midpoint,
+    free: u32,
+    counts: Counts,
+}
+
+impl Pool {
+    /// Free the frame of the page at the tail (`buf_LRU_free_page`).
+    fn evict_tail(&mut self) {
+        let tail = self.lru.tail();
+        self.lru.free(tail);
+        self.free += 1;
+        self.counts.evictions += 1;
+    }
+
+    /// Free frames at the tail until `enough` are free or `least` pages are left (`buf_flush_LRU_list_batch`).
+    fn evict_batch(&mut self, enough: u32, least: u32) {
+        while self.free < enough && self.lru.len() > least {
+            self.evict_tail();
+        }
+    }
+}
+
+/// An InnoDB buffer pool with the cleaner of one generation.
+pub struct Innodb<C> {
+    pool: Pool,
+    cleaner: C,
+}
+
+impl<C: Cleaner> Innodb<C> {
+    fn with(frames: NonZeroU32, pages: u32, midpoint: MidpointSettings, cleaner: C) -> Self {
+        let frames = frames.get();
+        let lru = Midpoint::new(frames, pages, midpoint);
+        Innodb { pool: Pool { lru, free: frames, counts: Counts::default() }, cleaner }
+    }
+
+    /// Return the length of the free list (`Free buffers` of the monitor).
+    #[must_use]
+    pub fn free_len(&self) -> u32 {
+        self.pool.free
+    }
+
+    /// Return the length of the LRU list (`Database pages` of the monitor).
+    #[must_use]
+    pub fn lru_len(&self) -> u32 {
+        self.pool.lru.len()
+    }
+
+    /// Return the length of the old sublist (`Old database pages` of the monitor); 0 below 512 pages, which have none.
+    #[must_use]
+    pub fn old_len(&self) -> u32 {
+        self.pool.lru.old_len()
+    }
+
+    fn take_frame(&mut self) {
+        self.cleaner.provide_frame(&mut self.pool);
+        self.pool.free -= 1;
+        self.cleaner.frame_taken(&self.pool);
+    }
+}
+
+impl<C: Cleaner> Manager for Innodb<C> {
+    /// buf0buf.cc, `buf_page_get_gen`; a page that is read enters the old sublist (`buf_page_init_for_read`).
+    #[inline]
+    fn get(&mut self, access: Access) {
+        self.cleaner.work(&mut self.pool, access.now_us);
+        if !self.pool.lru.contains(access.page) {
+            self.pool.counts.misses += 1;
+            self.take_frame();
+            self.pool.lru.admit(access.page, true);
+        }
+        self.pool.lru.access(access.page, access.now_us);
+    }
+
+    /// buf0buf.cc, `buf_page_get_gen` with `BUF_GET_IF_IN_POOL`: a page that the pool does not have stays where it is.
+    fn get_if_in_pool(&mut self, access: Access) {
+        self.cleaner.work(&mut self.pool, access.now_us);
+        if self.pool.lru.contains(access.page) {
+            self.pool.lru.access(access.page, access.now_us);
+        }
+    }
+
+    /// buf0buf.cc, `buf_page_create`: takes a frame before it looks for the page, and gives it back if the page is
+    /// there.
+    fn create(&mut self, access: Access) {
+        self.cleaner.work(&mut self.pool, access.now_us);
+        self.take_frame();
+        if self.pool.lru.contains(access.page) {
+            self.pool.free += 1;
+        } else {
+            self.pool.counts.creates += 1;
+            self.pool.lru.admit(access.page, false);
+        }
+        self.pool.lru.access(access.page, access.now_us);
+    }
+
+    /// buf0rea.cc, `buf_read_page_background`, which btr0cur.cc's `btr_cur_prefetch_siblings` calls, and read-ahead.
+    fn prefetch(&mut self, access: Access) {
+        self.cleaner.work(&mut self.pool, access.now_us);
+        if !self.pool.lru.contains(access.page) {
+            self.pool.counts.prefetch_reads += 1;
+            self.take_frame();
+            self.pool.lru.admit(access.page, true);
+        }
+    }
+
+    fn drop_page(&mut self, access: Access) {
+        self.cleaner.work(&mut self.pool, access.now_us);
+        if self.pool.lru.contains(access.page) {
+            self.pool.lru.free(access.page);
+            self.pool.free += 1;
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let lru = &self.pool.lru;
+        Counts { made_young: lru.made_young(), not_made_young: lru.not_made_young(), ..self.pool.counts }
+    }
+
+    fn frames_used(&self) -> u32 {
+        self.lru_len()
+    }
+}

@@ -1,0 +1,259 @@
+//! `innodb57` and `innodb1011` beside a vector of pages, the head first, that is searched and counted at every step.
+
+use bufferlab_sim::{Access, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager};
+use proptest::prelude::*;
+
+use crate::strings::{Events, frames};
+
+struct Page {
+    number: u32,
+    old: bool,
+    first_access_ms: Option<u64>,
+    clock: u64,
+}
+
+/// Who wakes the cleaner.
+enum Cleaner {
+    /// MySQL 5.7: the clock and a thread without a frame. MySQL 5.6: the clock.
+    Clock { next_round_us: u64, threads_too: bool },
+    /// MariaDB 10.5: a thread that leaves few frames.
+    FewFrames,
+}
+
+struct Naive {
+    frames: usize,
+    depth: usize,
+    ratio: usize,
+    old_blocks_time_ms: u32,
+    cleaner: Cleaner,
+    woken: bool,
+    list: Vec<Page>,
+    clock: u64,
+    counts: Counts,
+}
+
+impl Naive {
+    fn new(frames: u32, depth: u32, pct: u32, old_blocks_time_ms: u32, cleaner: Cleaner) -> Self {
+        Naive {
+            frames: frames as usize,
+            depth: depth as usize,
+            ratio: (pct as usize * 1024 / 100).max(51),
+            old_blocks_time_ms,
+            cleaner,
+            woken: false,
+            list: Vec::new(),
+            clock: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    fn free(&self) -> usize {
+        self.frames - self.list.len()
+    }
+
+    fn find(&self, page: u32) -> Option<usize> {
+        self.list.iter().position(|other| other.number == page)
+    }
+
+    fn first_old(&self) -> usize {
+        self.list.iter().position(|page| page.old).unwrap_or(self.list.len())
+    }
+
+    fn adjust(&mut self) {
+        let target = (self.list.len() * self.ratio / 1024).min(self.list.len() - 25);
+        loop {
+            let first_old = self.first_old();
+            let old_len = self.list.len() - first_old;
+            if old_len + 20 < target {
+                self.list[first_old - 1].old = true;
+            } else if old_len > target + 20 {
+                self.list[first_old].old = false;
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn add(&mut self, mut page: Page, old: bool) {
+        page.old = old && self.list.len() >= 512;
+        if page.old {
+            self.list.insert(self.first_old() + 1, page);
+        } else {
+            page.clock = self.clock;
+            self.list.insert(0, page);
+        }
+        if self.list.len() == 512 {
+            self.list.iter_mut().for_each(|page| page.old = true);
+        }
+        if self.list.len() >= 512 {
+            self.adjust();
+        }
+    }
+
+    fn remove(&mut self, place: usize) -> Page {
+        if self.list.len() >= 512 && place == self.first_old() {
+            self.list[place - 1].old = true;
+        }
+        let page = self.list.remove(place);
+        if self.list.len() >= 512 {
+            self.adjust();
+        } else {
+            self.list.iter_mut().for_each(|page| page.old = false);
+        }
+        page
+    }
+
+    fn lose(&mut self, place: usize) {
+        self.remove(place);
+        self.clock += 1;
+    }
+
+    fn evict(&mut self) {
+        self.lose(self.list.len() - 1);
+        self.counts.evictions += 1;
+    }
+
+    fn clean(&mut self, now_us: u64) {
+        let mut least = 256;
+        if let Cleaner::Clock { next_round_us, .. } = &mut self.cleaner {
+            self.woken |= now_us >= *next_round_us;
+            if now_us >= *next_round_us {
+                *next_round_us = now_us + 1_000_000;
+            }
+        } else {
+            least = least.min((self.frames / 20).max(1) - 1);
+        }
+        if std::mem::take(&mut self.woken) {
+            while self.free() < self.depth && self.list.len() > least {
+                self.evict();
+            }
+        }
+    }
+
+    /// Leave a free frame for a page that enters the list next.
+    fn take_frame(&mut self) {
+        let none_free = self.free() == 0;
+        if none_free {
+            self.evict();
+        }
+        self.woken |= match self.cleaner {
+            Cleaner::Clock { threads_too, .. } => none_free && threads_too,
+            Cleaner::FewFrames => self.list.len() > 256 && self.free() - 1 < self.depth / 2,
+        };
+    }
+
+    fn admit(&mut self, page: u32, old: bool) {
+        self.add(Page { number: page, old, first_access_ms: None, clock: 0 }, old);
+    }
+
+    fn access(&mut self, access: Access) {
+        let (now_ms, place) = (access.now_us / 1000, self.find(access.page).expect("in the pool"));
+        let first_ms = *self.list[place].first_access_ms.get_or_insert(now_ms);
+        let page = &self.list[place];
+        if self.clock == 0 {
+            return;
+        }
+        let young = if page.old && self.old_blocks_time_ms > 0 {
+            let over = now_ms - first_ms >= u64::from(self.old_blocks_time_ms);
+            self.counts.not_made_young += u64::from(!over);
+            over
+        } else {
+            self.clock >= page.clock + (self.frames * (1024 - self.ratio) / 4096) as u64
+        };
+        if young {
+            self.counts.made_young += u64::from(page.old);
+            let page = self.remove(place);
+            self.add(page, false);
+        }
+    }
+}
+
+impl Manager for Naive {
+    fn get(&mut self, access: Access) {
+        self.clean(access.now_us);
+        if self.find(access.page).is_none() {
+            self.counts.misses += 1;
+            self.take_frame();
+            self.admit(access.page, true);
+        }
+        self.access(access);
+    }
+
+    fn get_if_in_pool(&mut self, access: Access) {
+        self.clean(access.now_us);
+        if self.find(access.page).is_some() {
+            self.access(access);
+        }
+    }
+
+    fn create(&mut self, access: Access) {
+        self.clean(access.now_us);
+        self.take_frame();
+        if self.find(access.page).is_none() {
+            self.counts.creates += 1;
+            self.admit(access.page, false);
+        }
+        self.access(access);
+    }
+
+    fn prefetch(&mut self, access: Access) {
+        self.clean(access.now_us);
+        if self.find(access.page).is_none() {
+            self.counts.prefetch_reads += 1;
+            self.take_frame();
+            self.admit(access.page, true);
+        }
+    }
+
+    fn drop_page(&mut self, access: Access) {
+        self.clean(access.now_us);
+        if let Some(place) = self.find(access.page) {
+            self.lose(place);
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn frames_used(&self) -> u32 {
+        self.list.len() as u32
+    }
+}
+
+/// What must hold of a pool after every event, given the lengths of its lists.
+fn holds(size: u32, pct: u32, free_len: u32, lru_len: u32, old_len: u32) -> bool {
+    let target = (lru_len * (pct * 1024 / 100).max(51) / 1024).min(lru_len.saturating_sub(25));
+    free_len + lru_len == size && if lru_len < 512 { old_len == 0 } else { old_len.abs_diff(target) <= 20 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn both_generations_do_what_a_searched_vector_does(
+        seed: u64,
+        size in prop_oneof![1u32..300, 480u32..800],
+        more_pages in 1u32..400,
+        old_blocks_pct in prop::sample::select(vec![5, 37, 95]),
+        old_blocks_time_ms in prop::sample::select(vec![0, 5, 1000, u32::MAX]),
+        lru_scan_depth in prop_oneof![0u32..120, 400u32..900],
+        wakes_cleaner: bool,
+    ) {
+        let pages = size + more_pages;
+        let events = Events::random(seed, pages, size.min(pages), 600);
+        let old = Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, wakes_cleaner };
+        let mut fast = Innodb57::new(frames(size), pages, &old);
+        let clock = Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner };
+        let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, clock);
+        events.play_to_both(&mut fast, &mut naive, |pool| {
+            holds(size, old_blocks_pct, pool.free_len(), pool.lru_len(), pool.old_len())
+        });
+        let new = Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth };
+        let mut fast = Innodb1011::new(frames(size), pages, &new);
+        let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, Cleaner::FewFrames);
+        events.play_to_both(&mut fast, &mut naive, |pool| {
+            holds(size, old_blocks_pct, pool.free_len(), pool.lru_len(), pool.old_len())
+        });
+    }
+}
