@@ -5,8 +5,10 @@
 mod innodb;
 mod list;
 mod lru;
+mod postgres;
 mod sqlite;
 
 pub use innodb::{Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
 pub use lru::Lru;
+pub use postgres::{Postgres, PostgresSettings};
 pub use sqlite::Sqlite;

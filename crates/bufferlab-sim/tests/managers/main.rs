@@ -2,4 +2,5 @@
 
 mod innodb;
 mod lists;
+mod postgres;
 mod strings;
