@@ -36,7 +36,7 @@ mod stack;
 
 pub use curve::Curve;
 pub use managers::{
-    Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Postgres, PostgresSettings, Sqlite,
+    Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Opt, Postgres, PostgresSettings, Sqlite,
 };
 pub use replay::{Access, Columns, Counts, Manager, Replayed, kind, replay};
 pub use stack::{StackDistances, TooManyPages};

@@ -2,13 +2,16 @@
 //!
 //! Pages are dense numbers, which index arrays: no model searches, hashes or allocates while it runs.
 
+mod highest;
 mod innodb;
 mod list;
 mod lru;
+mod opt;
 mod postgres;
 mod sqlite;
 
 pub use innodb::{Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
 pub use lru::Lru;
+pub use opt::Opt;
 pub use postgres::{Postgres, PostgresSettings};
 pub use sqlite::Sqlite;

@@ -2,5 +2,6 @@
 
 mod innodb;
 mod lists;
+mod opt;
 mod postgres;
 mod strings;

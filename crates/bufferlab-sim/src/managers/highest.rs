@@ -1,0 +1,89 @@
+//! A set of small numbers that knows its highest: a bit for each, a bit for each word that has one, and so on.
+
+/// The set. Each level has a bit for every word of the level before it; the last level is one word.
+pub(crate) struct Bits {
+    levels: Vec<Vec<u64>>,
+    len: u32,
+}
+
+impl Bits {
+    /// An empty set of numbers below `bound`.
+    pub(crate) fn new(bound: usize) -> Self {
+        let words = |bits: usize| bits.div_ceil(64).max(1);
+        let mut levels = vec![vec![0; words(bound)]];
+        while levels[levels.len() - 1].len() > 1 {
+            levels.push(vec![0; words(levels[levels.len() - 1].len())]);
+        }
+        Bits { levels, len: 0 }
+    }
+
+    /// Numbers in the set.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Put a number in that is not in the set.
+    pub(crate) fn insert(&mut self, number: u32) {
+        let mut at = number as usize;
+        for level in &mut self.levels {
+            level[at / 64] |= 1 << (at % 64);
+            at /= 64;
+        }
+        self.len += 1;
+    }
+
+    /// Take a number out; return whether it was in the set.
+    pub(crate) fn remove(&mut self, number: u32) -> bool {
+        let mut at = number as usize;
+        if self.levels[0][at / 64] & 1 << (at % 64) == 0 {
+            return false;
+        }
+        self.len -= 1;
+        for level in &mut self.levels {
+            level[at / 64] &= !(1 << (at % 64));
+            if level[at / 64] != 0 {
+                break;
+            }
+            at /= 64;
+        }
+        true
+    }
+
+    /// The highest number.
+    pub(crate) fn highest(&self) -> Option<u32> {
+        let down = |at: usize, level: &Vec<u64>| at * 64 + 63 - level[at].leading_zeros() as usize;
+        (self.len > 0).then(|| self.levels.iter().rev().fold(0, down) as u32)
+    }
+
+    /// Take the highest number out.
+    pub(crate) fn remove_highest(&mut self) {
+        if let Some(highest) = self.highest() {
+            self.remove(highest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn the_set_is_that_of_the_standard_library(steps in prop::collection::vec((0u32..9000, 0..4), 0..300)) {
+            let (mut fast, mut plain) = (Bits::new(9000), BTreeSet::new());
+            for (number, step) in steps {
+                match step {
+                    0 => prop_assert_eq!(fast.remove(number), plain.remove(&number)),
+                    1 => {
+                        fast.remove_highest();
+                        plain.pop_last();
+                    }
+                    _ => if plain.insert(number) { fast.insert(number) },
+                }
+                prop_assert_eq!((fast.highest(), fast.len() as usize), (plain.last().copied(), plain.len()));
+            }
+        }
+    }
+}

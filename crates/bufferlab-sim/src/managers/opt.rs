@@ -1,0 +1,128 @@
+//! `opt`: the fewest reads that any manager could need, because it knows the future. The floor beside the models.
+//!
+//! It gives up the page whose next get is farthest away (Belady: "A study of replacement algorithms for a
+//! virtual-storage computer", IBM Systems Journal 5(2), 1966, where it is MIN). A page that comes back through a
+//! creation or after a drop costs no read, so it is not worth a frame until then. A page that is only looked up may be
+//! taken in without a read, and prefetches are ignored. Both can only lower the count.
+//!
+//! No manager has read less since the trace's first event. A manager that read more during the warm-up may read less in
+//! the window behind it.
+
+use std::num::NonZeroU32;
+
+use super::highest::Bits;
+use crate::replay::{Access, Columns, Counts, Manager, kind};
+
+/// No next get, or none that a frame would save a read for.
+const NEVER: u32 = u32::MAX;
+
+/// A pool that knows which accesses come.
+pub struct Opt {
+    frames: u32,
+    /// The next get of the page of each event that a manager hears, as the number of that event.
+    next_get: Vec<u32>,
+    /// The event that comes next.
+    event: usize,
+    /// Next gets of the pages in the pool: a page is in the pool if the event of its next get is in this set.
+    wanted: Bits,
+    counts: Counts,
+}
+
+impl Opt {
+    /// An empty pool of `frames` for pages `0..pages`, to be used for a replay of these columns from their start.
+    ///
+    /// # Panics If there are 2^32 - 1 events or more, or a page is not below `pages`.
+    #[must_use]
+    pub fn new(frames: NonZeroU32, pages: u32, columns: &Columns) -> Self {
+        let next_get = next_gets(pages, columns);
+        let wanted = Bits::new(next_get.len());
+        Opt { frames: frames.get(), next_get, event: 0, wanted, counts: Counts::default() }
+    }
+
+    /// Go on to the next event; return this one's number.
+    fn advance(&mut self) -> u32 {
+        self.event += 1;
+        self.event as u32 - 1
+    }
+
+    /// Give the page of an event a frame, and keep it until its next get if that is worth it.
+    fn admit(&mut self, event: u32) {
+        if self.wanted.len() == self.frames {
+            self.wanted.remove_highest();
+            self.counts.evictions += 1;
+        }
+        self.keep(event);
+    }
+
+    fn keep(&mut self, event: u32) {
+        let next = self.next_get[event as usize];
+        if next != NEVER {
+            self.wanted.insert(next);
+        }
+    }
+}
+
+impl Manager for Opt {
+    fn get(&mut self, _access: Access) {
+        let event = self.advance();
+        if self.wanted.remove(event) {
+            self.keep(event);
+        } else {
+            self.counts.misses += 1;
+            self.admit(event);
+        }
+    }
+
+    fn get_if_in_pool(&mut self, _access: Access) {
+        let event = self.advance();
+        if self.wanted.len() < self.frames {
+            self.keep(event);
+        } else if self.wanted.highest().is_some_and(|highest| self.next_get[event as usize] < highest) {
+            self.admit(event);
+        }
+    }
+
+    fn create(&mut self, _access: Access) {
+        let event = self.advance();
+        self.counts.creates += 1;
+        self.admit(event);
+    }
+
+    fn prefetch(&mut self, _access: Access) {
+        self.advance();
+    }
+
+    fn drop_page(&mut self, _access: Access) {
+        self.advance();
+    }
+
+    /// Evictions are those of pages that are read again.
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Return how many frames hold a page that is read again if it leaves.
+    fn frames_used(&self) -> u32 {
+        self.wanted.len()
+    }
+}
+
+/// For each event that a manager hears, the next get of its page, if no creation, look-up or drop comes first.
+fn next_gets(pages: u32, columns: &Columns) -> Vec<u32> {
+    let heard = |kind: u8| kind != kind::READ && kind != kind::EVICT && kind <= kind::DROP;
+    let events = columns.kind.iter().filter(|&&kind| heard(kind)).count();
+    assert!(events < NEVER as usize, "{events} events are more than can be numbered");
+    let mut next_get = vec![NEVER; events];
+    let mut next_of_page = vec![NEVER; pages as usize];
+    let backwards = columns.page.iter().zip(columns.kind).rev().filter(|&(_, &kind)| heard(kind));
+    for (event, (&page, &kind)) in (0..events).rev().zip(backwards) {
+        let next = &mut next_of_page[page as usize];
+        next_get[event] = *next;
+        match kind {
+            kind::GET => *next = event as u32,
+            kind::PREFETCH => {}
+            _ => *next = NEVER,
+        }
+    }
+    next_get
+}
