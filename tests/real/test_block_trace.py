@@ -17,7 +17,8 @@ import polars as pl
 import pytest
 
 from bufferlab.engines.native import native
-from bufferlab.execute.block_trace_probe import BlockTraceAsked, clean, in_pid_namespace, keep
+from bufferlab.execute.block_trace_probe import BlockTraceAsked, in_pid_namespace, keep
+from bufferlab.execute.tracefs_clean import clean
 from bufferlab.results.block_requests import counters, match, spans
 from bufferlab.results.store import SweepFolder
 from support import core

@@ -248,7 +248,7 @@ def test_a_trace_without_a_window_or_without_a_worker_fails_and_says_so(
     stored, _ = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "window_start_ns": None}}}, tmp_path)
     assert stored["reason"] == "the measured window was not reached"
     cleaned = []
-    monkeypatch.setattr(block_trace_probe, "clean", lambda: cleaned.append(1))
+    monkeypatch.setattr(tracefs_clean, "clean", lambda: cleaned.append(1))
     stored, _ = keep(BlockTraceAsked(), None, tmp_path)
     assert stored == {"status": "failed", "reason": "the run ended before the trace did", "hint": "repeat the run"}
     assert cleaned

@@ -58,7 +58,8 @@ def samples(gets: int, misses: int) -> list[dict[str, Any]]:
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that keeps a trace of SQLite, whose table t has pages 7 and 9."""
-    monkeypatch.setattr(type(BEHAVIOUR), "pages_of_objects", lambda _self, _database: [("t", [9, 7]), ("u", [5])])
+    owners = [("t", np.asarray([9, 7], np.uint64)), ("u", np.asarray([5], np.uint64))]
+    monkeypatch.setattr(type(BEHAVIOUR), "pages_of_objects", lambda *_: owners)
 
     def keep(told: dict[str, Any] | None, gets: int = 2, misses: int = 1) -> tuple[dict[str, Any], Path | None]:
         result = {"recorded": {"page_trace": told} if told else {}, "actual": {"page_size_bytes": 4096}}
@@ -122,12 +123,29 @@ def test_a_trace_that_is_not_whole_is_failed_and_says_why(
     assert reason in stored["reason"]
 
 
+def test_a_trace_that_lost_a_record_is_failed(tmp_path: Path, kept: Any) -> None:
+    stored, table = kept({**spooled(tmp_path, EVENTS), "lost": 3, "reader_cpu_ns": 5_000})
+    assert (stored["status"], table) == ("failed", None)
+    assert "no room for 3 records" in stored["reason"]
+    assert (stored["lost"], stored["reader_cpu_us"]) == (3, 5.0)
+
+
+def test_gets_that_the_server_does_not_count_are_kept_and_not_compared(tmp_path: Path, kept: Any) -> None:
+    told = spooled(tmp_path, EVENTS)
+    records = np.fromfile(tmp_path / "spool", page_trace_probe._RECORD)
+    records["site"][2] = 4
+    records.tofile(tmp_path / "spool")
+    stored, path = kept({**told, "uncounted_sites": [4]}, 1, 1)
+    assert stored["counts"][0] == {"kind": "get", "recorded": 1, "counter": "page_gets", "counted": 1}
+    assert pl.read_parquet(path)["kind"].to_list().count(GET) == 4
+
+
 def test_a_run_that_ended_without_an_answer_has_a_failed_trace(kept: Any) -> None:
     stored, _ = kept(None)
     assert stored == {"status": "failed", "reason": "the run ended before the trace did", "hint": "repeat the run"}
 
 
-@pytest.mark.parametrize(("engine", "knobs"), [("sqlite", {"pcache": "stock"}), ("fake", {}), ("mysql", {})])
+@pytest.mark.parametrize(("engine", "knobs"), [("sqlite", {"pcache": "stock"}), ("fake", {}), ("file", {})])
 def test_what_cannot_be_recorded_is_refused_with_a_hint(engine: str, knobs: dict[str, str]) -> None:
     with pytest.raises(SpecError) as refused:
         PageTraceAsked().require(engine, {"knobs": knobs})

@@ -6,13 +6,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bufferlab_probe::block_trace::{BlockTracer, Settings, TraceError};
+use bufferlab_probe::block_trace::{BlockTracer, Settings};
+use bufferlab_probe::page_trace::{PageTraceAsked, WindowProbe};
+use bufferlab_probe::tracefs::TraceError;
 use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, ServerProbe, Table, device, of_host};
 use serde::Deserialize;
 
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
-use crate::sqlite::page_trace::PageTraceAsked;
 
 /// The probes that a job asks for, beyond those that watch every run.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -69,7 +70,7 @@ pub struct Watched<'a> {
     pub process: ProcessProbe,
     /// Further probes.
     pub asked: &'a Asked,
-    /// The probe of page accesses, where the engine has one.
+    /// The probe of page accesses, where the engine has one. A server's are recorded by whoever started it.
     pub page_trace: Option<Box<dyn Probe>>,
 }
 
@@ -101,6 +102,9 @@ impl Probes {
         }
         match run.page_trace {
             Some(trace) => probes.push(trace),
+            None if run.asked.page_trace.is_some() && run.server_pid.is_some() => {
+                probes.push(Box::new(WindowProbe::default()));
+            }
             None if run.asked.page_trace.is_some() => {
                 let what = "accesses to this engine's pages cannot be recorded";
                 return Err(Failure::new(FailureKind::Usage, what, "page-trace", "leave it out"));

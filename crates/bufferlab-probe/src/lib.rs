@@ -26,6 +26,7 @@ mod proc_file;
 mod process;
 mod reading;
 mod server;
+pub mod tracefs;
 
 pub use device::DeviceProbe;
 pub use process::{DriverThread, ProcessProbe};

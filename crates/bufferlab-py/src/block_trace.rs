@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bufferlab_drive::failure::Failure;
 use bufferlab_drive::probes::BlockTraceAsked;
-use bufferlab_probe::block_trace::{BlockTracer, Tracing, check, decode, remove_stale};
+use bufferlab_probe::block_trace::{BlockTracer, check, decode};
 use bufferlab_probe::{Probe, device};
 use pyo3::prelude::*;
 
@@ -61,11 +61,4 @@ pub fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
 #[pyfunction]
 pub fn block_trace_decode(py: Python<'_>, spool: &str, out: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| decode(Path::new(spool), Path::new(out)).map_err(Failure::from)))?)
-}
-
-/// Removes instances that died with their process; their names, as JSON. Where this user may not look there are none.
-#[pyfunction]
-pub fn block_trace_clean(py: Python<'_>) -> PyResult<String> {
-    let clean = || Tracing::open().and_then(|tracing| remove_stale(&tracing)).unwrap_or_default();
-    json_text(&py.detach(clean))
 }

@@ -5,6 +5,7 @@
 mod block_trace;
 mod curve;
 mod error;
+mod page_trace;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -191,9 +192,11 @@ fn host_fingerprint(py: Python<'_>, path: &str) -> PyResult<String> {
 #[pymodule(name = "_native")]
 mod native {
     #[pymodule_export]
-    use super::block_trace::{block_trace, block_trace_check, block_trace_clean, block_trace_decode};
+    use super::block_trace::{block_trace, block_trace_check, block_trace_decode};
     #[pymodule_export]
     use super::curve::Curve;
+    #[pymodule_export]
+    use super::page_trace::{executable_ranges, page_trace, page_trace_check, tracefs_clean};
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,

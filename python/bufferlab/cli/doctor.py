@@ -28,7 +28,7 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.existing import journal
 from bufferlab.errors import BufferlabError, Problem, runnable
-from bufferlab.execute import block_trace_probe, cache, storage
+from bufferlab.execute import block_trace_probe, cache, storage, tracefs_clean
 from bufferlab.execute.device_lock import lock_directory
 from bufferlab.execute.restore_host import restore_host
 from bufferlab.units import format_bytes
@@ -213,7 +213,7 @@ def _readable(path: str) -> str:
 
 
 def _traceable(directory: Path) -> str:
-    left = block_trace_probe.clean()
+    left = tracefs_clean.clean()
     found = f"requests of {block_trace_probe.check(directory)} can be traced"
     return found + (f"; removed what a killed run left: {', '.join(left)}" if left else "")
 

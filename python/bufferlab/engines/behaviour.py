@@ -6,13 +6,17 @@ It holds only what differs between engines; `execute` does the rest (caching, co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bufferlab.errors import BufferlabError, Failure, FailureKind, Problem, SpecError, is_full
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 OnEvent = Callable[[str], None]
 """Takes one event: a JSON object as text."""
@@ -94,16 +98,26 @@ class Behaviour(ABC):
     makes_its_device = False
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
 
-    page_trace_counters: Mapping[str, str] = {}
-    """The engine's own counter of each kind of access that a page trace records."""
+    page_trace_counters: Mapping[tuple[str, ...], str] = {}
+    """The engine's own counter of these kinds of access together, of those that a page trace records."""
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs."""
         what = "accesses to this engine's pages cannot be recorded"
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 
-    def pages_of_objects(self, database: Path) -> list[tuple[str, list[int]]]:
-        """Return the tables and indexes of the closed database, each with its pages, by the numbers of a page trace."""
+    def pages_of_objects(
+        self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
+    ) -> list[tuple[str, NDArray[np.uint64]]]:
+        """Return the tables and indexes of the closed database, each with its pages.
+
+        A page is the object's number in the trace times 2^32 plus its own number there; `touched` are those of the
+        trace. `relations`: tablespace, database, relation and fork of each object, where the trace numbers objects.
+        """
+        return []
+
+    def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
+        """Return the objects of a page trace, by their place in `relations`, that the engine's counters leave out."""
         return []
 
     def server_version(self, knobs: NativeKnobs) -> str:

@@ -30,6 +30,18 @@ class BlockTrace(Protocol):
         ...
 
 
+class PageTrace(Protocol):
+    """A trace of a server's page accesses. An object that goes away takes its probes away."""
+
+    def attach(self, pid: int) -> None:
+        """Begin to record a process that has yet to become the server."""
+        ...
+
+    def finish(self) -> str:
+        """End the trace; return its outcome as JSON, "null" when called again."""
+        ...
+
+
 class Curve(Protocol):
     """Misses of an LRU pool at every size; columns are handed over as buffers, without a copy."""
 
@@ -116,8 +128,20 @@ class Native(Protocol):
         """Decode a spool into a file of records."""
         ...
 
-    def block_trace_clean(self) -> str:
-        """Remove bufferlab's tracefs instances whose process is dead; return their names."""
+    def page_trace_check(self) -> None:
+        """Check that programs can be watched here; raise NativeError with the reason when they cannot."""
+        ...
+
+    def page_trace(self, settings_json: str) -> PageTrace:
+        """Define the probes of a server's page trace; nothing is recorded before `attach`."""
+        ...
+
+    def executable_ranges(self, binary: str) -> str:
+        """Return [offset, bytes] of each executable segment in a binary's file."""
+        ...
+
+    def tracefs_clean(self) -> str:
+        """Remove what bufferlab's dead processes left in tracefs; return the names."""
         ...
 
 

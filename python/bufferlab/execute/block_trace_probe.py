@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
 from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
 from bufferlab.units import MIB, format_bytes
@@ -92,19 +92,11 @@ def check(path: Path) -> str:
         raise EnvironmentLackingError(f"block requests cannot be traced: {what}", where, hint) from error
 
 
-def clean() -> list[str]:
-    """Remove the instances that killed processes left in tracefs, and return their names."""
-    with suppress(EnvironmentLackingError):
-        names: list[str] = json.loads(native().block_trace_clean())
-        return names
-    return []
-
-
 def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[dict[str, Any], Path | None]:
     """Decode the trace of a run that has ended. Return run.json's `block_trace`, and a good trace's Parquet file."""
     told = result["recorded"].get(asked.name) if result else None
     if told is None:
-        clean()  # The worker died: its instance in tracefs is removed now, not at the next start.
+        tracefs_clean.clean()  # The worker died: its instance in tracefs is removed now, not at the next start.
         return _failed({}, "the run ended before the trace did", "repeat the run"), None
     stored = _stored(told)
     problem = _problem(asked, told)

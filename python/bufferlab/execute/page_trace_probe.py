@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Failure
+from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
 from bufferlab.results.schema import PAGE_TRACE_KINDS
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
@@ -35,7 +36,8 @@ _RECORD = np.dtype(
         ("thread", "<u4"),
         ("kind", "u1"),
         ("latch", "u1"),
-        ("unused", "<u2"),
+        ("site", "u1"),
+        ("unused", "u1"),
     ]
 )
 _Records = np.ndarray[Any, Any]
@@ -58,6 +60,7 @@ class PageTraceAsked:
     def keep(self, run: EndedRun) -> tuple[dict[str, Any], Path | None]:
         """Number the pages and store the trace. Return run.json's `page_trace`, and a good trace's Parquet file."""
         if run.result is None or self.name not in run.result["recorded"]:
+            tracefs_clean.clean()  # The worker died: its probes are removed now, not at the next start.
             return _failed({}, Failure("the run ended before the trace did", None, "repeat the run")), None
         told = run.result["recorded"][self.name]
         spool = Path(told["spool"])
@@ -66,6 +69,8 @@ class PageTraceAsked:
             "window_end_ns": told["window_end_ns"],
             "events": told["events"],
             "spool_bytes": spool.stat().st_size if spool.exists() else 0,
+            "reader_cpu_us": told["reader_cpu_ns"] / 1000 if "reader_cpu_ns" in told else None,
+            "lost": told.get("lost", 0),
         }
         problem = _problem(told, stored["spool_bytes"])
         if problem:
@@ -75,7 +80,9 @@ class PageTraceAsked:
         stored["counts"] = _counts(records, told, run)
         if off := _off(stored["counts"]):
             return _failed(stored, off), None
-        numbers, stored["objects"] = _numbered(records, engines.behaviour(run.engine).pages_of_objects(run.database))
+        keys = np.unique(np.concatenate([np.unique(_keys(chunk)) for chunk in _chunks(records)]))
+        objects = engines.behaviour(run.engine).pages_of_objects(run.database, keys, told.get("relations", ()))
+        numbers, stored["objects"] = _numbered(keys, objects)
         out = run.home / PAGE_TRACE_FILE
         write_page_trace(out, _frames(records, numbers))
         spool.unlink()
@@ -91,6 +98,9 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if told["problem"]:
         hint = "free some space, or name a directory on another disk with --data-dir"
         return Failure(told["problem"], told["spool"], hint)
+    if told.get("lost"):
+        hint = "leave the processors to the run, or use fewer connections"
+        return Failure(f"the kernel had no room for {told['lost']:,} records of the trace", None, hint)
     if told["window_end_ns"] is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())
@@ -107,19 +117,25 @@ def _chunks(records: _Records) -> Iterator[_Records]:
 
 def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[dict[str, Any]]:
     """Return the accesses in the window beside the growth of the engine's counters."""
+    behaviour = engines.behaviour(run.engine)
+    objects = behaviour.uncounted_objects(run.database, told.get("relations", ()))
+    ours = told.get("uncounted_threads", ())
+    threads = [number for number, thread in enumerate(told.get("threads", ())) if thread in ours]
     inside = np.zeros(len(PAGE_TRACE_KINDS), np.int64)
     for chunk in _chunks(records):
         times = chunk["t_ns"]
-        kinds = chunk["kind"][(times >= told["window_start_ns"]) & (times <= told["window_end_ns"])]
-        inside += np.bincount(kinds, minlength=len(inside))
+        counted = (times >= told["window_start_ns"]) & (times <= told["window_end_ns"])
+        for column, uncounted in (("site", told.get("uncounted_sites", ())), ("object", objects), ("thread", threads)):
+            counted &= ~np.isin(chunk[column], uncounted)
+        inside += np.bincount(chunk["kind"][counted], minlength=len(inside))
     return [
         {
-            "kind": kind,
-            "recorded": int(inside[PAGE_TRACE_KINDS.index(kind)]),
+            "kind": " + ".join(kinds),
+            "recorded": sum(int(inside[PAGE_TRACE_KINDS.index(kind)]) for kind in kinds),
             "counter": counter,
             "counted": _growth(run.samples, counter),
         }
-        for kind, counter in engines.behaviour(run.engine).page_trace_counters.items()
+        for kinds, counter in behaviour.page_trace_counters.items()
     ]
 
 
@@ -158,13 +174,13 @@ def _keys(records: _Records) -> NDArray[np.uint64]:
     return keys
 
 
-def _numbered(records: _Records, objects: Sequence[tuple[str, Sequence[int]]]) -> tuple[_Numbers, list[dict[str, Any]]]:
+def _numbered(
+    keys: NDArray[np.uint64], objects: Sequence[tuple[str, NDArray[np.uint64]]]
+) -> tuple[_Numbers, list[dict[str, Any]]]:
     """Number the pages that were touched: object by object, in each by its page's number. Return the objects too."""
-    keys = np.unique(np.concatenate([np.unique(_keys(chunk)) for chunk in _chunks(records)]))
     owner = np.full(len(keys), len(objects), np.uint32)
     for place, (_, pages) in enumerate(objects):
-        found = np.isin(keys, np.asarray(pages, np.uint64))
-        owner[found] = place
+        owner[np.isin(keys, pages)] = place
     order = np.lexsort((keys, owner))
     numbers = np.empty(len(keys), np.uint32)
     numbers[order] = np.arange(len(keys), dtype=np.uint32)

@@ -349,6 +349,8 @@ class PageTrace(_Strict):
     """Accesses by kind, those outside the window too."""
     objects: list[PagesOfObject] = []
     counts: list[CountedAccesses] = []
+    lost: int = Field(default=0, ge=0)
+    """Records that the kernel had no room for."""
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float | None = Field(default=None, ge=0)
     """Processor time of whoever moved the trace; None where the engine's own thread recorded it."""

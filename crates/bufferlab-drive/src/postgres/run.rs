@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use bufferlab_probe::ProcessProbe;
+use bufferlab_probe::page_trace::WindowProbe;
+use bufferlab_probe::{Probe, ProcessProbe};
 
 use super::control::Control;
 use super::counters::{Counters, DemandMisses};
@@ -38,6 +39,9 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let (sampling, gate) = (Control::open_to_read(&job.target)?, Control::open_to_read(&job.target)?);
     let watching = [&control, &sampling, &gate].map(|control| Ok(control.handle()?.hang_up));
     let watching = watching.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    // They stay in one transaction, so that the server never counts what they access.
+    let uncounted = [&sampling, &gate].map(|control| Ok(control.handle()?.process_id as u32));
+    let uncounted = uncounted.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     let counters = Counters::new(sampling, Arc::clone(&own_commits))?;
     let server = PostgresServer {
         target: job.target.clone(),
@@ -50,8 +54,9 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let process = ProcessProbe::new().with_drivers(Arc::clone(&cpu_ns));
     let data = job.datadir.as_deref();
-    let probes =
-        Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace: None })?;
+    let page_trace =
+        job.probes.page_trace.as_ref().map(|_| Box::new(WindowProbe::without(uncounted)) as Box<dyn Probe>);
+    let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace })?;
     watched(Box::new(counters), version, probes, sink, job.sample_interval, |watch| {
         let mut session = Session { server, course, watch, cancelled, cpu_ns };
         drive(&mut session, &job.workload)

@@ -6,20 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bufferlab_probe::page_trace::{Access, Kind, Spool, Spooled};
+use bufferlab_probe::page_trace::{Access, Kind, NAME, PageTraceAsked, Spool, Spooled, Window};
 use bufferlab_probe::{Probe, Reading, Table, clock};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::vfs::VfsCounters;
 use crate::failure::Failure;
-
-/// Where a run's page accesses go.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PageTraceAsked {
-    /// A file that is made.
-    pub spool: PathBuf,
-}
 
 /// A recorder between two pools, or before the first and after the last.
 pub type Holder = Arc<Mutex<Option<Box<Recorder>>>>;
@@ -55,7 +47,7 @@ impl Recorder {
     }
 
     fn push(&mut self, t_ns: u64, page: u32, kind: Kind) {
-        self.spool.push(&Access { t_ns, object: 0, page, thread: 0, kind, latch: 0 });
+        self.spool.push(&Access { t_ns, object: 0, page, thread: 0, kind, latch: 0, site: 0 });
     }
 
     fn reads(&self) -> u64 {
@@ -103,14 +95,13 @@ impl Recorder {
 pub struct PageTrace {
     holder: Holder,
     spool: PathBuf,
-    window_start_ns: Option<u64>,
-    window_end_ns: Option<u64>,
+    window: Window,
 }
 
 #[derive(Serialize)]
 struct Told {
-    window_start_ns: Option<u64>,
-    window_end_ns: Option<u64>,
+    #[serde(flatten)]
+    window: Window,
     #[serde(flatten)]
     spooled: Spooled,
 }
@@ -119,23 +110,23 @@ impl PageTrace {
     /// The probe of a recorder.
     #[must_use]
     pub fn of(holder: Holder, spool: &Path) -> Self {
-        PageTrace { holder, spool: spool.to_owned(), window_start_ns: None, window_end_ns: None }
+        PageTrace { holder, spool: spool.to_owned(), window: Window::default() }
     }
 }
 
 impl Probe for PageTrace {
     fn name(&self) -> &'static str {
-        "page_trace"
+        NAME
     }
 
     fn sample(&mut self, _out: &mut Vec<Reading>) {}
 
     fn begin(&mut self) {
-        self.window_start_ns = Some(clock::monotonic_ns());
+        self.window.begin();
     }
 
     fn end(&mut self) {
-        self.window_end_ns = Some(clock::monotonic_ns());
+        self.window.end();
     }
 
     fn finish(self: Box<Self>) -> Option<Table> {
@@ -147,7 +138,6 @@ impl Probe for PageTrace {
             },
             |recorder| recorder.spool.finish(),
         );
-        let (window_start_ns, window_end_ns) = (self.window_start_ns, self.window_end_ns);
-        Some(Table::new("page_trace", &Told { window_start_ns, window_end_ns, spooled }))
+        Some(Table::new(NAME, &Told { window: self.window, spooled }))
     }
 }

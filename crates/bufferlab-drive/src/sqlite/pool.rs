@@ -409,7 +409,9 @@ impl Drop for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::page_trace::{PageTrace, PageTraceAsked, taken};
+    use bufferlab_probe::page_trace::PageTraceAsked;
+
+    use crate::sqlite::page_trace::{PageTrace, taken};
     use crate::sqlite::vfs::VfsCounters;
     use bufferlab_probe::Probe as _;
     use proptest::prelude::*;

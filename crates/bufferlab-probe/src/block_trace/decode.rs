@@ -11,11 +11,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::TraceError;
 use super::event::{Event, Kind, NEEDED, TRACEPOINTS};
-use super::format::{Format, PageLayout};
 use super::page;
 use super::spool::{FORMAT, HEADER_PAGE, cpus, pages_of};
+use crate::tracefs::TraceError;
+use crate::tracefs::{Format, PageLayout};
 
 /// What a spool held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -1,6 +1,6 @@
 //! One event of the block layer, whatever tracepoint it came from, with the letter blktrace has for it (blkparse(1)).
 
-use super::format::{Field, Format};
+use crate::tracefs::{Field, Format};
 
 /// Length of an event in the decoded file.
 pub const RECORD_BYTES: usize = 80;

@@ -1,7 +1,7 @@
 //! A page of the kernel's ring buffer: events one after another, each with its distance in time from the one before.
 //! Follows kernel/trace/ring_buffer.c and include/linux/ring_buffer.h (enum ring_buffer_type).
 
-use super::format::PageLayout;
+use crate::tracefs::PageLayout;
 
 /// What follows was lost, says the page (RB_MISSED_EVENTS), and how much stands behind its data (RB_MISSED_STORED).
 const MISSED_EVENTS: u64 = 1 << 31;
@@ -88,8 +88,8 @@ pub(super) fn walk(layout: &PageLayout, page: &[u8], mut take: impl FnMut(u64, &
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::Field;
     use super::*;
+    use crate::tracefs::Field;
     use proptest::prelude::*;
 
     const LAYOUT: PageLayout = PageLayout {

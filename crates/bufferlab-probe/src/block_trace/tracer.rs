@@ -12,17 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::TraceError;
 use super::event::{NEEDED, recorded};
-use super::format::PageLayout;
+use super::instance::{Instance, remove_stale, tracing};
 use super::page;
 use super::spool::{FORMAT, HEADER_PAGE, SpoolWriter};
 use super::summary::{Lost, Summary};
-use super::tracefs::{Instance, Tracing, remove_stale};
 use crate::clock::monotonic_ns;
 use crate::device::{Device, Disk, has_requests, partitions_of};
 use crate::process::DriverThread;
 use crate::reading::{Probe, Reading, Table};
+use crate::tracefs::PageLayout;
+use crate::tracefs::TraceError;
 
 /// Of the probe, and of its table.
 const NAME: &str = "block_trace";
@@ -51,7 +51,7 @@ pub struct Settings {
 /// Why it cannot be.
 pub fn check(device: &Device) -> Result<Vec<String>, TraceError> {
     numbers_of(device)?;
-    let tracing = Tracing::open()?;
+    let tracing = tracing()?;
     let removed = remove_stale(&tracing)?;
     let instance = Instance::create(tracing)?;
     instance.write("tracing_on", "0")?;
@@ -90,7 +90,7 @@ impl BlockTracer {
     /// Why this device cannot be traced here; nothing is left then.
     pub fn arm(settings: &Settings) -> Result<Self, TraceError> {
         let (numbers, partitions) = numbers_of(&settings.device)?;
-        let tracing = Tracing::open()?;
+        let tracing = tracing()?;
         remove_stale(&tracing)?;
         let instance = Instance::create(tracing)?;
         let spool = &settings.spool;

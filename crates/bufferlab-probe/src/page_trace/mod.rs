@@ -2,9 +2,20 @@
 //!
 //! Whoever sees the accesses pushes them into a [`Spool`], a file of records of one size; Python turns it into
 //! page-trace.parquet after the run. A spool that cannot be written says so at its end and never stops a run.
+//! A pool of ours tells of its accesses itself; in a server's binary the kernel stops at known places ([`PageTracer`]).
 
+mod binary;
+mod decode;
+mod definition;
+mod merge;
 mod record;
 mod spool;
+mod tracer;
+mod window;
 
+pub use binary::executable_segments;
+pub use definition::{check, remove_stale};
 pub use record::{Access, Kind, RECORD_BYTES};
 pub use spool::{Spool, Spooled};
+pub use tracer::{PageTracer, Settings, Site, Told};
+pub use window::{NAME, PageTraceAsked, Window, WindowProbe};

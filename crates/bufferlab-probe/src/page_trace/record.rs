@@ -1,21 +1,24 @@
 //! One access, and its bytes in a spool.
 
+use serde::Deserialize;
+
 /// Bytes of an access in a spool.
 pub const RECORD_BYTES: usize = 24;
 
 /// What happened to a page. The numbers stand in page-trace.parquet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Kind {
     /// Somebody wanted the page and got it, from the pool or after a read.
     Get = 0,
-    /// Somebody wanted the page if it is in the pool, and it was.
+    /// Somebody wanted the page if it is in the pool.
     GetIfInPool = 1,
     /// The page got a frame without being read: it is new.
     Create = 2,
-    /// The page was read into a frame because of the get before it.
+    /// The page was read into a frame.
     Read = 3,
-    /// The page was read ahead of any get.
+    /// Somebody asked that the page be read ahead of any get; it is, if it is not in the pool.
     Prefetch = 4,
     /// The page lost its frame to another.
     Evict = 5,
@@ -43,16 +46,18 @@ pub struct Access {
     pub object: u32,
     /// The page's number in it.
     pub page: u32,
-    /// The kernel's number of the thread.
+    /// The thread, numbered from 0 in the order of their first accesses.
     pub thread: u32,
     /// What happened.
     pub kind: Kind,
     /// The latch asked for, in the engine's numbers; 0 where it has none.
     pub latch: u8,
+    /// Which place of a server's binary told of it; 0 where there is only one.
+    pub site: u8,
 }
 
 impl Access {
-    /// The access as bytes, little-endian: t_ns, object, page, thread, kind, latch, and 2 bytes of nothing.
+    /// The access as bytes, little-endian: t_ns, object, page, thread, kind, latch, site, and a byte of nothing.
     #[must_use]
     pub fn record(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
@@ -62,6 +67,7 @@ impl Access {
         bytes[16..20].copy_from_slice(&self.thread.to_le_bytes());
         bytes[20] = self.kind as u8;
         bytes[21] = self.latch;
+        bytes[22] = self.site;
         bytes
     }
 }
@@ -79,9 +85,10 @@ mod tests {
 
     #[test]
     fn a_record_has_every_field_at_its_place() {
-        let access = Access { t_ns: 1 << 40, object: 2, page: 0x0403_0201, thread: 5, kind: Kind::Evict, latch: 7 };
+        let access =
+            Access { t_ns: 1 << 40, object: 2, page: 0x0403_0201, thread: 5, kind: Kind::Evict, latch: 7, site: 8 };
         let bytes = access.record();
         assert_eq!(bytes[..8], [0, 0, 0, 0, 0, 1, 0, 0]);
-        assert_eq!(bytes[8..], [2, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 5, 7, 0, 0]);
+        assert_eq!(bytes[8..], [2, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 5, 7, 8, 0]);
     }
 }

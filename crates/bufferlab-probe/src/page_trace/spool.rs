@@ -81,7 +81,7 @@ mod tests {
     use crate::page_trace::Kind;
 
     fn access(page: u32, kind: Kind) -> Access {
-        Access { t_ns: 1, object: 0, page, thread: 0, kind, latch: 0 }
+        Access { t_ns: 1, object: 0, page, thread: 0, kind, latch: 0, site: 0 }
     }
 
     #[test]

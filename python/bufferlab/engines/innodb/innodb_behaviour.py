@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.innodb import accounts, consistency_by_pymysql, initialise, program, table_sizes
+from bufferlab.engines.innodb import (
+    accounts,
+    consistency_by_pymysql,
+    initialise,
+    page_owners,
+    program,
+    table_sizes,
+)
 from bufferlab.engines.innodb import find_mysqld as servers
 from bufferlab.engines.innodb.existing.existing_innodb import ExistingInnodb
 from bufferlab.engines.innodb.find_mysqld import Flavour
 from bufferlab.engines.innodb.option_file import server_settings, with_one_chunk
 from bufferlab.engines.innodb.private_innodb import PrivateInnodb
 from bufferlab.engines.innodb.variables_read_back import read_back
+from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory import free_quarter
@@ -23,7 +31,12 @@ from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server_behaviour import ServerBehaviour
+from bufferlab.errors import SpecError
 from bufferlab.units import GIB, MIB
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class InnodbBehaviour(ServerBehaviour):
@@ -32,10 +45,29 @@ class InnodbBehaviour(ServerBehaviour):
     stop_after_load_seconds = 1800.0
     """The seconds for the purge and merge that a load leaves to be done: some gigabytes on a slow disk."""
     page_size_hint = "load it for this page size"
+    page_sites_table = Path(__file__).with_name("page_sites.toml")
+    page_trace_counters: Mapping[tuple[str, ...], str] = {
+        ("get", "get_if_in_pool"): "page_gets",
+        ("read",): "pages_read",
+    }
 
     def __init__(self, flavour: Flavour) -> None:
         super().__init__(ExistingInnodb(flavour))
         self.flavour: Flavour = flavour
+
+    def require_page_trace(self, knobs: NativeKnobs) -> None:
+        super().require_page_trace(knobs)
+        build = self._build(knobs)
+        hashed = str(knobs.get("innodb_adaptive_hash_index", "OFF")).upper() in ("ON", "1")
+        if hashed and not page_sites.find(self.page_sites_table, build).has_hash_index:
+            what = f"gets through the adaptive hash index of {build.flavour} {build.version} cannot be recorded"
+            raise SpecError(what, "--probe page-trace", "add --set adaptive_hash_index=off, or leave the trace out")
+
+    def pages_of_objects(
+        self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
+    ) -> list[tuple[str, NDArray[np.uint64]]]:
+        """Return the touched pages of every index, by the headers of the pages in the closed files."""
+        return page_owners.owners(database, touched)
 
     def find_build(self, name: str) -> Build:
         return servers.find(self.flavour, name)

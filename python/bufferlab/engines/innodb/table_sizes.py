@@ -19,7 +19,9 @@ from bufferlab.engines.servers import stored_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE
 
-_INDEX_PAGE, _BLOB_PAGES = 17855, (10, 11, 12)
+INDEX_PAGE = 17855
+"""The type of a page of an index (FIL_PAGE_INDEX)."""
+_BLOB_PAGES = (10, 11, 12)
 _HEADER = struct.Struct(">H")
 _PAGE = struct.Struct(">HHH2xH6xH8xHQ")
 """The header from byte 38: directory slots, heap top, records in the heap, garbage, records, level, index id."""
@@ -136,7 +138,7 @@ def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, _Tree], int, int
                 free += 1
             else:
                 (kind,) = _HEADER.unpack_from(page, 24)
-                if kind == _INDEX_PAGE:
+                if kind == INDEX_PAGE:
                     _add(trees, page, page_bytes)
                 elif kind in _BLOB_PAGES:
                     blobs += 1

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.postgres import consistency_by_psycopg, control, extensions, initialise, relation_sizes
+from bufferlab.engines.postgres import (
+    consistency_by_psycopg,
+    control,
+    extensions,
+    initialise,
+    page_owners,
+    relation_sizes,
+)
 from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres.existing.existing_postgres import ExistingPostgres
 from bufferlab.engines.postgres.knobs import OFF
@@ -27,6 +34,10 @@ from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 from bufferlab.errors import BufferlabError
 from bufferlab.units import GIB, MIB, format_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _BESIDE_POOL_BYTES = 8 * MIB
 """The memory that a server needs in addition to its pool and connections: other shared memory and its processes."""
@@ -55,9 +66,21 @@ class PostgresBehaviour(ServerBehaviour):
 
     flavour: Flavour = "postgres"
     page_size_hint = "leave page_size out"
+    page_sites_table = Path(__file__).with_name("page_sites.toml")
+    page_trace_counters: Mapping[tuple[str, ...], str] = {("get",): "page_gets", ("read",): "pages_read"}
 
     def __init__(self) -> None:
         super().__init__(ExistingPostgres())
+
+    def pages_of_objects(
+        self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
+    ) -> list[tuple[str, NDArray[np.uint64]]]:
+        """Return the touched pages of every relation, by the numbers of the relations' files."""
+        return page_owners.owners(database, touched, relations)
+
+    def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
+        """Return the relations of other databases, and the shared ones: pg_stat_database has them in other rows."""
+        return page_owners.elsewhere(database, relations)
 
     def find_build(self, name: str) -> Build:
         return servers.find(name)

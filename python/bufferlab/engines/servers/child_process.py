@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -61,19 +61,37 @@ def start(
     stdin: IO[Any] | int = subprocess.DEVNULL,
     own_ipc: bool = False,
     group: Path | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
     `own_ipc` starts it in a new IPC namespace (see `can_own_ipc`). `group` is the cgroup.procs of the cgroup it joins.
+    `watch` is called with the new process's id before the program's first instruction; when it raises, there is none.
     """
-    return subprocess.Popen(
-        [*_launch(user, own_ipc, group), *program],
-        stdin=stdin,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        env=environment(libraries),
-        cwd=folder,
-    )
+    gate, opened = os.pipe() if watch else (-1, -1)
+    try:
+        process = subprocess.Popen(
+            [*_launch(user, own_ipc, group, gate), *program],
+            stdin=stdin,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment(libraries),
+            cwd=folder,
+            pass_fds=(gate,) if watch else (),
+        )
+        if watch:
+            try:
+                watch(process.pid)
+                os.write(opened, b"\n")
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise
+    finally:
+        for end in (gate, opened):
+            if end >= 0:
+                os.close(end)
+    return process
 
 
 @cache
@@ -101,10 +119,10 @@ def can_join(group: Path) -> str | None:
     return None if tried.returncode == 0 else tried.stderr.decode("utf-8", "replace").strip()
 
 
-def _launch(user: tuple[int, int] | None, own_ipc: bool, group: Path | None) -> list[str]:
+def _launch(user: tuple[int, int] | None, own_ipc: bool, group: Path | None, gate: int = -1) -> list[str]:
     uid, gid = user or (-1, -1)
     start = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(uid), str(gid)]
-    return [*start, str(int(own_ipc)), str(group or "-")]
+    return [*start, str(int(own_ipc)), str(group or "-"), str(gate)]
 
 
 def environment(libraries: Path | None) -> Mapping[str, str]:

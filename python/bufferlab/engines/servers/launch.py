@@ -1,7 +1,8 @@
-"""Becomes a server: `python -I -S launch.py PARENT UID GID IPC GROUP PROGRAM ARGUMENT...`.
+"""Becomes a server: `python -I -S launch.py PARENT UID GID IPC GROUP GATE PROGRAM ARGUMENT...`.
 
 UID and GID -1: keep the user. IPC 1: enter a new IPC namespace, so that the kernel removes System V shared memory
-together with the server. GROUP: the cgroup.procs of the group to join, or "-".
+together with the server. GROUP: the cgroup.procs of the group to join, or "-". GATE: a descriptor that gives a byte
+when the program may begin, or -1.
 
 This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
 to end it with its parent. Python's preexec_fn is unsafe in a process with threads; the process here has none. The death
@@ -20,7 +21,7 @@ _CLONE_NEWIPC, _CLONE_NEWUSER = 0x08000000, 0x10000000
 def main() -> None:
     """Join the group, change user, ask for the death signal, see that the parent lives, and become the program."""
     parent, uid, gid, own_ipc = (int(text) for text in sys.argv[1:5])
-    group, program = sys.argv[5], sys.argv[6:]
+    group, gate, program = sys.argv[5], int(sys.argv[6]), sys.argv[7:]
     libc = ctypes.CDLL(None, use_errno=True)
     if group != "-":
         _write(group, "0")  # The writing process.
@@ -36,6 +37,10 @@ def main() -> None:
     # The worker blocks signals in its threads; the server must receive them.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.umask(0o077)
+    if gate >= 0:
+        if not os.read(gate, 1):
+            sys.exit("the parent gave up before the server began")
+        os.close(gate)
     try:
         os.execv(program[0], program)
     except OSError as error:

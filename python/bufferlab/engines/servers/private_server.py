@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -48,9 +48,11 @@ class PrivateServer(ABC):
         on_wait: OnWait = lambda what: None,
         ready_seconds: float = READY_SECONDS,
         stop_seconds: float = STOP_SECONDS,
+        watch: Callable[[int], None] | None = None,
     ) -> None:
         self.build = build
         self._process = self.make_process(build, data, home, user)
+        self._process.watch = watch
         self._user, self._login, self._settings, self._connections = user, login, dict(settings), connections
         self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
         self._silence: str | None = None

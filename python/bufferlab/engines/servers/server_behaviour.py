@@ -19,8 +19,8 @@ from bufferlab.engines import host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import stored_sizes, user
-from bufferlab.engines.servers.builds import ON_PATH, Build, Flavour
+from bufferlab.engines.servers import page_sites, stored_sizes, user
+from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, Build, Flavour, servers_root
 from bufferlab.engines.servers.child_process import tail
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.engines.servers.existing.existing_server import ExistingServer, is_existing
@@ -30,7 +30,7 @@ from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server_process import OnWait
-from bufferlab.errors import BufferlabError, Problem
+from bufferlab.errors import BufferlabError, Problem, SpecError
 
 _LOG_LINES = 60
 _STOP_SECONDS = 300.0
@@ -45,6 +45,8 @@ class ServerBehaviour(Behaviour):
     stop_after_load_seconds = _STOP_SECONDS
     page_size_hint: str
     """The hint of the error about data with pages of another size."""
+    page_sites_table: Path
+    """The family's page_sites.toml."""
 
     def __init__(self, existing: ExistingServer) -> None:
         self._existing = existing
@@ -175,6 +177,29 @@ class ServerBehaviour(Behaviour):
     def restore_host(self) -> list[str]:
         return host_settings.restore()
 
+    def require_page_trace(self, knobs: NativeKnobs) -> None:
+        """Raise for a server that runs already, for a build whose sites are not known, and where nobody may trace."""
+        if is_url(knobs.get("server")):
+            what = "page accesses of a server that runs already cannot be recorded"
+            hint = "leave the trace out, or let bufferlab start the server"
+            raise SpecError(what, "--probe page-trace", hint)
+        page_sites.require(self.page_sites_table, self._build(knobs))
+
+    def abilities(self, directory: Path) -> list[HostCheck]:
+        """Return for each fetched build of the flavour whether its page accesses can be recorded."""
+        return [
+            self._traceable(manifest.parent.name)
+            for manifest in sorted(servers_root().glob(f"{self.flavour}-*/{MANIFEST}"))
+        ]
+
+    def _traceable(self, name: str) -> HostCheck:
+        subject = f"page-trace {name}"
+        try:
+            sites = page_sites.require(self.page_sites_table, self.find_build(name))
+        except BufferlabError as error:
+            return HostCheck(subject, False, error.what, error.hint)
+        return HostCheck(subject, True, f"accesses to the pages of {sites.server} can be recorded")
+
     def server_user(self) -> tuple[int, int] | None:
         return user.server_user()
 
@@ -257,16 +282,19 @@ class ServerBehaviour(Behaviour):
         with (
             read_ahead.around_run(database, knobs) as ahead,
             self.bounded(knobs, database) as limit,
+            page_sites.recording(self.page_sites_table, build, _spool(job)) as trace,
             self._server(
                 build, database, on_event, login=(identity.user, identity.password),
                 settings=self.settings_of(build, knobs), connections=int(job["connections"]),
-                group=limit.procs if limit else None,
+                group=limit.procs if limit else None, watch=trace.attach if trace else None,
             ) as server,
         ):  # fmt: skip
             with closing(server.connect()) as connection:
                 found = self.read_back(connection, build, knobs, limit)
             self.require_not_cancelled()
             result = run_core(self.flavour, self._core_job(job, server, identity, found.frames), on_event)
+            if trace:
+                result = trace.added_to(result)
             server.require_alive()
             if self._cancelled.is_set():
                 # Nobody reads this copy any more; writing its dirty pages back would only take time.
@@ -356,3 +384,9 @@ class ServerBehaviour(Behaviour):
             "frames": frames,
             **({"program": program} if program else {}),
         }
+
+
+def _spool(job: Mapping[str, Any]) -> str | None:
+    """Return the file for a page trace's records; None when no trace was asked for."""
+    asked = job.get("probes", {}).get("page_trace")
+    return asked["spool"] if asked else None

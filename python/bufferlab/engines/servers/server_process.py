@@ -47,6 +47,8 @@ class ServerProcess(ABC):
     """Whether the server is started in a separate IPC namespace."""
     group: Path | None = None
     """The cgroup.procs of the group that the process joins before it becomes the server; None: no group."""
+    watch: Callable[[int], None] | None = None
+    """Called with the process's id before it becomes the server; None: nobody watches it."""
 
     @staticmethod
     @abstractmethod
@@ -85,6 +87,7 @@ class ServerProcess(ABC):
                 folder=self.home,
                 own_ipc=self.own_ipc,
                 group=self.group,
+                watch=self.watch,
             )
         return text
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.errors import DataFileError, SpecError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
@@ -78,7 +82,7 @@ class SqliteBehaviour(Behaviour):
         """Return every b-tree with its levels, from SQLite's dbstat, which reads the whole file."""
         return cast("dict[str, Any]", json.loads(native().sqlite_shape(str(database))))
 
-    page_trace_counters: Mapping[str, str] = {"get": "page_gets", "read": "demand_misses"}
+    page_trace_counters: Mapping[tuple[str, ...], str] = {("get",): "page_gets", ("read",): "demand_misses"}
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError for SQLite's own pool, into which bufferlab cannot look."""
@@ -86,9 +90,14 @@ class SqliteBehaviour(Behaviour):
             what = "accesses to the pages of SQLite's own pool cannot be recorded"
             raise SpecError(what, "--probe page-trace", "add --set pcache=ours, or leave the trace out")
 
-    def pages_of_objects(self, database: Path) -> list[tuple[str, list[int]]]:
+    def pages_of_objects(
+        self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
+    ) -> list[tuple[str, NDArray[np.uint64]]]:
         """Return every b-tree with its pages, from SQLite's dbstat, which reads the whole file."""
-        return [(tree["name"], tree["pages"]) for tree in json.loads(native().sqlite_pages(str(database)))]
+        import numpy as np
+
+        trees = json.loads(native().sqlite_pages(str(database)))
+        return [(tree["name"], np.asarray(tree["pages"], np.uint64)) for tree in trees]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Call the core to load the workload in bulk."""

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Where a field lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(crate) struct Field {
     pub offset: usize,
     pub size: usize,
     pub signed: bool,
@@ -13,12 +13,12 @@ pub(super) struct Field {
 
 impl Field {
     /// The bytes of the field; none when the data end before it does.
-    pub(super) fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         data.get(self.offset..self.offset.checked_add(self.size)?)
     }
 
     /// The field as a number of up to eight bytes, in this machine's order.
-    pub(super) fn number(&self, data: &[u8]) -> Option<u64> {
+    pub(crate) fn number(&self, data: &[u8]) -> Option<u64> {
         let bytes = self.bytes(data)?;
         let mut whole = [0_u8; 8];
         if bytes.is_empty() || bytes.len() > whole.len() {
@@ -31,7 +31,7 @@ impl Field {
     }
 
     /// The field as text that ends at its first zero byte.
-    pub(super) fn text<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn text<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         let bytes = self.bytes(data)?;
         Some(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
     }
@@ -39,7 +39,7 @@ impl Field {
 
 /// One kind of event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Format {
+pub(crate) struct Format {
     pub name: String,
     pub id: u64,
     fields: BTreeMap<String, Field>,
@@ -47,19 +47,19 @@ pub(super) struct Format {
 
 impl Format {
     /// Reads events/*/format; none when it is not one.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         Some(Self { name: line("name:")?.to_owned(), id: line("ID:")?.parse().ok()?, fields: fields(text) })
     }
 
-    pub(super) fn field(&self, name: &str) -> Option<Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<Field> {
         self.fields.get(name).copied()
     }
 }
 
 /// How a page of the ring buffer begins, and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PageLayout {
+pub(crate) struct PageLayout {
     pub timestamp: Field,
     pub commit: Field,
     pub data: usize,
@@ -68,7 +68,7 @@ pub(super) struct PageLayout {
 
 impl PageLayout {
     /// Reads events/header_page; none when it is not one.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let fields = fields(text);
         let data = fields.get("data")?;
         let page_bytes = data.offset.checked_add(data.size)?;

@@ -1,0 +1,44 @@
+//! What of a binary tells which build it is, stripped or not: the bytes that are executed.
+
+use std::fs::File;
+use std::path::Path;
+
+use object::elf::{PF_X, PT_LOAD};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, ReadCache};
+
+use crate::tracefs::TraceError;
+
+/// Offset and length of each executable segment in a binary's file.
+///
+/// # Errors
+/// A file that cannot be read, or that is no ELF file of 64 bits.
+pub fn executable_segments(binary: &Path) -> Result<Vec<(u64, u64)>, TraceError> {
+    let file = File::open(binary);
+    let file = file.map_err(|error| TraceError::io("the server's binary cannot be read", binary, &error))?;
+    let cache = ReadCache::new(file);
+    let parsed = ElfFile64::<Endianness, _>::parse(&cache).map_err(|error| {
+        let hint = "name the server's own binary, not a script that starts it";
+        TraceError::new(format!("this is no binary of Linux: {error}"), binary.display().to_string(), hint)
+    })?;
+    let endian = parsed.endian();
+    let headers = parsed.elf_program_headers().iter();
+    let executable = headers.filter(|header| header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X));
+    Ok(executable.map(|header| header.file_range(endian)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_test_has_executable_bytes_and_a_text_has_none() {
+        let own = std::env::current_exe().expect("a program");
+        let length = own.metadata().expect("a file").len();
+        let segments = executable_segments(&own).expect("it is a binary");
+        assert!(!segments.is_empty());
+        assert!(segments.iter().all(|(offset, bytes)| *bytes > 0 && offset + bytes <= length));
+        let text = executable_segments(Path::new("Cargo.toml")).expect_err("a text");
+        assert!(text.what.contains("no binary"), "{text}");
+    }
+}

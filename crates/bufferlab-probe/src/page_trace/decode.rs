@@ -1,0 +1,245 @@
+//! From a perf record to accesses: where its fields lie, and what each site means.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::tracefs::{Field, Format};
+
+use super::record::{Access, Kind};
+use super::tracer::Settings;
+
+/// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
+const MOST_BLOCKS: u64 = 1 << 16;
+/// In a record before the event's own bytes: process, thread, time, and their length (perf_event_open(2)).
+const BEFORE_RAW: usize = 4 + 4 + 8 + 4;
+
+/// How records of one build are read.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    fields: Fields,
+    sites: Vec<(Vec<Kind>, Option<Vec<Kind>>)>,
+    modes_if_in_pool: Vec<u64>,
+    objects: HashMap<[u32; 4], u32>,
+    /// The relations in the order of their numbers: tablespace, database, relation, fork.
+    pub relations: Vec<[u32; 4]>,
+    number_of_thread: HashMap<u32, u32>,
+    /// The kernel's numbers of the threads, in the order of ours.
+    pub threads: Vec<u32>,
+}
+
+/// Where fields lie; a build has those that its sites need.
+#[derive(Debug)]
+struct Fields {
+    site: Field,
+    space: Option<Field>,
+    page: Option<Field>,
+    /// Tablespace and page in one, the page in the lower half.
+    page_id: Option<Field>,
+    /// Tablespace, database, relation, fork.
+    relation: Option<[Field; 4]>,
+    mode: Option<Field>,
+    latch: Option<Field>,
+    blocks: Option<Field>,
+    flag: Option<Field>,
+}
+
+impl Decoder {
+    /// None when the format lacks a field that must be there.
+    pub fn new(format: &Format, settings: &Settings) -> Option<Self> {
+        let field = |name| format.field(name);
+        let relation = [field("tablespace"), field("database"), field("relation"), field("fork")];
+        let fields = Fields {
+            site: field("site")?,
+            space: field("space"),
+            page: field("page"),
+            page_id: field("page_id"),
+            relation: match relation {
+                [Some(tablespace), Some(database), Some(relation), Some(fork)] => {
+                    Some([tablespace, database, relation, fork])
+                }
+                _ => None,
+            },
+            mode: field("mode"),
+            latch: field("latch"),
+            blocks: field("blocks"),
+            flag: field("flag"),
+        };
+        let named =
+            fields.page_id.is_some() || fields.page.is_some() && (fields.space.is_some() || fields.relation.is_some());
+        named.then(|| Self {
+            fields,
+            sites: settings.sites.iter().map(|site| (site.kinds.clone(), site.kinds_if_flag.clone())).collect(),
+            modes_if_in_pool: settings.modes_if_in_pool.clone(),
+            objects: HashMap::new(),
+            relations: Vec::new(),
+            number_of_thread: HashMap::new(),
+            threads: Vec::new(),
+        })
+    }
+
+    /// Hands over the accesses of one sample's bytes; none when they are not as they should be.
+    pub fn accesses(&mut self, sample: &[u8], take: &mut impl FnMut(Access)) -> Option<()> {
+        let number = |from: usize, bytes: usize| Field { offset: from, size: bytes, signed: false }.number(sample);
+        let (thread, t_ns, length) = (number(4, 4)?, number(8, 8)?, number(16, 4)?);
+        let data = sample.get(BEFORE_RAW..)?.get(..length as usize)?;
+        let or_zero = |field: Option<Field>| field.map_or(Some(0), |field| field.number(data));
+        let site = self.fields.site.number(data)? as usize;
+        let (object, page) = self.page(data)?;
+        let mode = or_zero(self.fields.mode)?;
+        let latch = or_zero(self.fields.latch)? as u8;
+        let blocks = self.fields.blocks.map_or(Some(1), |field| field.number(data))?;
+        let is_flagged = or_zero(self.fields.flag)? & 0xff != 0;
+        let thread = numbered(&mut self.number_of_thread, &mut self.threads, thread as u32);
+        let (kinds, kinds_if_flag) = self.sites.get(site)?;
+        let kinds = kinds_if_flag.as_ref().filter(|_| is_flagged).unwrap_or(kinds);
+        if blocks > MOST_BLOCKS {
+            return None;
+        }
+        for block in 0..blocks as u32 {
+            for &kind in kinds {
+                let looks = kind == Kind::Get && self.modes_if_in_pool.contains(&mode);
+                let kind = if looks { Kind::GetIfInPool } else { kind };
+                let page = page.wrapping_add(block);
+                take(Access { t_ns, object, page, thread, kind, latch, site: site as u8 });
+            }
+        }
+        Some(())
+    }
+
+    /// The page's object and its number there.
+    fn page(&mut self, data: &[u8]) -> Option<(u32, u32)> {
+        if let Some(page_id) = self.fields.page_id {
+            let id = page_id.number(data)?;
+            return Some(((id >> 32) as u32, id as u32));
+        }
+        let page = self.fields.page?.number(data)? as u32;
+        if let Some(space) = self.fields.space {
+            return Some((space.number(data)? as u32, page));
+        }
+        let mut name = [0; 4];
+        for (part, field) in name.iter_mut().zip(self.fields.relation?) {
+            *part = field.number(data)? as u32;
+        }
+        Some((numbered(&mut self.objects, &mut self.relations, name), page))
+    }
+}
+
+/// The number of a thing: its place among the known ones, which it joins when it is new.
+fn numbered<T: Copy + Eq + Hash>(numbers: &mut HashMap<T, u32>, known: &mut Vec<T>, thing: T) -> u32 {
+    let next = known.len() as u32;
+    let number = *numbers.entry(thing).or_insert(next);
+    if number == next {
+        known.push(thing);
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::page_trace::tracer::Site;
+
+    const HEAD: &str =
+        "name: page\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
+
+    fn format(fields: &[(&str, usize, usize)]) -> Format {
+        let lines =
+            fields.iter().map(|(name, at, size)| format!("\tfield:u {name};\toffset:{at};\tsize:{size};\tsigned:0;\n"));
+        Format::parse(&(HEAD.to_owned() + &lines.collect::<String>())).expect("it is one")
+    }
+
+    fn settings(sites: &[(&[Kind], Option<&[Kind]>)]) -> Settings {
+        let site = |&(kinds, flagged): &(&[Kind], Option<&[Kind]>)| Site {
+            at: String::new(),
+            kinds: kinds.to_vec(),
+            kinds_if_flag: flagged.map(<[Kind]>::to_vec),
+            offset: 0,
+            byte: 0,
+            semaphore: None,
+            fetch: Vec::new(),
+        };
+        Settings {
+            binary: "server".into(),
+            spool: "spool".into(),
+            fields: Vec::new(),
+            modes_if_in_pool: vec![11],
+            many_processes: false,
+            sites: sites.iter().map(site).collect(),
+        }
+    }
+
+    fn sample(thread: u32, t_ns: u64, data: &[u8]) -> Vec<u8> {
+        let mut bytes = 99_u32.to_le_bytes().to_vec();
+        bytes.extend(thread.to_le_bytes());
+        bytes.extend(t_ns.to_le_bytes());
+        bytes.extend((data.len() as u32).to_le_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    fn decoded(decoder: &mut Decoder, bytes: &[u8]) -> Option<Vec<Access>> {
+        let mut all = Vec::new();
+        decoder.accesses(bytes, &mut |access| all.push(access))?;
+        Some(all)
+    }
+
+    #[test]
+    fn a_get_has_its_tablespace_page_latch_thread_and_moment_and_its_mode_tells_a_look() {
+        let fields = format(&[("space", 2, 4), ("page", 6, 4), ("mode", 10, 1), ("latch", 11, 1), ("site", 12, 1)]);
+        let mut decoder = Decoder::new(&fields, &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
+        let data = |mode| [0, 0, 5, 0, 0, 0, 9, 1, 0, 0, mode, 2, 0];
+        let get = decoded(&mut decoder, &sample(1234, 77, &data(10))).expect("a record");
+        let expected = Access { t_ns: 77, object: 5, page: 265, thread: 0, kind: Kind::Get, latch: 2, site: 0 };
+        assert_eq!(get, [expected]);
+        let look = decoded(&mut decoder, &sample(1235, 78, &data(11))).expect("a record");
+        assert_eq!((look[0].kind, look[0].thread), (Kind::GetIfInPool, 1));
+        assert_eq!(decoded(&mut decoder, &sample(1234, 79, &data(10))).expect("a record")[0].thread, 0);
+    }
+
+    #[test]
+    fn tablespace_and_page_may_come_in_one_number() {
+        let fields = format(&[("page_id", 0, 8), ("site", 8, 1)]);
+        let mut decoder = Decoder::new(&fields, &settings(&[(&[Kind::Evict], None)])).expect("all fields are there");
+        let got = decoded(&mut decoder, &sample(1, 1, &[3, 0, 0, 0, 7, 0, 0, 0, 0])).expect("a record");
+        assert_eq!((got[0].object, got[0].page), (7, 3));
+    }
+
+    #[test]
+    fn a_call_for_several_blocks_is_an_access_to_each_and_relations_are_numbered() {
+        let names = ["tablespace", "database", "relation", "fork", "page", "blocks"];
+        let mut places: Vec<_> = names.iter().enumerate().map(|(at, name)| (*name, 4 * at, 4)).collect();
+        places.extend([("flag", 24, 1), ("site", 25, 1)]);
+        let asked = settings(&[(&[Kind::Get, Kind::Read], Some(&[Kind::Create]))]);
+        let mut decoder = Decoder::new(&format(&places), &asked).expect("all fields are there");
+        let data = |relation: u32, blocks: u32, flag: u8| {
+            let mut bytes: Vec<u8> =
+                [1663, 5, relation, 0, 40, blocks].iter().flat_map(|n: &u32| n.to_le_bytes()).collect();
+            bytes.extend([flag, 0]);
+            sample(1, 1, &bytes)
+        };
+        let read = decoded(&mut decoder, &data(16_384, 2, 0)).expect("a record");
+        let told: Vec<_> = read.iter().map(|access| (access.page, access.kind, access.object)).collect();
+        assert_eq!(told, [(40, Kind::Get, 0), (40, Kind::Read, 0), (41, Kind::Get, 0), (41, Kind::Read, 0)]);
+        let grown = decoded(&mut decoder, &data(16_390, 1, 1)).expect("a record");
+        assert_eq!((grown.len(), grown[0].kind, grown[0].object), (1, Kind::Create, 1));
+        assert_eq!(decoder.relations, [[1663, 5, 16_384, 0], [1663, 5, 16_390, 0]]);
+        assert_eq!(decoded(&mut decoder, &data(1, u32::MAX, 0)), None);
+    }
+
+    #[test]
+    fn a_format_without_a_page_is_refused() {
+        assert!(Decoder::new(&format(&[("space", 0, 4), ("site", 4, 1)]), &settings(&[])).is_none());
+        assert!(Decoder::new(&format(&[("page_id", 0, 8)]), &settings(&[])).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let fields = format(&[("page_id", 0, 8), ("blocks", 8, 4), ("site", 12, 1)]);
+            let mut decoder = Decoder::new(&fields, &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
+            decoded(&mut decoder, &bytes);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! One event at many places of a program, defined in tracefs (Documentation/trace/uprobetracer.rst).
+//!
+//! All places belong to one event, so that a thread that is switched in or out costs one event a processor. A definition
+//! by itself costs nothing: no instruction is replaced before somebody opens the event. It survives its maker; the next
+//! trace, or `doctor`, removes it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::tracefs::{Format, Owner, TraceError, Tracing, is_dead};
+
+use super::tracer::{Settings, Site};
+
+/// Groups of ours begin with this; then come the process, when it was started, and a number.
+const PREFIX: &str = "bufferlab_";
+const EVENT: &str = "page";
+const DEFINITIONS: &str = "uprobe_events";
+/// An event that was closed a moment ago may be busy for another.
+const REMOVE_ATTEMPTS: u32 = 50;
+
+/// A tracefs in which events of programs can be defined.
+///
+/// # Errors
+/// What it lacks, or why this user has none.
+fn tracing() -> Result<Tracing, TraceError> {
+    let tracing = Tracing::open()?;
+    if !tracing.root().join(DEFINITIONS).exists() {
+        let hint = "use a kernel with CONFIG_UPROBE_EVENTS; containers may hide tracefs";
+        return Err(TraceError::new("this kernel cannot watch programs", format!("tracefs:{DEFINITIONS}"), hint));
+    }
+    Ok(tracing)
+}
+
+/// Whether this user may define events here. Those of processes that have gone are removed; their groups.
+///
+/// # Errors
+/// Why not.
+pub fn check() -> Result<Vec<String>, TraceError> {
+    let tracing = tracing()?;
+    open(&tracing)?;
+    remove_stale(&tracing)
+}
+
+/// An event that is defined. Dropped, it is no more; nobody may have it open then.
+#[derive(Debug)]
+pub(super) struct Definition {
+    tracing: Tracing,
+    group: String,
+}
+
+impl Definition {
+    /// Defines the event at all sites of a binary.
+    pub fn make(settings: &Settings) -> Result<Self, TraceError> {
+        check_instructions(&settings.binary, &settings.sites)?;
+        let tracing = tracing()?;
+        remove_stale(&tracing)?;
+        let Owner { pid, started, number } = Owner::new();
+        let definition = Self { tracing, group: format!("{PREFIX}{pid}_{started}_{number}") };
+        let mut file = open(&definition.tracing)?;
+        for (number, site) in settings.sites.iter().enumerate() {
+            let line = definition.line(settings, number, site)?;
+            file.write_all(line.as_bytes()).map_err(|error| {
+                let hint = "please report this with the kernel's version (uname -r)";
+                TraceError::new(
+                    format!("the kernel does not take the probe at {}: {error}", site.at),
+                    line.trim(),
+                    hint,
+                )
+            })?;
+        }
+        Ok(definition)
+    }
+
+    /// The definition of one site, as tracefs takes it. Each site says which it is.
+    fn line(&self, settings: &Settings, number: usize, site: &Site) -> Result<String, TraceError> {
+        let binary = settings.binary.to_str().filter(|path| !path.contains([' ', '\t', '\n', ':', '#']));
+        let binary = binary.ok_or_else(|| {
+            let place = settings.binary.display().to_string();
+            let hint = "fetch the servers elsewhere: set BUFFERLAB_CACHE to a path without spaces, colons and hashes";
+            TraceError::new("the kernel cannot be told this path", place, hint)
+        })?;
+        let semaphore = site.semaphore.map(|offset| format!("({offset:#x})")).unwrap_or_default();
+        let fetched = settings.fields.iter().zip(&site.fetch).map(|(field, fetch)| {
+            let (name, kind) = field.split_once(':').unwrap_or((field, "u64"));
+            format!(" {name}={fetch}:{kind}")
+        });
+        let fetched: String = fetched.collect();
+        let (group, offset) = (&self.group, site.offset);
+        Ok(format!("p:{group}/{EVENT} {binary}:{offset:#x}{semaphore}{fetched} site=\\{number}:u8\n"))
+    }
+
+    /// Where the fields of a record lie, and the event's number.
+    pub fn format(&self) -> Result<Format, TraceError> {
+        let name = format!("events/{}/{EVENT}/format", self.group);
+        let hint = "please report this with the kernel's version (uname -r)";
+        Format::parse(&self.tracing.read(&name)?)
+            .ok_or_else(|| TraceError::new("this is no format of an event", format!("tracefs:{name}"), hint))
+    }
+}
+
+impl Drop for Definition {
+    fn drop(&mut self) {
+        for _ in 0..REMOVE_ATTEMPTS {
+            match remove(&self.tracing, &self.group) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    std::thread::sleep(Duration::from_millis(20))
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+fn open(tracing: &Tracing) -> Result<File, TraceError> {
+    let path = tracing.root().join(DEFINITIONS);
+    // Anything but appending would remove the definitions of everybody.
+    let file = OpenOptions::new().append(true).open(&path);
+    file.map_err(|error| TraceError::io("probes cannot be defined", &path, &error))
+}
+
+fn remove(tracing: &Tracing, group: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().append(true).open(tracing.root().join(DEFINITIONS))?;
+    file.write_all(format!("-:{group}/{EVENT}\n").as_bytes())
+}
+
+/// Removes definitions of ours whose process is no more; their groups. One that somebody has open stays.
+///
+/// # Errors
+/// When there is no tracefs for this user: then it has no definitions either.
+pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
+    if !tracing.root().join(DEFINITIONS).exists() {
+        return Ok(Vec::new());
+    }
+    let mut groups: Vec<String> = tracing.read(DEFINITIONS)?.lines().filter_map(group_of_the_dead).collect();
+    groups.sort();
+    groups.dedup();
+    groups.retain(|group| remove(tracing, group).is_ok());
+    Ok(groups)
+}
+
+/// The group in a line of definitions, when it is ours and its maker has gone.
+fn group_of_the_dead(line: &str) -> Option<String> {
+    let (group, _) = line.strip_prefix("p:")?.split_once('/')?;
+    let mut parts = group.strip_prefix(PREFIX)?.split('_');
+    let pid = parts.next()?.parse().ok()?;
+    is_dead(pid, parts.next().and_then(|started| started.parse().ok())).then(|| group.to_owned())
+}
+
+/// Refuses sites at which the binary has other instructions, or some that the kernel would have to single-step.
+fn check_instructions(binary: &Path, sites: &[Site]) -> Result<(), TraceError> {
+    let unread = |error: std::io::Error| TraceError::io("the server's binary cannot be read", binary, &error);
+    let file = File::open(binary).map_err(unread)?;
+    for site in sites {
+        let mut found = [0; 2];
+        file.read_exact_at(&mut found, site.offset).map_err(unread)?;
+        if found[0] != site.byte || !is_emulated(found) {
+            let what = format!("the instruction at {} ({:#x}) is not the expected one", site.at, site.offset);
+            let hint = "fetch the server again; please report this if it stays so";
+            return Err(TraceError::new(what, binary.display().to_string(), hint));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the kernel emulates an instruction: a push, a near jump, a conditional one, a call, a one-byte nop.
+///
+/// Others are single-stepped, which is dear: twenty times as much on a virtual machine. See `branch_setup_xol_ops` and
+/// `push_setup_xol_ops` of arch/x86/kernel/uprobes.c.
+fn is_emulated(instruction: [u8; 2]) -> bool {
+    matches!(
+        instruction,
+        [0x50..=0x57 | 0x70..=0x7f | 0x90 | 0xe8 | 0xe9 | 0xeb, _] | [0x0f, 0x80..=0x8f] | [0x41, 0x50..=0x57]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::page_trace::Kind;
+
+    fn site(offset: u64, byte: u8) -> Site {
+        let fetch = vec!["+0(%di)".to_owned(), "%r8".to_owned()];
+        Site {
+            at: "a_function".into(),
+            kinds: vec![Kind::Get],
+            kinds_if_flag: None,
+            offset,
+            byte,
+            semaphore: None,
+            fetch,
+        }
+    }
+
+    fn settings(binary: &Path, sites: Vec<Site>) -> Settings {
+        let fields = vec!["space:u32".to_owned(), "mode:u8".to_owned()];
+        Settings {
+            binary: binary.to_owned(),
+            spool: PathBuf::new(),
+            fields,
+            modes_if_in_pool: Vec::new(),
+            many_processes: false,
+            sites,
+        }
+    }
+
+    #[test]
+    fn a_definition_names_its_place_what_it_fetches_and_which_site_it_is() {
+        let root = tempfile::tempdir().expect("a directory");
+        let definition = Definition { tracing: Tracing::at(root.path()), group: "bufferlab_1_2_3".into() };
+        let asked = settings(Path::new("/bin/server"), Vec::new());
+        let line = definition.line(&asked, 7, &Site { semaphore: Some(0x20), ..site(0x10, 0x55) });
+        let expected = "p:bufferlab_1_2_3/page /bin/server:0x10(0x20) space=+0(%di):u32 mode=%r8:u8 site=\\7:u8\n";
+        assert_eq!(line.expect("a plain path"), expected);
+        let odd = settings(Path::new("/my servers/server"), Vec::new());
+        assert!(definition.line(&odd, 0, &site(0, 0)).expect_err("a space").hint.contains("BUFFERLAB_CACHE"));
+    }
+
+    #[test]
+    fn definitions_of_the_dead_are_ours_and_those_of_the_living_and_of_others_are_not() {
+        let Owner { pid, started, .. } = Owner::new();
+        let line = |group: &str| group_of_the_dead(&format!("p:{group}/page /bin/server:0x10 site=\\0:u8"));
+        assert_eq!(line(&format!("bufferlab_{pid}_{started}_0")), None);
+        assert_eq!(line("probe_99999999_1_0"), None);
+        assert_eq!(line("bufferlab_x_1_0"), None);
+        for dead in ["bufferlab_99999999_1_0".to_owned(), format!("bufferlab_{pid}_1_0")] {
+            assert_eq!(line(&dead), Some(dead));
+        }
+        assert_eq!(group_of_the_dead("r:bufferlab_99999999_1_0/page /bin/server:0x10"), None);
+    }
+
+    #[test]
+    fn an_instruction_that_is_another_or_would_be_single_stepped_is_refused() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let binary = folder.path().join("server");
+        // push %rbp; mov; push %r14; addq.
+        std::fs::write(&binary, [0x55, 0x48, 0x89, 0xe5, 0x41, 0x56, 0x48, 0x83, 0x80]).expect("a file");
+        let refused = |offset, byte| check_instructions(&binary, &[site(offset, byte)]).is_err();
+        assert_eq!([refused(0, 0x55), refused(4, 0x41)], [false, false]);
+        assert_eq!([refused(0, 0xe8), refused(1, 0x48), refused(6, 0x48), refused(100, 0x55)], [true; 4]);
+    }
+}

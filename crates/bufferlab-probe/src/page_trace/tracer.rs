@@ -1,0 +1,285 @@
+//! Records the page accesses of a server that is about to start, and of all its threads and children.
+//!
+//! The events belong to the server's process and what it starts; nobody else is recorded, and no other server of the same
+//! build is slowed, but where a server is many processes (see `anchor_of`). A thread moves the rings' records into a spool.
+//! Whatever kills this process closes the events, and the server goes on without them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use perf_event::events::Tracepoint;
+use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
+use serde::{Deserialize, Serialize};
+
+use super::decode::Decoder;
+use super::definition::Definition;
+use super::merge::Merge;
+use super::record::Kind;
+use super::spool::{Spool, Spooled};
+use crate::clock::monotonic_ns;
+use crate::process::DriverThread;
+use crate::tracefs::TraceError;
+
+/// A ring holds half a second of 400,000 accesses a second.
+const RING_BYTES: usize = 16 << 20;
+/// All rings together, on hosts of many processors.
+const ALL_RINGS_BYTES: usize = 512 << 20;
+const PAUSE: Duration = Duration::from_millis(10);
+/// Types of records (perf_event_open(2)).
+const PERF_RECORD_LOST: u32 = 2;
+const PERF_RECORD_SAMPLE: u32 = 9;
+const PERF_RECORD_LOST_SAMPLES: u32 = 13;
+
+/// A place in a binary at which something happens to a page.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// The function, for people.
+    pub at: String,
+    /// What happens there to each page.
+    pub kinds: Vec<Kind>,
+    /// What happens instead when the field `flag` is not zero.
+    pub kinds_if_flag: Option<Vec<Kind>>,
+    /// Where the instruction lies in the file.
+    pub offset: u64,
+    /// Its first byte.
+    pub byte: u8,
+    /// Where the counter lies that a statically defined tracepoint looks at.
+    pub semaphore: Option<u64>,
+    /// Where the values of the fields are, in the order of the fields and in the kernel's notation.
+    pub fetch: Vec<String>,
+}
+
+/// What is traced, and where the records go.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The server's binary.
+    pub binary: PathBuf,
+    /// A file that is made.
+    pub spool: PathBuf,
+    /// Fields of a record with their types, such as `space:u32`.
+    pub fields: Vec<String>,
+    /// Values of the field `mode` that say: only if the page is in the pool.
+    #[serde(default)]
+    pub modes_if_in_pool: Vec<u64>,
+    /// Whether a session is a process of its own.
+    #[serde(default)]
+    pub many_processes: bool,
+    /// Where something happens.
+    pub sites: Vec<Site>,
+}
+
+/// How a trace went.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Told {
+    #[serde(flatten)]
+    spooled: Spooled,
+    /// Records that the kernel had no room for.
+    lost: u64,
+    /// Tablespace, database, relation and fork of each object, where objects have no number of their own.
+    relations: Vec<[u32; 4]>,
+    /// The kernel's number of each thread.
+    threads: Vec<u32>,
+    reader_cpu_ns: u64,
+}
+
+/// A trace that is defined, on, or over. Dropped, it leaves nothing behind.
+pub struct PageTracer {
+    // Joined before the definition goes: an event that is open cannot be removed.
+    reader: Option<JoinHandle<Told>>,
+    stop: Arc<AtomicBool>,
+    definition: Definition,
+    settings: Settings,
+}
+
+impl PageTracer {
+    /// Defines the probes and records nothing yet. Definitions that died with their process are removed first.
+    ///
+    /// # Errors
+    /// Why this binary cannot be traced here; nothing is left then.
+    pub fn arm(settings: Settings) -> Result<Self, TraceError> {
+        let definition = Definition::make(&settings)?;
+        Ok(Self { reader: None, stop: Arc::default(), definition, settings })
+    }
+
+    /// Begins to record a process that has yet to become the server, and everything that it will start.
+    ///
+    /// # Errors
+    /// Why the kernel does not let it be watched.
+    pub fn attach(&mut self, pid: u32) -> Result<(), TraceError> {
+        let format = self.definition.format()?;
+        let decoder = Decoder::new(&format, &self.settings).ok_or_else(|| {
+            TraceError::new(
+                "the probes' records lack a field",
+                "tracefs",
+                "please report this with the server's version",
+            )
+        })?;
+        let anchor = if self.settings.many_processes { Some(anchor_of(format.id)?) } else { None };
+        let rings = rings_of(format.id, pid)?;
+        let path = &self.settings.spool;
+        let spool = Spool::create(path).map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
+        let stop = Arc::clone(&self.stop);
+        let named = std::thread::Builder::new().name("page-trace".to_owned());
+        let reader = named.spawn(move || Reader::new(anchor, rings, decoder, spool).read_until(&stop));
+        let reader = reader.map_err(|error| TraceError::io("the reading thread cannot be started", path, &error))?;
+        self.reader = Some(reader);
+        Ok(())
+    }
+
+    /// Ends the trace, takes the probes away, and says how it went.
+    #[must_use]
+    pub fn finish(mut self) -> Told {
+        self.join().unwrap_or_default()
+    }
+
+    fn join(&mut self) -> Option<Told> {
+        self.stop.store(true, Ordering::Release);
+        let reader = self.reader.take()?;
+        Some(reader.join().unwrap_or_else(|_| {
+            let problem = Some("the reading thread ended in a panic".to_owned());
+            Told {
+                spooled: Spooled { spool: self.settings.spool.clone(), problem, ..Spooled::default() },
+                ..Told::default()
+            }
+        }))
+    }
+}
+
+impl Drop for PageTracer {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+fn refused(place: &str, error: &std::io::Error) -> TraceError {
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOMEM | libc::EPERM) => "run as root, with CAP_PERFMON, CAP_IPC_LOCK and enough memory",
+        Some(libc::EMFILE) => "raise the limit of open files: ulimit -n",
+        _ => "please report this with the kernel's version (uname -r)",
+    };
+    TraceError::new(format!("the kernel opens no perf event: {error}"), format!("perf_event_open, {place}"), hint)
+}
+
+/// The event for everybody, off: it records nothing, and keeps the probes in the server's memory.
+///
+/// The kernel takes a probe out of a process to which no event's task belongs (`uprobe_perf_filter` of
+/// kernel/trace/trace_uprobe.c). It exchanges the events of two children of one process when it switches between them
+/// (`perf_event_context_sched_out` of kernel/events/core.c), and so a child's events may end with its sister. Seen on
+/// PostgreSQL: a session vanished from the trace when another ended.
+fn anchor_of(event_id: u64) -> Result<Counter, TraceError> {
+    let anchor = Builder::new(Tracepoint::with_id(event_id)).any_pid().one_cpu(0).enabled(false).build();
+    anchor.map_err(|error| refused("all processes", &error))
+}
+
+/// A ring of each processor, on. What the process starts is recorded too (`inherit`), on the processor where it runs.
+fn rings_of(event_id: u64, pid: u32) -> Result<Vec<Sampler>, TraceError> {
+    let cpus = online_cpus()?;
+    let ring_bytes = RING_BYTES.min(ALL_RINGS_BYTES / cpus.len().max(1)).max(1 << 20);
+    let mut rings = Vec::with_capacity(cpus.len());
+    for cpu in cpus {
+        let counter = Builder::new(Tracepoint::with_id(event_id))
+            .observe_pid(pid as libc::pid_t)
+            .one_cpu(cpu)
+            .inherit(true)
+            .sample_period(1)
+            .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::RAW)
+            .clockid(Clock::MONOTONIC)
+            .enabled(true)
+            .build();
+        rings.push(
+            counter
+                .and_then(|counter| counter.sampled(ring_bytes))
+                .map_err(|error| refused(&format!("pid {pid}"), &error))?,
+        );
+    }
+    Ok(rings)
+}
+
+/// Numbers of the processors: `0-3,8`.
+fn online_cpus() -> Result<Vec<usize>, TraceError> {
+    const PLACE: &str = "/sys/devices/system/cpu/online";
+    let text = std::fs::read_to_string(PLACE);
+    let text = text.map_err(|error| TraceError::io("the processors are not known", PLACE.as_ref(), &error))?;
+    Ok(text
+        .trim()
+        .split(',')
+        .filter_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some(first.parse::<usize>().ok()?..=last.parse().ok()?)
+        })
+        .flatten()
+        .collect())
+}
+
+struct Reader {
+    /// Closed with the rings.
+    _anchor: Option<Counter>,
+    rings: Vec<Sampler>,
+    decoder: Decoder,
+    merge: Merge,
+    spool: Spool,
+    lost: u64,
+    /// Records that were not as they should be.
+    unread: u64,
+}
+
+impl Reader {
+    fn new(anchor: Option<Counter>, rings: Vec<Sampler>, decoder: Decoder, spool: Spool) -> Self {
+        let merge = Merge::new(rings.len());
+        Self { _anchor: anchor, rings, decoder, merge, spool, lost: 0, unread: 0 }
+    }
+
+    /// The thread: moves records until told to stop, and then what is left.
+    fn read_until(mut self, stop: &AtomicBool) -> Told {
+        let thread = DriverThread::current();
+        loop {
+            let last = stop.load(Ordering::Acquire);
+            if last {
+                for ring in &mut self.rings {
+                    // What is recorded after this goes nowhere; a failure would only let more of it in.
+                    let _ = ring.as_counter_mut().disable();
+                }
+            }
+            let now_ns = monotonic_ns();
+            self.drain();
+            self.merge.take((!last).then_some(now_ns), &mut |access| self.spool.push(access));
+            if last {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let mut spooled = self.spool.finish();
+        if self.unread > 0 {
+            let unread = self.unread;
+            spooled.problem.get_or_insert(format!("{unread} records of the page trace cannot be read"));
+        }
+        let reader_cpu_ns = thread.cpu_ns().unwrap_or(0);
+        let Decoder { relations, threads, .. } = self.decoder;
+        Told { spooled, lost: self.lost, relations, threads, reader_cpu_ns }
+    }
+
+    fn drain(&mut self) {
+        for (cpu, ring) in self.rings.iter_mut().enumerate() {
+            while let Some(record) = ring.next_record() {
+                let bytes = record.to_contiguous();
+                let decoded = match record.ty() {
+                    PERF_RECORD_SAMPLE => self.decoder.accesses(&bytes, &mut |access| self.merge.push(cpu, access)),
+                    // The event's number, and how many; the other has the number alone.
+                    PERF_RECORD_LOST => count(&bytes, 8).map(|lost| self.lost += lost),
+                    PERF_RECORD_LOST_SAMPLES => count(&bytes, 0).map(|lost| self.lost += lost),
+                    _ => Some(()),
+                };
+                self.unread += u64::from(decoded.is_none());
+            }
+        }
+    }
+}
+
+fn count(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
+}

@@ -1,0 +1,53 @@
+//! Why there is no trace.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Why there is no trace: what happened, where, and what to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceError {
+    /// What happened.
+    pub what: String,
+    /// The file or device concerned.
+    pub place: String,
+    /// What to try.
+    pub hint: String,
+}
+
+impl TraceError {
+    pub(crate) fn new(what: impl Into<String>, place: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), place: place.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Self {
+        let hint = match error.raw_os_error() {
+            Some(libc::EACCES) => "run as root: only root may trace",
+            // Root is refused by what the kernel calls lockdown.
+            Some(libc::EPERM) => {
+                "run as root; where the kernel is locked down (/sys/kernel/security/lockdown) nobody may"
+            }
+            Some(libc::ENOSPC | libc::EDQUOT) => "free some space, or name a directory on another disk with --data-dir",
+            Some(libc::ENOMEM) => "use a smaller buffer",
+            _ => "look at the kernel log (dmesg) for the reason",
+        };
+        Self::new(format!("{action}: {error}"), shown(path), hint)
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}); {}", self.what, self.place, self.hint)
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+/// A path as a person knows it: our own mount of tracefs has no name but that of a descriptor.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.strip_prefix("/proc/self/fd/").and_then(|rest| rest.split_once('/')) {
+        Some((_, inside)) => format!("tracefs:{inside}"),
+        None => text,
+    }
+}

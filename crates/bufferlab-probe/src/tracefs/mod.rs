@@ -1,0 +1,130 @@
+//! The kernel's tracefs: where to find one, how its text is read, and whose things in it are whose.
+//!
+//! Where this user may mount, tracefs is mounted nowhere: `fsmount(2)` gives a mount that only its descriptor knows, and that
+//! ends with it, however the process ends. Where it may not, a tracefs that somebody mounted and opened to us is used. What
+//! is made in it survives its maker, so its name says whose it is.
+
+mod error;
+mod format;
+mod owner;
+
+use std::ffi::CStr;
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+pub use error::TraceError;
+pub(crate) use format::{Field, Format, PageLayout};
+pub(crate) use owner::{Owner, is_dead};
+
+/// Where a system's own tracefs is found.
+const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+/// No file that is read here is longer.
+const LONGEST_TEXT: usize = 1 << 16;
+
+/// The root directory of a tracefs.
+#[derive(Debug)]
+pub struct Tracing {
+    root: PathBuf,
+    /// Our own mount ends when this is closed.
+    _mount: Option<OwnedFd>,
+}
+
+impl Tracing {
+    /// A tracefs in which this user may make things.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn open() -> Result<Self, TraceError> {
+        let own = match mount_unseen() {
+            Ok(mount) => {
+                let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+                return Ok(Self { root, _mount: Some(mount) });
+            }
+            Err(error) => error,
+        };
+        if let Some(root) = USUAL.iter().map(Path::new).find(|root| may_write(&root.join("instances"))) {
+            return Ok(Self::at(root));
+        }
+        Err(match own.raw_os_error() {
+            Some(libc::ENODEV) => TraceError::new(
+                "this kernel has no tracefs",
+                "/proc/filesystems",
+                "use a kernel with CONFIG_FTRACE, CONFIG_BLK_DEV_IO_TRACE and CONFIG_UPROBE_EVENTS",
+            ),
+            Some(libc::ENOSYS) => TraceError::new(
+                "this kernel cannot mount without a directory, and no tracefs is mounted",
+                USUAL[0],
+                "mount it: mount -t tracefs none /sys/kernel/tracing",
+            ),
+            _ => TraceError::new(
+                format!("this user may not trace: {own}"),
+                "tracefs",
+                "run as root (a trace sees what other users do)",
+            ),
+        })
+    }
+
+    /// The tracefs mounted there.
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_path_buf(), _mount: None }
+    }
+
+    /// Its root directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The text of one of its files.
+    pub(crate) fn read(&self, name: &str) -> Result<String, TraceError> {
+        let path = self.root.join(name);
+        whole_text(&path).map_err(|error| TraceError::io("tracefs cannot be read", &path, &error))
+    }
+}
+
+/// A mount of tracefs in no directory.
+fn mount_unseen() -> io::Result<OwnedFd> {
+    const TRACEFS: &CStr = c"tracefs";
+    let descriptor = |result: libc::c_long| {
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
+        Ok(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) })
+    };
+    // SAFETY: the name is a valid C string; FSOPEN_CLOEXEC is the only flag there is.
+    let context = descriptor(unsafe { libc::syscall(libc::SYS_fsopen, TRACEFS.as_ptr(), 1) })?;
+    let nothing = std::ptr::null::<libc::c_void>();
+    // SAFETY: the command takes neither key nor value.
+    let made =
+        unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, nothing, nothing, 0) };
+    if made < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is that of a created file system; FSMOUNT_CLOEXEC, no attributes.
+    descriptor(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
+}
+
+/// Some files of tracefs (events/header_page) give a first read what it asks for and the next one nothing. So the first read
+/// asks for more than there is; `fs::read_to_string` begins with a few bytes.
+pub(crate) fn whole_text(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut bytes = vec![0; LONGEST_TEXT];
+    let mut length = 0;
+    loop {
+        match file.read(&mut bytes[length..])? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    bytes.truncate(length);
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn may_write(directory: &Path) -> bool {
+    let Ok(name) = std::ffi::CString::new(directory.as_os_str().as_encoded_bytes()) else { return false };
+    // SAFETY: the name is a valid C string.
+    directory.is_dir() && unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } == 0
+}

@@ -1,0 +1,68 @@
+"""Tells which index each page of a trace belongs to, by the pages' headers in the closed tablespaces.
+
+fil0fil.h: a page's type is at byte 24, its tablespace at 34; page0page.h: the index's number is at 66.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines.innodb.table_sizes import INDEX_PAGE
+from bufferlab.engines.servers import stored_sizes
+
+_HEAD_BYTES = 74
+_UNDO_PAGE = 2
+_UNDO, _SYSTEM, _BESIDE, _TEMPORARY = "(undo)", "(system)", "(space management)", "(temporary)"
+
+
+def owners(database: Path, touched: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
+    """Return the indexes, undo logs and system pages of a closed database that a trace touched, with their pages.
+
+    A page is its tablespace times 2^32 plus its number. A table has the name of its clustered index's pages.
+    """
+    sizes = stored_sizes.read(database)
+    names = {
+        one["index_id"]: one["table"] if one["clustered"] else f"{one['table']}.{one['name']}"
+        for one in sizes["indexes"]
+    }
+    found: dict[str, list[NDArray[np.uint64]]] = {}
+    for space, file in _tablespaces(database / "data"):
+        own = touched[touched >> np.uint64(32) == space]
+        if not len(own):
+            continue
+        types, indexes = _headers(file, own & np.uint64(0xFFFFFFFF), sizes["shape"]["page_size_bytes"])
+        beside = _BESIDE if file.suffix == ".ibd" else _SYSTEM
+        for number in np.unique(indexes[types == INDEX_PAGE]):
+            pages = own[(types == INDEX_PAGE) & (indexes == number)]
+            found.setdefault(names.get(int(number), _SYSTEM), []).append(pages)
+        found.setdefault(_UNDO, []).append(own[types == _UNDO_PAGE])
+        found.setdefault(beside, []).append(own[(types != INDEX_PAGE) & (types != _UNDO_PAGE)])
+    known = np.concatenate([pages for all_pages in found.values() for pages in all_pages] or [touched[:0]])
+    # The file of temporary tables goes with its server.
+    found[_TEMPORARY] = [np.setdiff1d(touched, known)]
+    ordered = sorted(found, key=lambda name: (name.startswith("("), name))
+    return [(name, np.concatenate(found[name])) for name in ordered]
+
+
+def _tablespaces(data: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the number and the file of each tablespace. The system's has several files; we look into its first."""
+    for pattern in ("ibdata1", "undo*", "*.ibd", "*/*.ibd"):
+        for file in sorted(data.glob(pattern)):
+            with file.open("rb") as opened:
+                head = opened.read(_HEAD_BYTES)
+            if len(head) == _HEAD_BYTES:
+                yield int.from_bytes(head[34:38], "big"), file
+
+
+def _headers(file: Path, numbers: NDArray[np.uint64], page_bytes: int) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]:
+    """Return the type and the index of these pages; of those that the file does not have, zeroes."""
+    whole = file.stat().st_size // page_bytes
+    pages = np.memmap(file, np.uint8, "r", shape=(whole, page_bytes))
+    heads = np.zeros((len(numbers), _HEAD_BYTES), np.uint8)
+    there = numbers < whole
+    heads[there] = pages[numbers[there], :_HEAD_BYTES]
+    return heads[:, 24:26].copy().view(">u2").ravel(), heads[:, 66:74].copy().view(">u8").ravel()

@@ -1,0 +1,151 @@
+"""Knows, per build, the places in a server's binary at which something happens to a page of the buffer pool.
+
+A family's page_sites.toml lists builds by the SHA-256 of their executable segments, so that a name or a version cannot
+mislead. A build that is not listed cannot be traced: at a wrong place the kernel would break the server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.builds import Build
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+
+_FLAG = "--probe page-trace"
+_OF_THE_CORE = ("fields", "modes_if_in_pool", "many_processes")
+_OF_US = ("hash_index", "uncounted")
+"""Entries of a site that the core does not take."""
+
+
+@dataclass(frozen=True)
+class PageSites:
+    """The sites of one build."""
+
+    server: str
+    """The build's name for people."""
+    settings: dict[str, Any]
+    """`fields`, `modes_if_in_pool` and `site`, as page_sites.toml has them."""
+
+    @property
+    def has_hash_index(self) -> bool:
+        """Return whether gets through the adaptive hash index are seen."""
+        return any(site.get("hash_index") for site in self.settings["site"])
+
+    @property
+    def uncounted(self) -> list[int]:
+        """Return the numbers of the sites whose gets the server's own counter leaves out."""
+        return [number for number, site in enumerate(self.settings["site"]) if site.get("uncounted")]
+
+    def job(self, build: Build, spool: str) -> str:
+        """Return what the core needs to record this build's accesses into `spool`, as JSON."""
+        sites = [{name: site[name] for name in site if name not in _OF_US} for site in self.settings["site"]]
+        same = {name: value for name, value in self.settings.items() if name in _OF_THE_CORE}
+        return json.dumps({"binary": str(build.binary), "spool": spool, **same, "sites": sites})
+
+
+def find(table: Path, build: Build) -> PageSites:
+    """Return the sites of a build from a family's page_sites.toml. Raise SpecError when the build is not in it."""
+    digest = _digest(build.binary, build.binary.stat().st_mtime_ns)
+    for entry in tomllib.loads(table.read_text("utf-8"))["build"]:
+        if entry["text_sha256"] == digest:
+            return PageSites(entry["server"], {name: entry[name] for name in entry if name != "server"})
+    raise SpecError(
+        f"accesses to the pages of {build.flavour} {build.version} cannot be recorded: it is not known where this"
+        " build's functions get, read and evict a page",
+        f"{_FLAG}, {build.binary}",
+        "leave the trace out, or choose a build with --set server=NAME: `bufferlab doctor` lists those that can be"
+        " traced",
+    )
+
+
+def require(table: Path, build: Build) -> PageSites:
+    """Return the sites of a build that can be traced here and now.
+
+    Raise SpecError for an unknown build, and EnvironmentLackingError when this host or user cannot trace, or when the
+    trace would slow somebody else's server.
+    """
+    sites = find(table, build)
+    if sites.settings.get("many_processes") and (others := _running(build.binary)):
+        # The kernel then stops in every process of the binary, whosever it is (page_trace/tracer.rs: anchor_of).
+        what = f"a server of this build runs already (process {others[0]}), and a trace would slow it"
+        hint = "stop it, or let bufferlab run a copy: bufferlab engines fetch with BUFFERLAB_CACHE set to a new folder"
+        raise EnvironmentLackingError(what, str(build.binary), hint)
+    try:
+        native().page_trace_check()
+    except BufferlabError:
+        raise
+    except Exception as error:  # The core makes its class of errors when it is loaded, so it cannot be named here.
+        if len(error.args) != 4:
+            raise
+        _, what, where, hint = error.args
+        raise EnvironmentLackingError(f"page accesses of servers cannot be recorded: {what}", where, hint) from error
+    return sites
+
+
+class Recording:
+    """A trace of one server's page accesses, from before its first instruction on."""
+
+    def __init__(self, sites: PageSites, build: Build, spool: str) -> None:
+        self._trace = native().page_trace(sites.job(build, spool))
+        self._uncounted = sites.uncounted
+
+    def attach(self, pid: int) -> None:
+        """Begin to record a process that has yet to become the server. Raises the core's error."""
+        self._trace.attach(pid)
+
+    def added_to(self, result: dict[str, Any]) -> dict[str, Any]:
+        """End the trace; return the core's answer with what was recorded beside the window's edges."""
+        told = json.loads(self._trace.finish())
+        recorded = result["recorded"]
+        page_trace = {**recorded["page_trace"], **told, "uncounted_sites": self._uncounted}
+        return {**result, "recorded": {**recorded, "page_trace": page_trace}}
+
+    def close(self) -> None:
+        """Take the probes away, also when the run failed."""
+        self._trace.finish()
+
+
+@contextmanager
+def recording(table: Path, build: Build, spool: str | None) -> Iterator[Recording | None]:
+    """Context manager for a trace of a server that is started inside it; yields None without a spool."""
+    if spool is None:
+        yield None
+        return
+    trace = Recording(require(table, build), build, spool)
+    try:
+        yield trace
+    finally:
+        trace.close()
+
+
+def _running(binary: Path) -> list[int]:
+    """Return the processes that run this very file."""
+    wanted = binary.stat()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                own = (entry / "exe").stat()
+                if (own.st_dev, own.st_ino) == (wanted.st_dev, wanted.st_ino):
+                    found.append(int(entry.name))
+    return sorted(found)
+
+
+@cache
+def _digest(binary: Path, changed_ns: int) -> str:
+    """Return the SHA-256 of the executable segments, which stripping does not change."""
+    digest = hashlib.sha256()
+    with binary.open("rb") as file:
+        for offset, length in json.loads(native().executable_ranges(str(binary))):
+            file.seek(offset)
+            digest.update(file.read(length))
+    return digest.hexdigest()

@@ -1,0 +1,17 @@
+"""Removes what killed runs left in the kernel's tracefs: instances of block traces, definitions of page traces."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+from bufferlab.engines.native import native
+from bufferlab.errors import EnvironmentLackingError
+
+
+def clean() -> list[str]:
+    """Remove what belongs to dead processes of bufferlab; return the names."""
+    with suppress(EnvironmentLackingError):
+        names: list[str] = json.loads(native().tracefs_clean())
+        return names
+    return []

@@ -1,0 +1,206 @@
+"""Probe sites of servers: the builds, what is refused, who owns a page, and a child that waits to be watched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bufferlab.engines import registry as engines
+from bufferlab.engines.innodb import page_owners as innodb_owners
+from bufferlab.engines.postgres import page_owners as postgres_owners
+from bufferlab.engines.servers import child_process, page_sites, stored_sizes
+from bufferlab.engines.servers.builds import Build
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.execute.page_trace_probe import PageTraceAsked
+from bufferlab.results.schema import PAGE_TRACE_KINDS
+
+TABLES = [engines.behaviour(name).page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]
+ENTRIES = [entry for table in TABLES for entry in tomllib.loads(table.read_text())["build"]]
+
+
+def build_of(binary: Path) -> Build:
+    return Build("some", "mysql", "5.7.99", binary)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
+def test_every_build_tells_gets_reads_creations_and_evictions_and_what_to_fetch(entry: dict[str, Any]) -> None:
+    assert len(bytes.fromhex(entry["text_sha256"])) == 32
+    told = set()
+    for site in entry["site"]:
+        assert len(site["fetch"]) == len(entry["fields"]), site
+        kinds = [*site["kinds"], *site.get("kinds_if_flag", ())]
+        assert set(kinds) <= set(PAGE_TRACE_KINDS)
+        told.update(kinds)
+    assert {"get", "read", "create", "evict"} <= told
+    assert ("prefetch" in told) == (not entry["server"].startswith("PostgreSQL"))
+
+
+def test_no_build_is_listed_twice() -> None:
+    assert len({entry["text_sha256"] for entry in ENTRIES}) == len(ENTRIES) == 9
+
+
+def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols(tmp_path: Path) -> None:
+    binary = tmp_path / "server"
+    shutil.copy(sys.executable, binary)
+    digest = page_sites._digest(binary, 0)
+    table = tmp_path / "sites.toml"
+    table.write_text(
+        f'[[build]]\nserver = "Some 1"\ntext_sha256 = "{digest}"\nfields = ["space:u32"]\nmodes_if_in_pool = [11]\n'
+        'site = [{ at = "f", kinds = ["get"], offset = 1, byte = 2, fetch = ["%di"], uncounted = true }]\n'
+    )
+    with binary.open("ab") as file:
+        file.write(b"symbols")
+    sites = page_sites.find(table, build_of(binary))
+    assert (sites.server, sites.uncounted, sites.has_hash_index) == ("Some 1", [0], False)
+    assert json.loads(sites.job(build_of(binary), "/spool")) == {
+        "binary": str(binary),
+        "spool": "/spool",
+        "fields": ["space:u32"],
+        "modes_if_in_pool": [11],
+        "sites": [{"at": "f", "kinds": ["get"], "offset": 1, "byte": 2, "fetch": ["%di"]}],
+    }
+    with pytest.raises(SpecError) as refused:
+        page_sites.find(TABLES[0], build_of(binary))
+    assert "mysql 5.7.99 cannot be recorded" in refused.value.what
+    assert "doctor" in str(refused.value.hint)
+
+
+def test_a_trace_that_would_slow_somebody_elses_server_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary = tmp_path / "server"
+    shutil.copy("/bin/sleep", binary)
+    many = page_sites.PageSites("x", {"fields": [], "site": [], "many_processes": True})
+    monkeypatch.setattr(page_sites, "find", lambda *_: many)
+    monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace_check=lambda: None))
+    assert page_sites.require(TABLES[1], build_of(binary)) is many
+    with subprocess.Popen([str(binary), "60"]) as running:
+        try:
+            with pytest.raises(EnvironmentLackingError) as refused:
+                page_sites.require(TABLES[1], build_of(binary))
+            assert f"process {running.pid}" in refused.value.what
+            one = page_sites.PageSites("x", {"fields": [], "site": []})
+            monkeypatch.setattr(page_sites, "find", lambda *_: one)
+            assert page_sites.require(TABLES[0], build_of(binary)) is one
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize("engine", ["mysql", "mariadb", "postgres"])
+def test_a_server_that_runs_already_is_not_recorded(engine: str) -> None:
+    url = f"{'postgresql' if engine == 'postgres' else 'mysql'}://user@localhost/db"
+    with pytest.raises(SpecError) as refused:
+        PageTraceAsked().require(engine, {"knobs": {"server": url}})
+    assert "runs already" in refused.value.what
+
+
+def test_a_hash_index_whose_gets_are_not_seen_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    behaviour = engines.behaviour("mariadb")
+    seen = {"fields": [], "site": [{"hash_index": True}]}
+    blind = {"fields": [], "site": [{}]}
+    monkeypatch.setattr(type(behaviour), "find_build", lambda *_: build_of(Path("server")))
+    monkeypatch.setattr(page_sites, "require", lambda *_: None)
+    monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", blind))
+    behaviour.require_page_trace({"innodb_adaptive_hash_index": "OFF"})
+    with pytest.raises(SpecError) as refused:
+        behaviour.require_page_trace({"innodb_adaptive_hash_index": "ON"})
+    assert "adaptive hash index" in refused.value.what
+    monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", seen))
+    behaviour.require_page_trace({"innodb_adaptive_hash_index": "ON"})
+
+
+def test_a_child_is_watched_before_its_first_instruction(tmp_path: Path) -> None:
+    seen = []
+
+    def watch(pid: int) -> None:
+        seen.append((pid, (tmp_path / "ran").exists(), Path(f"/proc/{pid}").exists()))
+
+    program = ["/bin/sh", "-c", f"echo yes > {tmp_path}/ran"]
+    with (tmp_path / "log").open("w") as log:
+        child = child_process.start(program, user=None, libraries=None, output=log, folder=tmp_path, watch=watch)
+        assert child.wait(30) == 0
+    assert seen == [(child.pid, False, True)]
+    assert (tmp_path / "ran").read_text() == "yes\n"
+
+
+def test_a_child_that_cannot_be_watched_never_begins(tmp_path: Path) -> None:
+    pids = []
+
+    def watch(pid: int) -> None:
+        pids.append(pid)
+        raise RuntimeError("no ring")
+
+    with (tmp_path / "log").open("w") as log, pytest.raises(RuntimeError, match="no ring"):
+        child_process.start(
+            ["/bin/sh", "-c", f"touch {tmp_path}/ran"],
+            user=None, libraries=None, output=log, folder=tmp_path, watch=watch,
+        )  # fmt: skip
+    assert not Path(f"/proc/{pids[0]}").exists()
+    assert not (tmp_path / "ran").exists()
+
+
+def tablespace(file: Path, space: int, pages: list[tuple[int, int]]) -> None:
+    """A file of pages of 1 KiB, of which only type, tablespace and index are filled in."""
+    with file.open("wb") as out:
+        for kind, index in pages:
+            head = bytearray(1024)
+            struct.pack_into(">H", head, 24, kind)
+            struct.pack_into(">I", head, 34, space)
+            struct.pack_into(">Q", head, 66, index)
+            out.write(head)
+
+
+def keys(*pages: tuple[int, int]) -> Any:
+    return np.asarray([object_ << 32 | page for object_, page in pages], np.uint64)
+
+
+def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Path) -> None:
+    data = tmp_path / "data" / "bufferlab"
+    data.mkdir(parents=True)
+    tablespace(data.parent / "ibdata1", 0, [(8, 0), (2, 0), (17855, 11)])
+    tablespace(data / "stock.ibd", 23, [(8, 0), (17855, 40), (17855, 41), (17855, 40)])
+    indexes = [
+        {"table": "stock", "name": "PRIMARY", "index_id": 40, "clustered": True},
+        {"table": "stock", "name": "by_item", "index_id": 41, "clustered": False},
+    ]
+    stored_sizes.store(tmp_path, 1, {"page_size_bytes": 1024}, {"indexes": indexes})
+    touched = keys((0, 0), (0, 1), (0, 2), (23, 0), (23, 1), (23, 2), (23, 3), (23, 99), (4_294_967_293, 5))
+    owners = {name: pages.tolist() for name, pages in innodb_owners.owners(tmp_path, touched) if len(pages)}
+    assert owners == {
+        "stock": keys((23, 1), (23, 3)).tolist(),
+        "stock.by_item": keys((23, 2)).tolist(),
+        "(undo)": keys((0, 1)).tolist(),
+        "(system)": keys((0, 2), (0, 0)).tolist(),
+        "(space management)": keys((23, 0), (23, 99)).tolist(),
+        "(temporary)": keys((4_294_967_293, 5)).tolist(),
+    }
+
+
+def test_postgresqls_pages_belong_to_the_relation_of_their_file(tmp_path: Path) -> None:
+    relations = [
+        {"oid": 16390, "name": "stock", "file": "base/16384/16400", "table_oid": 0},
+        {"oid": 16395, "name": "stock_pkey", "file": "base/16384/16395", "table_oid": 16390},
+    ]
+    stored_sizes.store(tmp_path, 1, {}, {"relations": relations})
+    told = [(1663, 16384, 16400, 0), (1663, 16384, 16395, 0), (1663, 16384, 1259, 0), (1663, 16384, 16400, 2),
+            (1663, 5, 17000, 0)]  # fmt: skip
+    touched = keys((0, 7), (1, 7), (2, 0), (3, 0), (4, 1))
+    owners = {name: pages.tolist() for name, pages in postgres_owners.owners(tmp_path, touched, told)}
+    assert owners == {
+        "stock": keys((0, 7)).tolist(),
+        "stock.stock_pkey": keys((1, 7)).tolist(),
+        "(catalog)": keys((2, 0)).tolist(),
+        "stock (vm)": keys((3, 0)).tolist(),
+        "(other)": keys((4, 1)).tolist(),
+    }
+    assert postgres_owners.elsewhere(tmp_path, [*told, (1664, 0, 1262, 0)]) == [4, 5]
