@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bufferlab.cli import run
 from bufferlab.engines.file import behaviour
 from bufferlab.errors import SpecError
-from bufferlab.execute import block_trace_probe, block_trace_table
+from bufferlab.execute import block_trace_probe, block_trace_table, tracefs_clean
 from bufferlab.execute.block_trace_probe import BlockTraceAsked, keep
 from bufferlab.importers.blkparse import Range
 from bufferlab.report.blkparse import render

@@ -1,0 +1,127 @@
+"""Page traces of real servers: they agree with the server's own counters, and leave nothing in tracefs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.builds import servers_root
+from bufferlab.execute.tracefs_clean import clean
+from bufferlab.results.schema import PAGE_TRACE_KINDS
+from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord, SweepFolder
+from support import innodb, postgres
+from support.core import ROOT
+from support.fake import children, wait_until
+
+pytestmark = pytest.mark.real
+
+EVERY_DAY = ["mysql-5.7", "postgres-17"]
+OTHERS = ["mysql-5.6", "mysql-8.0", "mariadb-10.2", "mariadb-11.4", "postgres-15", "postgres-16", "postgres-18"]
+BUILDS = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
+
+
+@pytest.fixture(autouse=True)
+def somebody_may_trace() -> None:
+    """Skips, loudly, where nobody may."""
+    try:
+        native().page_trace_check()
+    except Exception as error:
+        pytest.skip(f"NOT TESTED: page accesses of servers cannot be recorded here: {error}")
+
+
+class Place:
+    """Folders of one sweep, with a copy of one server: other tests run the same build, and a trace would slow them."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.engine, self.name = name.split("-")[0], name
+        (postgres if self.engine == "postgres" else innodb).build(name)
+        self.out, data, cache = root / "out", root / "data", root / "cache"
+        for folder in (self.out, data, cache):
+            folder.mkdir(mode=0o711)
+        shutil.copytree(servers_root() / name, cache / "servers" / name, symlinks=True)
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUFFERLAB_CACHE": str(cache)}
+        self.places = ("--out", str(self.out), "--data-dir", str(data), "--share-device")
+
+    def command(self, *more: str) -> list[str]:
+        return [
+            sys.executable, "-m", "bufferlab", "run", "buffer-size", "--engine", self.engine, "--smoke",
+            "--set", f"server={self.name}", "--sweep", "pool_size=30%", "--repetitions", "1",
+            "--probe", "page-trace", *self.places, *more,
+        ]  # fmt: skip
+
+    def runs(self) -> list[RunRecord]:
+        (folder,) = self.out.glob("buffer-size-*")
+        return SweepFolder.open(folder).runs()
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with innodb.folder() as root:
+        yield Place(root, request.param)
+
+
+def probes(place: Place) -> list[str]:
+    """The definitions of probes in this place's server, whoever made them."""
+    folder = place.out.parent / "tracefs"
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tracefs", "none", str(folder)], check=True)
+    try:
+        return [line for line in (folder / "uprobe_events").read_text().splitlines() if str(place.out.parent) in line]
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("place", BUILDS, indirect=True)
+def test_the_trace_is_what_the_server_counted(place: Place) -> None:
+    done = subprocess.run(place.command(), env=place.environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    for record in place.runs():
+        assert record.run.status == "ok", record.reason
+        trace = record.run.page_trace
+        assert trace is not None
+        assert trace.status == "ok", trace.reason
+        assert trace.lost == 0
+        for one in trace.counts:
+            # Frames that a look-up at an edge touches are in one of the two; a short window makes them weigh more.
+            assert one.recorded == pytest.approx(one.counted, rel=0.005, abs=8), one
+            assert one.counted > 500
+        assert (record.folder / PAGE_TRACE_FILE).stat().st_size <= 3 * sum(trace.events.values())
+        assert {"stock", "customer", "order_line"} <= {one.name for one in trace.objects}
+        table = record.page_trace()
+        assert table is not None
+        assert sum(one.pages for one in trace.objects) == table["page"].n_unique()
+        # A page leaves the pool only after it has come in.
+        kinds = [int((table["kind"] == PAGE_TRACE_KINDS.index(kind)).sum()) for kind in ("read", "create", "evict")]
+        assert 0 < kinds[2] <= kinds[0] + kinds[1]
+    assert probes(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
+def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_removes_it(place: Place) -> None:
+    with subprocess.Popen(
+        place.command("--transactions", "1000000"), env=place.environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        data = place.out.parent / "data"
+        wait_until(lambda: any(path.stat().st_size for path in data.rglob("page-trace")), "the trace to begin", 240)
+        assert probes(place) != []
+        for worker in children(process.pid):
+            os.kill(worker, signal.SIGKILL)
+        process.communicate(timeout=240)
+    (record,) = place.runs()
+    assert record.run.status == "failed"
+    assert record.run.page_trace is not None
+    assert record.run.page_trace.status == "failed"
+    assert record.page_trace() is None
+    assert not list(place.out.parent.rglob("page-trace*"))
+    clean()
+    assert probes(place) == []
