@@ -6,12 +6,14 @@ The hashes of finished runs are taken by this file, not by bufferlab.
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,6 +64,8 @@ class Engine:
     knobs: str = ""
     pools: tuple[str, ...] = ("8MiB", "16MiB")
     disk_mib: int = 0
+    traced: bool = False
+    """Whether page accesses are recorded; then workers are killed too, alone and together with the command."""
 
     def command(self, folder: Path) -> list[str | Path]:
         """Return the arguments of a new sweep."""
@@ -70,14 +74,22 @@ class Engine:
             return ["run", "random-read", "--smoke", *settings, "--sweep", "io_mode=buffered", "--duration", "1s"]
         file = folder / "kills.toml"
         file.write_text(_TOML.format(engine=self.name, knobs=self.knobs, pools=list(self.pools)))
-        return ["run", file]
+        return ["run", file, *self.probes]
+
+    @property
+    def probes(self) -> list[str]:
+        """Return the options that a sweep and its resume need."""
+        return ["--probe", "page-trace"] if self.traced else []
 
 
+_COMMAND, _WORKER = "the command", "the worker"
 ENGINES = {
     "sqlite": Engine("sqlite", 'io_mode = "direct"', ("512KiB", "2MiB")),
     "files": Engine("file", disk_mib=256),
     "mysql": Engine("mysql", 'server = "mysql-5.7"'),
     "postgres": Engine("postgres", 'server = "postgres-17"\nmemory_limit = "200MiB"'),
+    "traced-sqlite": Engine("sqlite", 'io_mode = "direct"', ("512KiB", "2MiB"), traced=True),
+    "traced-mysql": Engine("mysql", 'server = "mysql-5.7"', traced=True),
 }
 
 
@@ -105,7 +117,7 @@ class Chain:
         """Return the command that begins the sweep or does the rest of it."""
         data: list[str | Path] = ["--data-dir", self.place.data]
         if self.folder:
-            return ["run", "--resume", self.folder, *data]
+            return ["run", "--resume", self.folder, *self.engine.probes, *data]
         return [*self.engine.command(self.place.root), "--out", self.out, *data]
 
     def look(self) -> list[str]:
@@ -124,7 +136,12 @@ class Chain:
                 found = witness.hashes(path.parent)
                 self.runs.setdefault(path.parent.name, {Path(name).name: value for name, value in found.items()})
         try:
-            SweepFolder.open(self.folder)
+            for record in SweepFolder.open(self.folder).runs():
+                trace, table = record.run.page_trace, record.page_trace()
+                if trace and (trace.status == "ok") != (table is not None):
+                    wrong.append(f"the page trace of run {record.run_id} is {trace.status}, and its table is not")
+                if table is not None and trace and len(table) != sum(trace.events.values()):
+                    wrong.append(f"the page trace of run {record.run_id} lacks events")
         except BufferlabError as error:
             wrong.append(f"a killed sweep cannot be opened: {error.what}")
         return wrong
@@ -183,7 +200,9 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
             if chain is None:
                 chain = _new_chain(where, engine, number, rng)
             fresh, started = chain.folder is None, time.monotonic()
-            record, whole = _trial(state, chain, family, f"{seed}/{number}", rng.uniform(0.3, longest), settings)
+            delay = rng.uniform(0.3, longest)
+            victims = rng.choice([(_COMMAND,), (_WORKER,), (_COMMAND, _WORKER)]) if engine.traced else (_COMMAND,)
+            record, whole = _trial(state, chain, family, f"{seed}/{number}", delay, victims, settings)
             if whole and fresh:
                 longest = min(longest, time.monotonic() - started)
             state.add(record)
@@ -214,9 +233,18 @@ def _new_chain(where: Place, engine: Engine, number: int, rng: random.Random) ->
 
 
 def _trial(
-    state: State, chain: Chain, family: str, seed: str, delay: float, settings: Mapping[str, str]
+    state: State,
+    chain: Chain,
+    family: str,
+    seed: str,
+    delay: float,
+    victims: Sequence[str],
+    settings: Mapping[str, str],
 ) -> tuple[Record, bool]:
-    """Start the sweep or its resume, kill it after the delay, and look; return the record and whether it ended."""
+    """Start the sweep or its resume, kill the victims after the delay, and look.
+
+    Return the record, and whether the sweep is whole. A command whose worker alone was killed goes on to its end.
+    """
     where, log = chain.place, chain.place.root / "command.log"
     before = witness.shared_memory()
     process = where.start(chain.arguments(), log, where.environment(chain.cache))
@@ -224,13 +252,12 @@ def _trial(
     wrong: list[str] = []
     whole = False
     try:
-        code = process.wait(delay)
+        code: int | None = process.wait(delay)
     except subprocess.TimeoutExpired:
         counts["kills"] += 1
         counts[f"hit {phase(where, log)}"] += 1
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    else:
+        code = _kill(process, where, victims)
+    if code is not None:
         whole = code == 0
         counts["sweeps ended" if whole else f"exit {code}"] += 1
         chain.failed_in_a_row = 0 if whole else chain.failed_in_a_row + 1
@@ -238,6 +265,9 @@ def _trial(
         if code not in (0, 1) or chain.failed_in_a_row >= _FAILED_IN_A_ROW:
             wrong.append(f"a resumed sweep ended with code {code}")
     wrong += left_over(where, before)
+    if chain.engine.traced:
+        on = witness.gone_within(GONE_SECONDS, witness.probes_of_the_dead)
+        wrong += [f"probe left on: {name} {detail}" for name, detail in on.items()]
     wrong += chain.look()
     text = log.read_text(errors="replace")
     if "Traceback (most recent call last)" in text or "a bug in bufferlab" in text:
@@ -248,6 +278,19 @@ def _trial(
     kept = state.keep(family, seed, _evidence(chain, log, wrong)) if wrong else ""
     findings = [Finding(what, seed, kept) for what in wrong]
     return Record(family, seed, counts["kills"], dict(counts), findings), whole
+
+
+def _kill(process: subprocess.Popen[bytes], where: Place, victims: Sequence[str]) -> int | None:
+    """Kill the victims; return the exit code of a command that goes on, None of one that was killed."""
+    if _COMMAND in victims:
+        process.send_signal(signal.SIGKILL)
+    if _WORKER in victims:
+        for pid, command in witness.processes(where.mark, where.root).items():
+            if "bufferlab.execute.worker" in command:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+    code = process.wait(LONGEST_SECONDS)
+    return None if _COMMAND in victims else code
 
 
 def left_over(where: Place, shared_before: Mapping[str, str]) -> list[str]:

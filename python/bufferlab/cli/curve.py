@@ -34,6 +34,7 @@ _SILENT_S = 2.0
 @click.option("--window", metavar="FROM,TO", help="Count misses between these times alone; what is before only warms.")
 @click.option("--by", type=click.Choice(["table"]), help="Of a run: the misses of each table and index too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
+@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
 @click.option("--to", nargs=2, metavar="oraclegeneral FILE", help="Write the accesses for libCacheSim too.")
 @common
 def command(
@@ -43,6 +44,7 @@ def command(
     window: str | None,
     by: str | None,
     html: Path | None,
+    svg: Path | None,
     to: tuple[str, str] | None,
     as_json: bool,
     debug: bool,
@@ -90,6 +92,11 @@ def command(
         from bufferlab.report.html import render_html
 
         write(html, "--html", render_html(report, str(file), "bufferlab curve"))
+    if svg:
+        from bufferlab.report.figures.svg import draw
+
+        assert report.headline is not None
+        write(svg, "--svg", draw(report.headline))
     if as_json:
         print_json(curve_page.as_json(accesses, found, pools, objects))
         return 0
