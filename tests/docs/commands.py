@@ -43,6 +43,9 @@ EXCUSED: dict[str, str] = {
     "./bufferlab report runs/buffer-size-20260101-120000 --format blkparse": "as the one above",
     "./bufferlab run buffer-size --quick --sweep pool_size=20% --probe page-trace": "tests/real/test_page_trace.py",
     "./bufferlab curve runs/buffer-size-20260101-120000 --by table --html curve.html": "as the one above",
+    "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --sweep pool_size=30% --probe page-trace": "root, a "
+    "fetched server; tests/real/test_page_trace_servers.py records such traces",
+    "./bufferlab curve runs/buffer-size-20260101-120000 --svg curve.svg": "as the one above",
     "./bufferlab run tests/fixtures/page-trace/pool-sizes.toml --probe page-trace": "as the one above, in --quick form",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
     "./bufferlab run scan-depth --server mysql-5.7 --duration 30s": "as the one above",

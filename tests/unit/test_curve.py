@@ -119,12 +119,14 @@ def test_a_file_that_breaks_a_rule_is_named_with_its_line(
 
 def test_the_command_answers_in_words_as_an_object_and_as_a_page(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
-    page = tmp_path / "curve.html"
-    ended = bench.bufferlab("curve", TEN, "--page-size", "16KiB", "--sizes", "50%,48KiB", "--html", page)
+    page, figure = tmp_path / "curve.html", tmp_path / "curve.svg"
+    asked = ("--page-size", "16KiB", "--sizes", "50%,48KiB", "--html", page, "--svg", figure)
+    ended = bench.bufferlab("curve", TEN, *asked)
     assert ended.code == 0, ended.err
     assert "3 pages (48 KiB)" in ended.out
     assert "LRU is a guide" in ended.out
     assert "<svg" in page.read_text()
+    assert figure.read_text().startswith("<?xml") or figure.read_text().startswith("<svg")
     document = bench.bufferlab("curve", TEN, "--sizes", "2pages,3pages", "--json").json
     assert document["curve"] == [
         {"pool_pages": 2, "accesses": 9, "misses": 7},
