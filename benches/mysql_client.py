@@ -86,8 +86,8 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
         sysbench(server, None, "prepare")
         with relay(server.socket) as port:
             for way, tcp in (("Unix socket", None), ("TCP", port)):
-                point_selects(way, server, build, identity, pairs, tcp)
-                ways_of_sending(way, server, build, identity, pairs, tcp)
+                point_selects(way, server, identity, pairs, tcp)
+                ways_of_sending(way, server, identity, pairs, tcp)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,6 @@ class Spent:
 def point_selects(
     way: str,
     server: PrivateInnodb,
-    build: find_mysqld.Build,
     identity: identities.Identity,
     pairs: int,
     port: int | None,
@@ -116,7 +115,7 @@ def point_selects(
     ours, theirs = [], []
     for _ in range(pairs):
         theirs.append(timed_sysbench(server, port))
-        ours.append(run_core(server, build, identity, script, SELECTS, "spec", port))
+        ours.append(run_core(server, identity, script, SELECTS, "spec", port))
     show_spent(f"{way}: sysbench, a prepared point select", theirs, "client us/statement")
     show_spent(f"{way}: bufferlab, the same", ours, "client us/statement")
     show(f"{way}: ratio of the pairs", [a.both / b.both for a, b in zip(ours, theirs, strict=True)], "ratio")
@@ -125,7 +124,6 @@ def point_selects(
 def ways_of_sending(
     way: str,
     server: PrivateInnodb,
-    build: find_mysqld.Build,
     identity: identities.Identity,
     pairs: int,
     port: int | None,
@@ -135,7 +133,7 @@ def ways_of_sending(
     for turn in range(pairs):
         for sending, found in times.items():
             workload = {"name": "tpcc", "warehouses": WAREHOUSES, "load_seed": 1, "seed": turn}
-            found.append(run_core(server, build, identity, workload, TRANSACTIONS, sending, port))
+            found.append(run_core(server, identity, workload, TRANSACTIONS, sending, port))
     for sending, found in times.items():
         show_spent(f"{way}: TPC-C, {sending}", found, "client us/transaction")
     ratios = [b.both / a.both for a, b in zip(times["spec"], times["batched"], strict=True)]
@@ -144,7 +142,6 @@ def ways_of_sending(
 
 def run_core(
     server: PrivateInnodb,
-    build: find_mysqld.Build,
     identity: identities.Identity,
     workload: dict[str, Any],
     count: int,
@@ -169,8 +166,6 @@ def run_core(
             "password": identity.password,
             "database": identities.DATABASE,
         },
-        "flavour": build.flavour,
-        "version": build.version,
         "server_pid": server.pid,
         "datadir": None,
         "connections": CONNECTIONS,

@@ -142,10 +142,15 @@ def job_of(path: Path, size: int, depth: int, seconds: float) -> dict[str, Any]:
     return {
         "path": str(path),
         "range_bytes": file_bytes(path) // size * size,
-        "knobs": {"io_mode": "direct", "advice": "none", "cache": "cold", "backend": "io_uring"},
-        "workload": {
-            "name": "random_read", "io_size_bytes": size, "alignment": "io_size", "offsets": "random", "zipf": 0.0,
-            "queue_depth": depth, "threads": 1, "seed": secrets.randbits(53),
+        "below": [],
+        "io_mode": "direct",
+        "advise_random": False,
+        "cache": "cold",
+        "backend": "io_uring",
+        "read_ahead_kib": None,
+        "reads": {
+            "io_size_bytes": size, "alignment_bytes": size, "order": "random", "queue_depth": depth, "threads": 1,
+            "seed": secrets.randbits(53),
         },
         "warm_up": {"max_transactions": 1, "max_seconds": 1.0},
         "measure": {"transactions": 2**53 - 1, "max_seconds": seconds},
