@@ -170,6 +170,20 @@ fn what_the_drivers_count_is_what_the_server_counts() {
     });
 }
 
+/// The server keeps commits to itself while a connection scans no table, as after it has told what it counted.
+#[test]
+fn transactions_that_read_no_table_are_counted_too() {
+    with_server(|target| {
+        let asleep = script("-- transaction: asleep\nSELECT pg_sleep(0.01);\n");
+        let (finished, seen) = played(&job(target, workload(asleep), 40), &AtomicBool::new(false));
+        assert!(!finished.expect("nothing fails").interrupted);
+        let grown = |metric: &str, subject: &str| seen.grown("measure", metric, subject);
+        assert_eq!(grown("transactions_committed", "asleep"), Some(40));
+        assert_eq!(grown("postgres_database_xact_commit", ""), Some(40));
+        assert_eq!(grown("page_gets", ""), Some(0));
+    });
+}
+
 /// Every row is a value or a null with a reason, and both edges hold the same metrics of the engine.
 fn check_rows(seen: &Seen) {
     let engine =
