@@ -8,11 +8,10 @@
 mod table;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use bufferlab_workload::population::Population;
-use bufferlab_workload::script::Script;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
 use serde::Deserialize;
@@ -25,8 +24,9 @@ use super::target::Target;
 use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
 use crate::schema::{TableSchema, table_schemas};
-use crate::server::bulk::{Bulk, Written, stopped};
+use crate::server::bulk::{Bulk, Written};
 use crate::server::encode::Form;
+use crate::server::set_up::set_up;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// A load to be done.
@@ -71,7 +71,10 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
         tables = load_tables(load, &mut control, &**population, cancelled, on_progress)?;
     }
     if let Some(script) = &load.data.setup {
-        set_up(load, &mut control, script, cancelled)?;
+        let mut execute = |action: &str, place: &str, sql: &str| {
+            control.query_drop(sql).map_err(|error| failure(action, place, &error))
+        };
+        set_up(script, &DIALECT, "the mysql shell", &mut execute, cancelled)?;
         tables = count_rows(load, &mut control)?;
     }
     let bytes = stored_bytes(load, &mut control)?;
@@ -145,27 +148,6 @@ fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) ->
         written.push((table, writer.write(table)?));
     }
     Ok(written)
-}
-
-/// Executes a script's setup section, statement by statement, with its values as literals.
-fn set_up(load: &Load, control: &mut Conn, script: &Script, cancelled: &AtomicBool) -> Result<(), Failure> {
-    for setup in script.setup()? {
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(stopped(&load.target.place()));
-        }
-        let sql = setup.sql.text(|index| (DIALECT.literal)(setup.values[index]));
-        control.query_drop(sql).map_err(|error| {
-            let place = format!("{}:{}", script.source(), setup.sql.line);
-            let mut failed = failure("this statement of the setup section failed", &place, &error);
-            if failed.kind == FailureKind::Data {
-                failed.kind = FailureKind::Usage;
-                "try it in the mysql shell".clone_into(&mut failed.hint);
-            }
-            failed
-        })?;
-    }
-    // A transaction left open would be lost with its connection: ending it here keeps what the section did.
-    control.query_drop("COMMIT").map_err(|error| failure("ending the setup section", script.source(), &error))
 }
 
 /// Rows of every table there is; a setup section may have made any.

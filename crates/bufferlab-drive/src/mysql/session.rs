@@ -17,7 +17,7 @@ use super::plan;
 use super::target::Target;
 use crate::failure::{Failure, FailureKind};
 use crate::server::Sending;
-use crate::server::prefill::Reading;
+use crate::server::prefill::TableReads;
 use crate::server::session::Server;
 
 /// How a statement begins that changes a setting of the whole server.
@@ -94,7 +94,7 @@ impl Server for MysqlServer {
         killer.set(vec![control.id()]);
         // Settings that were changed for the reading are put back also when it was broken off.
         let is_setting = |sql: &str| sql.starts_with(SETTING);
-        let reading = Reading { sections: &sections, always: &is_setting };
+        let reading = TableReads { sections: &sections, always: &is_setting };
         reading.run(&mut |action, sql| control.execute(action, sql), &|| killer.kill(), cancelled)
     }
 }

@@ -5,11 +5,10 @@
 //! first, so that the server may write rows as frozen (no later reader has to mark them) and, where it logs as little as
 //! possible, leave them out of its log. Statistics are not taken here: whoever asked for the load vacuums and analyzes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use bufferlab_workload::population::Population;
-use bufferlab_workload::script::Script;
 use serde::Deserialize;
 
 use super::control::Control;
@@ -20,8 +19,9 @@ use super::target::Target;
 use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
 use crate::schema::{TableSchema, table_schemas};
-use crate::server::bulk::{Bulk, Chunk, Written, stopped};
+use crate::server::bulk::{Bulk, Chunk, Written};
 use crate::server::encode::{Encoder, Form};
+use crate::server::set_up::set_up;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// Memory in which an index is sorted, and one process for it: several would write it no differently, and tables are loaded
@@ -55,7 +55,10 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
         tables = load_tables(load, &mut control, &**population, cancelled, on_progress)?;
     }
     if let Some(script) = &load.data.setup {
-        set_up(load, &mut control, script, cancelled)?;
+        let mut execute = |action: &str, place: &str, sql: &str| {
+            control.try_execute(sql).map_err(|error| failure(action, place, &error))
+        };
+        set_up(script, &DIALECT, "psql", &mut execute, cancelled)?;
         tables = count_rows(&mut control)?;
     }
     let bytes = control.number("asking for the size", "SELECT pg_database_size(current_database())")?;
@@ -150,27 +153,6 @@ fn copy(
         connection.end_copy()
     };
     send().map_err(|error| failure(&format!("loading {table}"), &place, &error))
-}
-
-/// Executes a script's setup section, statement by statement, with its values as literals.
-fn set_up(load: &Load, control: &mut Control, script: &Script, cancelled: &AtomicBool) -> Result<(), Failure> {
-    for setup in script.setup()? {
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(stopped(&load.target.place()));
-        }
-        let sql = setup.sql.text(|index| literal(setup.values[index]));
-        control.try_execute(&sql).map_err(|error| {
-            let place = format!("{}:{}", script.source(), setup.sql.line);
-            let mut failed = failure("this statement of the setup section failed", &place, &error);
-            if failed.kind == FailureKind::Data {
-                failed.kind = FailureKind::Usage;
-                "try it in psql".clone_into(&mut failed.hint);
-            }
-            failed
-        })?;
-    }
-    // A transaction left open would be lost with its connection: ending it here keeps what the section did.
-    control.execute("ending the setup section", "COMMIT")
 }
 
 /// Rows of every table there is; a setup section may have made any.

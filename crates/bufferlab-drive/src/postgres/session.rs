@@ -19,7 +19,7 @@ use super::target::Target;
 use super::wire::Silence;
 use crate::failure::Failure;
 use crate::server::Sending;
-use crate::server::prefill::Reading;
+use crate::server::prefill::TableReads;
 use crate::server::session::Server;
 
 /// A running server.
@@ -92,7 +92,7 @@ impl Server for PostgresServer {
         let mut control = Control::open(&self.target)?;
         let interrupter = Interrupter::new(&self.target);
         interrupter.set(vec![control.handle()?]);
-        let reading = Reading { sections: &sections, always: &|_| false };
+        let reading = TableReads { sections: &sections, always: &|_| false };
         let filled =
             reading.run(&mut |action, sql| control.execute(action, sql), &|| interrupter.interrupt(), cancelled)?;
         if filled {

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::RawFd;
 
 use super::memory::{Buffers, Mapping};
+use super::opened_file::{read_failed, read_short};
 use super::reader::{Reader, now_ns};
-use super::target::{read_failed, read_short};
 use crate::failure::Failure;
 
 /// Reads with `pread` until there is nothing more to read.

@@ -9,11 +9,11 @@ pub mod fill;
 pub mod job;
 mod memory;
 pub mod offsets;
+mod opened_file;
 pub mod pages;
 mod reader;
 pub mod run;
 mod stretch;
-mod target;
 mod uring;
 
 pub use uring::is_available as io_uring_is_available;

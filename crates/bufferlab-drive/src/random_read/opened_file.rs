@@ -19,8 +19,8 @@ const BLKSSZGET: libc::c_ulong = 0x1268;
 /// Pages that a core still holds for itself are let go a moment later.
 const TRIES_TO_DROP: u32 = 8;
 
-/// What is read.
-pub(super) struct Target {
+/// The file or block device that is read.
+pub(super) struct OpenedFile {
     /// What reads go through; with O_DIRECT in direct mode.
     pub file: File,
     /// The same through the page cache: to drop pages, and to count those that are there.
@@ -36,7 +36,7 @@ pub(super) struct Target {
     pub direct_alignment_bytes: Option<u64>,
 }
 
-impl Target {
+impl OpenedFile {
     /// Opens it, and refuses what cannot be read as the job asks.
     pub fn open(job: &Run) -> Result<Self, Failure> {
         let path = &job.path;
@@ -61,7 +61,7 @@ impl Target {
         let below: Result<Vec<File>, Failure> =
             job.below.iter().map(|path| File::open(path).map_err(|error| unreadable(path, &error))).collect();
         let direct_alignment_bytes = if direct { direct_alignment(&file, is_block) } else { None };
-        let target = Target {
+        let opened = OpenedFile {
             file,
             may_look: may_look(path, &metadata),
             plain,
@@ -73,10 +73,10 @@ impl Target {
             direct_alignment_bytes,
         };
         if direct {
-            target.check_direct(job)?;
+            opened.check_direct(job)?;
         }
-        target.advise(job.advise_random).map_err(fail)?;
-        Ok(target)
+        opened.advise(job.advise_random).map_err(fail)?;
+        Ok(opened)
     }
 
     /// Direct I/O that is possible with these sizes, and that really goes past the page cache.
@@ -364,29 +364,29 @@ mod tests {
     fn pages_are_dropped_and_brought_back_and_mincore_says_so() {
         let directory = on_disk();
         let path = file(directory.path(), 64 * 4096);
-        let target = Target::open(&job(&path, 64 * 4096)).expect("it opens");
-        assert_eq!(target.prepare(Cache::Cold, IoMode::Buffered).expect("dropped"), Some(0));
-        assert_eq!(target.prepare(Cache::Warm, IoMode::Buffered).expect("read"), Some(64));
+        let opened = OpenedFile::open(&job(&path, 64 * 4096)).expect("it opens");
+        assert_eq!(opened.prepare(Cache::Cold, IoMode::Buffered).expect("dropped"), Some(0));
+        assert_eq!(opened.prepare(Cache::Warm, IoMode::Buffered).expect("read"), Some(64));
     }
 
     #[test]
     fn a_file_that_is_too_short_or_becomes_so_is_named_with_its_size() {
         let directory = on_disk();
         let path = file(directory.path(), 8192);
-        let Err(failure) = Target::open(&job(&path, 1 << 20)) else { panic!("a short file was opened") };
+        let Err(failure) = OpenedFile::open(&job(&path, 1 << 20)) else { panic!("a short file was opened") };
         assert!(failure.what.contains("8192") && failure.kind == FailureKind::Data, "{failure:?}");
-        let target = Target::open(&job(&path, 8192)).expect("it opens");
-        target.check_unchanged().expect("nobody changed it");
+        let opened = OpenedFile::open(&job(&path, 8192)).expect("it opens");
+        opened.check_unchanged().expect("nobody changed it");
         std::fs::write(&path, [0; 100]).expect("shortened");
-        let failure = target.check_unchanged().expect_err("it is shorter");
+        let failure = opened.check_unchanged().expect_err("it is shorter");
         assert!(failure.what.contains("100 bytes"), "{failure:?}");
     }
 
     #[test]
     fn what_is_no_file_is_refused() {
-        let Err(failure) = Target::open(&job(Path::new("/"), 8192)) else { panic!("a directory was opened") };
+        let Err(failure) = OpenedFile::open(&job(Path::new("/"), 8192)) else { panic!("a directory was opened") };
         assert_eq!(failure.kind, FailureKind::Usage);
-        let Err(failure) = Target::open(&job(Path::new("/nonexistent/file"), 8192)) else { panic!("opened") };
+        let Err(failure) = OpenedFile::open(&job(Path::new("/nonexistent/file"), 8192)) else { panic!("opened") };
         assert_eq!(failure.kind, FailureKind::Environment);
     }
 
@@ -396,10 +396,10 @@ mod tests {
         let path = file(directory.path(), 64 * 4096);
         let mut job = job(&path, 64 * 4096);
         job.io_mode = IoMode::Direct;
-        let Ok(target) = Target::open(&job) else { return eprintln!("not run: no direct I/O here") };
-        let unit = target.direct_alignment_bytes.expect("this kernel tells");
+        let Ok(opened) = OpenedFile::open(&job) else { return eprintln!("not run: no direct I/O here") };
+        let unit = opened.direct_alignment_bytes.expect("this kernel tells");
         job.reads.io_size_bytes = 4096 + unit / 2;
-        let Err(failure) = Target::open(&job) else { panic!("half a block was accepted") };
+        let Err(failure) = OpenedFile::open(&job) else { panic!("half a block was accepted") };
         assert!(failure.what.contains(&format!("multiples of {unit}")), "{failure:?}");
     }
 }

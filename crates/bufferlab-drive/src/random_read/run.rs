@@ -1,4 +1,4 @@
-//! One run: the target opened, reads to warm up, the page cache brought into its state, a window between standing edges.
+//! One run: the file opened, reads to warm up, the page cache brought into its state, a window between standing edges.
 //!
 //! What the window's offsets must have cost is reckoned after its end edge and sent as more rows of the same edges: neither
 //! its time nor its processor time has that in it.
@@ -13,9 +13,9 @@ use serde_json::json;
 
 use super::board::{Board, READ};
 use super::job::{Backend, Cache, IoMode, Run};
+use super::opened_file::OpenedFile;
 use super::pages::first_touched;
-use super::stretch::{Readers, Stretched, Way, readers};
-use super::target::Target;
+use super::stretch::{PartOver, Readers, Way, readers};
 use super::uring;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::{Failure, FailureKind};
@@ -35,7 +35,7 @@ const WINDOW: u64 = 1;
 /// Whatever opening and reading meet. Being cancelled is no error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.reads.check()?;
-    let target = Target::open(job)?;
+    let opened = OpenedFile::open(job)?;
     let (way, fallback) = way(job)?;
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let board = Arc::new(Board::new(readers(job, way), job.reads.io_size_bytes, Arc::clone(&cpu_ns)));
@@ -45,7 +45,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         Probes::of(Watched { server_pid: None, data: Some(&job.path), process, asked: &job.probes, page_trace: None })?;
     let engine = Box::new(Size(job.range_bytes));
     watched(engine, kernel_release(), probes, &edges, job.sample_interval, |watch| {
-        let with = Readers { job, target: &target, board: &board, way, cancelled };
+        let with = Readers { job, opened: &opened, board: &board, way, cancelled };
         measure(&with, &board, watch, &edges, fallback)
     })
 }
@@ -121,7 +121,7 @@ fn measure(
     }
     // Dropping or reading the whole file belongs to the warm-up: nothing of it may be seen in the window.
     let begun = Instant::now();
-    let resident = with.target.prepare(job.cache, job.io_mode)?;
+    let resident = with.opened.prepare(job.cache, job.io_mode)?;
     finished.warm_up.part.seconds += begun.elapsed().as_secs_f64();
     let window = with.run(WINDOW, job.measure, &mut || {
         watch.enter(Phase::Measure, Some(board.clone()), job.measure.transactions);
@@ -131,7 +131,7 @@ fn measure(
     watch.edge(Edge::End, &mut || Ok(None))?;
     finished.interrupted = is_cancelled();
     finished.warm_up.gate = (!finished.interrupted).then_some(GateEnd::Fixed);
-    let resident = [resident, with.target.resident_pages().unwrap_or(None)];
+    let resident = [resident, with.opened.resident_pages().unwrap_or(None)];
     for (edge, values) in [Edge::Start, Edge::End].into_iter().zip(must_have_cost(job, &window, resident)) {
         edges.add(edge, values);
     }
@@ -142,7 +142,7 @@ fn measure(
 }
 
 /// The rows of both edges that are reckoned from the window's offsets, and the page cache as it was seen.
-fn must_have_cost(job: &Run, window: &Stretched, resident: [Option<u64>; 2]) -> [Vec<Reading>; 2] {
+fn must_have_cost(job: &Run, window: &PartOver, resident: [Option<u64>; 2]) -> [Vec<Reading>; 2] {
     let no_subject = Arc::from("");
     let missing = |metric, reason: &str| Reading::missing(PROBE, metric, &no_subject, &Arc::from(reason));
     let counters = |metric, total: u64| [0, total].map(|n| Reading::counter(PROBE, metric, &no_subject, n as i64));
@@ -197,7 +197,7 @@ fn actual(with: &Readers<'_>, fallback: Option<String>, buffers_registered: bool
     if let Some(why) = fallback {
         actual.insert("backend_reason", json!(why));
     }
-    if let Some(bytes) = with.target.direct_alignment_bytes {
+    if let Some(bytes) = with.opened.direct_alignment_bytes {
         actual.insert("direct_io_unit_bytes", json!(bytes));
     }
     actual

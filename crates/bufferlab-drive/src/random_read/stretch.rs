@@ -14,8 +14,8 @@ use super::calls;
 use super::job::{IoMode, Run};
 use super::memory::{Buffers, Mapping};
 use super::offsets::Offsets;
+use super::opened_file::{OpenedFile, no_memory};
 use super::reader::{Reader, Shared, now_ns};
-use super::target::{Target, no_memory};
 use super::uring::Ring;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Part;
@@ -41,7 +41,7 @@ pub(super) fn readers(job: &Run, way: Way) -> usize {
 }
 
 /// A part that is over.
-pub(super) struct Stretched {
+pub(super) struct PartOver {
     pub part: Part,
     /// Each reader's offsets as they were at its start, and how many of them were read.
     pub done: Vec<(Offsets, u64)>,
@@ -52,7 +52,7 @@ pub(super) struct Stretched {
 /// What the parts of a run have in common.
 pub(super) struct Readers<'a> {
     pub job: &'a Run,
-    pub target: &'a Target,
+    pub opened: &'a OpenedFile,
     pub board: &'a Board,
     pub way: Way,
     pub cancelled: &'a AtomicBool,
@@ -96,13 +96,13 @@ impl Readers<'_> {
         part: u64,
         limit: Limit,
         before: &mut dyn FnMut() -> Result<(), Failure>,
-    ) -> Result<Stretched, Failure> {
-        self.target.check_unchanged()?;
+    ) -> Result<PartOver, Failure> {
+        self.opened.check_unchanged()?;
         let count = readers(self.job, self.way);
         let offsets: Vec<Offsets> =
             (0..count).map(|index| Offsets::new(&self.job.reads, self.job.range_bytes, part, index, count)).collect();
         let mapping = match self.job.io_mode {
-            IoMode::Mmap => Some(self.target.map(self.job.advise_random)?),
+            IoMode::Mmap => Some(self.opened.map(self.job.advise_random)?),
             _ => None,
         };
         let shared = Shared {
@@ -156,10 +156,10 @@ impl Readers<'_> {
         if let Some(failure) = failed {
             return Err(failure);
         }
-        self.target.check_unchanged()?;
+        self.opened.check_unchanged()?;
         let seconds = (ended_ns - begun_ns) as f64 / 1e9;
         let part = Part { transactions: begun_reads.iter().sum(), seconds };
-        Ok(Stretched { part, done: offsets.into_iter().zip(begun_reads).collect(), buffers_registered })
+        Ok(PartOver { part, done: offsets.into_iter().zip(begun_reads).collect(), buffers_registered })
     }
 
     /// A reader's thread; how many reads it made.
@@ -191,7 +191,7 @@ impl Readers<'_> {
         } else {
             match (&mut way, mapping) {
                 (Made::Ring(ring), _) => ring.read_all(&mut reader),
-                (Made::Buffers(buffers), None) => calls::with_pread(&mut reader, self.target.file.as_raw_fd(), buffers),
+                (Made::Buffers(buffers), None) => calls::with_pread(&mut reader, self.opened.file.as_raw_fd(), buffers),
                 (Made::Buffers(buffers), Some(mapping)) => {
                     calls::with_mapping(&mut reader, mapping, buffers);
                     Ok(())
@@ -209,7 +209,7 @@ impl Readers<'_> {
     fn make(&self, bytes: usize) -> Result<(Made, bool), Failure> {
         match self.way {
             Way::Calls => Buffers::new(1, bytes as u64).map(|buffers| (Made::Buffers(buffers), false)),
-            Way::IoUring => Ring::new(self.target.file.as_raw_fd(), self.job.reads.queue_depth, bytes).map(|ring| {
+            Way::IoUring => Ring::new(self.opened.file.as_raw_fd(), self.job.reads.queue_depth, bytes).map(|ring| {
                 let registered = ring.buffers_registered;
                 (Made::Ring(Box::new(ring)), registered)
             }),

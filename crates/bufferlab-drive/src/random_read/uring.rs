@@ -12,8 +12,8 @@ use std::os::fd::RawFd;
 use io_uring::{IoUring, opcode, squeue, types};
 
 use super::memory::Buffers;
+use super::opened_file::{read_failed, read_short};
 use super::reader::{Reader, now_ns};
-use super::target::{read_failed, read_short};
 use crate::failure::{Failure, FailureKind};
 
 /// Whether this process may use `io_uring`.

@@ -7,6 +7,7 @@ pub mod encode;
 pub mod prefill;
 pub mod run;
 pub mod session;
+pub mod set_up;
 
 use serde::Deserialize;
 

@@ -13,14 +13,14 @@ pub type Execute<'a> = dyn FnMut(&str, &str) -> Result<(), Failure> + Send + 'a;
 
 /// Statements that read tables into a pool.
 #[derive(Clone, Copy)]
-pub struct Reading<'a> {
+pub struct TableReads<'a> {
     /// Names and texts, in order.
     pub sections: &'a [(String, String)],
     /// True for a statement that is executed also when the reading was broken off: one that puts a setting back.
     pub always: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
-impl Reading<'_> {
+impl TableReads<'_> {
     /// Executes the sections one after another; false when `cancelled` was set meanwhile: then `interrupt` is called until the
     /// statement has ended.
     ///
@@ -72,7 +72,7 @@ mod tests {
     const SQL: &str = "-- name: setting\nSET GLOBAL a = 1;\n-- name: rows\nSELECT 1;\n-- name: more\nSELECT 2;\n-- name: back\nSET GLOBAL a = 0;\n";
 
     fn run(execute: &mut Execute<'_>, interrupt: &dyn Fn(), cancelled: &AtomicBool) -> Result<bool, Failure> {
-        let reading = Reading { sections: &sections(SQL), always: &|sql| sql.starts_with("SET GLOBAL") };
+        let reading = TableReads { sections: &sections(SQL), always: &|sql| sql.starts_with("SET GLOBAL") };
         reading.run(execute, interrupt, cancelled)
     }
 
