@@ -13,7 +13,7 @@ pub(crate) struct Curve {
 }
 
 /// A column as a slice, for as long as Python's lock is held.
-fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
+pub(crate) fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
     let cells = buffer.as_slice_ptr().ok_or_else(|| PyValueError::new_err("a column must be contiguous"))?;
     // SAFETY: the buffer keeps the memory. Nobody writes: this code does not, and others need Python's lock.
     Ok(unsafe { cells.as_ref() })

@@ -6,6 +6,7 @@ mod block_trace;
 mod curve;
 mod error;
 mod page_trace;
+mod replay;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -197,6 +198,8 @@ mod native {
     use super::curve::Curve;
     #[pymodule_export]
     use super::page_trace::{executable_ranges, page_trace, page_trace_check, tracefs_clean};
+    #[pymodule_export]
+    use super::replay::replay;
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,

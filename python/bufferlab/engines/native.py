@@ -104,6 +104,24 @@ class Native(Protocol):
         """Return a curve for this many pages."""
         ...
 
+    def replay(
+        self,
+        manager: str,
+        settings_json: str,
+        frames: int,
+        page: NDArray[np.uint32],
+        kind: NDArray[np.uint8],
+        thread: NDArray[np.uint16],
+        delta_us: NDArray[np.uint32],
+        first_row: int,
+        end_row: int,
+    ) -> str:
+        """Return what a buffer manager counts from the first row to before the end row, as JSON.
+
+        Rows before the first fill its pool. Columns are handed over as buffers, without a copy. Raises ValueError.
+        """
+        ...
+
     def core_version(self) -> str:
         """Return the core's version (plain text)."""
         ...

@@ -1,0 +1,162 @@
+//! `_native.replay`: what one buffer manager does with a page trace, from columns that Python hands over without a copy.
+
+use std::num::NonZeroU32;
+
+use bufferlab_sim::{
+    Columns, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Manager, Opt, Postgres,
+    PostgresSettings, Replayed, Sqlite,
+};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::curve::column;
+use crate::error::{guarded, json_text};
+
+/// The largest pool and the highest page: a manager has some 30 bytes for each.
+const MOST: u32 = 1 << 28;
+
+/// Settings of a manager that has none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfInnodb57 {
+    old_blocks_pct: u32,
+    old_blocks_time_ms: u32,
+    lru_scan_depth: u32,
+    wakes_cleaner: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfInnodb1011 {
+    old_blocks_pct: u32,
+    old_blocks_time_ms: u32,
+    lru_scan_depth: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfPostgres {
+    pin_held_for: u32,
+}
+
+fn refused(what: impl Into<String>) -> PyErr {
+    PyValueError::new_err(what.into())
+}
+
+fn settings<S: DeserializeOwned>(text: &str) -> PyResult<S> {
+    serde_json::from_str(text).map_err(|error| refused(format!("settings of the manager: {error}")))
+}
+
+fn share(old_blocks_pct: u32) -> PyResult<u32> {
+    let fits = (5..=95).contains(&old_blocks_pct);
+    fits.then_some(old_blocks_pct).ok_or_else(|| refused("old_blocks_pct is 5 to 95"))
+}
+
+/// A trace of which no replay can panic, and what is counted of it.
+struct Checked<'a> {
+    columns: Columns<'a>,
+    pages: u32,
+    first_row: usize,
+    end_row: usize,
+}
+
+impl<'a> Checked<'a> {
+    fn new(columns: Columns<'a>, first_row: usize, end_row: usize) -> PyResult<Self> {
+        let rows = columns.page.len();
+        if [columns.kind.len(), columns.thread.len(), columns.delta_us.len()] != [rows; 3] {
+            return Err(refused("the columns differ in length"));
+        }
+        if first_row > end_row || end_row > rows {
+            return Err(refused(format!("rows {first_row} to {end_row} are not among {rows}")));
+        }
+        let pages = columns.page.iter().max().map_or(0, |&page| page.saturating_add(1));
+        if pages > MOST || rows >= u32::MAX as usize {
+            return Err(refused("the trace has too many pages or rows"));
+        }
+        Ok(Checked { columns, pages, first_row, end_row })
+    }
+
+    fn replay<M: Manager>(&self, make: impl FnOnce() -> M) -> PyResult<Replayed> {
+        guarded(|| Ok(bufferlab_sim::replay(&mut make(), &self.columns, self.first_row..self.end_row)))
+    }
+}
+
+/// See `bufferlab_sim::replay`. The manager's settings are JSON; the answer is `Replayed` as JSON. Wrong input is a
+/// `ValueError`.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "four of them are the columns of one table")]
+pub(crate) fn replay(
+    py: Python<'_>,
+    manager: &str,
+    settings_json: &str,
+    frames: u32,
+    page: PyBuffer<u32>,
+    kind: PyBuffer<u8>,
+    thread: PyBuffer<u16>,
+    delta_us: PyBuffer<u32>,
+    first_row: usize,
+    end_row: usize,
+) -> PyResult<String> {
+    let columns = Columns {
+        page: column(py, &page)?,
+        kind: column(py, &kind)?,
+        thread: column(py, &thread)?,
+        delta_us: column(py, &delta_us)?,
+    };
+    let trace = Checked::new(columns, first_row, end_row)?;
+    let pages = trace.pages;
+    let size = NonZeroU32::new(frames).filter(|&size| size.get() <= MOST);
+    let frames = size.ok_or_else(|| refused(format!("a pool has 1 to {MOST} frames")))?;
+    let Replayed { gets, gets_if_in_pool, counts, frames_used } = match manager {
+        "lru" => {
+            let Nothing {} = settings(settings_json)?;
+            trace.replay(|| Lru::new(frames, pages))
+        }
+        "opt" => {
+            let Nothing {} = settings(settings_json)?;
+            trace.replay(|| Opt::new(frames, pages, &columns))
+        }
+        "sqlite" => {
+            let Nothing {} = settings(settings_json)?;
+            trace.replay(|| Sqlite::new(frames, pages))
+        }
+        "innodb57" => {
+            let OfInnodb57 { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, wakes_cleaner } =
+                settings(settings_json)?;
+            let old_blocks_pct = share(old_blocks_pct)?;
+            let settings = Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, wakes_cleaner };
+            trace.replay(|| Innodb57::new(frames, pages, &settings))
+        }
+        "innodb1011" => {
+            let OfInnodb1011 { old_blocks_pct, old_blocks_time_ms, lru_scan_depth } = settings(settings_json)?;
+            let old_blocks_pct = share(old_blocks_pct)?;
+            let settings = Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth };
+            trace.replay(|| Innodb1011::new(frames, pages, &settings))
+        }
+        "postgres" => {
+            let OfPostgres { pin_held_for } = settings(settings_json)?;
+            trace.replay(|| Postgres::new(frames, pages, &PostgresSettings { pin_held_for }))
+        }
+        other => return Err(refused(format!("there is no manager {other}"))),
+    }?;
+    let Counts { misses, prefetch_reads, creates, evictions, made_young, not_made_young } = counts;
+    json_text(&json!({
+        "gets": gets,
+        "gets_if_in_pool": gets_if_in_pool,
+        "misses": misses,
+        "prefetch_reads": prefetch_reads,
+        "creates": creates,
+        "evictions": evictions,
+        "made_young": made_young,
+        "not_made_young": not_made_young,
+        "frames_used": frames_used,
+    }))
+}
