@@ -73,11 +73,12 @@ def text(report: Report) -> str:
     """Return the report for a terminal: the answer first."""
     assert report.steps
     tables = [report.steps, *(block for section in report.sections for block in section.blocks)]
-    shown = [line for table in tables if isinstance(table, Table) for line in ("", *_aligned(table))]
+    shown = [line for table in tables if isinstance(table, Table) for line in ("", *aligned(table))]
     return "\n".join([report.answer, " · ".join(report.facts), *shown, "", *report.limits])
 
 
-def _aligned(table: Table) -> list[str]:
+def aligned(table: Table) -> list[str]:
+    """Return a table as lines of columns that end in line."""
     rows = [[column.title for column in table.columns], *(row.cells for row in table.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -20,7 +20,7 @@ _HINT = "record one: bufferlab run ... --probe page-trace"
 
 def read(folder: Path) -> Accesses:
     """Return the accesses of a run's folder, or of the only traced run of a sweep folder. Raises DataFileError."""
-    record = _traced(folder)
+    record = traced(folder)
     trace, table = record.run.page_trace, record.page_trace()
     assert trace is not None
     assert table is not None
@@ -48,7 +48,8 @@ def _with_drops(table: pl.DataFrame) -> NDArray[np.uint8]:
     return steps.select(marks.alias("mark"), "kind").filter(pl.col("kind") != _DROP)["mark"].to_numpy()
 
 
-def _traced(folder: Path) -> RunRecord:
+def traced(folder: Path) -> RunRecord:
+    """Return the run of a run's folder, or the only traced run of a sweep folder. Raises DataFileError."""
     if (folder / "run.json").exists():
         runs = [run for run in SweepFolder.open(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
     else:

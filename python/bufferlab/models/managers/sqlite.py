@@ -1,0 +1,15 @@
+"""bufferlab's page pool for SQLite: least recently used (crates/bufferlab-sim/src/managers/sqlite.rs)."""
+
+from __future__ import annotations
+
+from bufferlab.models.managers.declaration import BufferManager
+
+MANAGER = BufferManager(
+    name="sqlite",
+    version=1,
+    meaning="bufferlab's page pool for SQLite",
+    servers="sqlite",
+    defaults={},
+    settings=lambda _server, _values: {},
+    presumes={},
+)

@@ -1,0 +1,218 @@
+"""Predicts the reads of other settings from one traced run: a replay of its accesses for each point.
+
+Frames of a target are its bytes times the frames per byte that the source's engine counted. It knows no engine: what
+a model obeys and where it must not be believed stands in its declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bufferlab.engines import registry as engines
+from bufferlab.errors import DataFileError, Problem, SpecError
+from bufferlab.models.managers import registry
+from bufferlab.models.managers.declaration import BothEnds, BufferManager
+from bufferlab.models.managers.declaration import Point as ModelPoint
+from bufferlab.models.source import LARGEST_POOL, Measured, Replayed, Source
+from bufferlab.plan import DataFacts, Point, points_of
+from bufferlab.spec import Experiment, Overrides, loads
+from bufferlab.units import format_bytes, format_count, format_percent
+
+YARDSTICK = "lru"
+FLOOR = "opt"
+_TURNOVERS = 2
+_READ_AHEAD_LIMIT = 0.05
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A reason not to believe a prediction, as a name for programs and a sentence."""
+
+    name: Literal["short_trace", "holds_all", "both_ends", "read_ahead", "presumes"]
+    sentence: str
+
+
+@dataclass(frozen=True)
+class PredictedPoint:
+    """One point: what the model counts there, beside the yardstick and the floor."""
+
+    label: str
+    swept: Mapping[str, str]
+    pool_bytes: int
+    frames: int
+    nominal_frames: int
+    """Bytes by page size: the yardstick's pool."""
+    values: Mapping[str, int]
+    """The other settings that the model obeys."""
+    predicted: Replayed | None
+    """None where only both ends can be told."""
+    ends: tuple[tuple[str, Replayed], ...]
+    """The two ends, by name; empty where there is a prediction."""
+    lru: Replayed
+    opt: Replayed
+    turnovers: float
+    """Pages that the trace brings into this pool, from its first row on, by the pool's frames."""
+    is_source: bool
+    """Whether this is the traced run's own point."""
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The points predicted from one run."""
+
+    source: Source
+    manager: BufferManager
+    measured: Measured
+    points: tuple[PredictedPoint, ...]
+    verdicts: tuple[Verdict, ...]
+    """Those of the source, which hold at every point."""
+
+
+def predict(source: Source, overrides: Overrides) -> Prediction:
+    """Return the points of the source's experiment with the changes of the command line.
+
+    Raises SpecError for a server without a model, for a setting that the model does not obey, and for a pool that
+    cannot be.
+    """
+    manager = _manager(source)
+    measured = source.measured(manager.read_ahead)
+    points = tuple(_point(source, manager, point) for point in _points(source, manager, overrides))
+    return Prediction(source, manager, measured, points, tuple(_of_source(source, manager, measured)))
+
+
+def _manager(source: Source) -> BufferManager:
+    found = registry.of_server(source.server)
+    if found is None:
+        known = ", ".join(f"{manager.name} ({manager.servers})" for manager in registry.MANAGERS)
+        what = f"there is no model of {source.server.engine} {source.server.version}"
+        raise SpecError(what, str(source.folder.path), f"the models: {known}")
+    return found
+
+
+def _points(source: Source, manager: BufferManager, overrides: Overrides) -> list[Point]:
+    """Return the points asked for, with shares of the same bytes as in the source's sweep."""
+    toml, where = source.folder.experiment_toml, str(source.folder.path / "experiment.toml")
+    try:
+        base = loads(toml, where)
+    except SpecError as error:
+        what = f"experiment.toml of the sweep cannot be used: {error.what}"
+        raise DataFileError(what, error.where, "it must be as `bufferlab run` wrote it") from error
+    experiment = loads(toml, where, overrides)
+    _require_known(source, manager, overrides, base, experiment)
+    planned = source.folder.plan["points"][source.run.point.index]
+    database = source.run.database
+    loaded = database.bytes_loaded if database else 0
+    shape = database.shape.model_dump() if database and database.shape else None
+    return points_of(experiment, lambda _: DataFacts(int(planned.get("database_bytes", loaded)), shape))
+
+
+def _require_known(
+    source: Source, manager: BufferManager, overrides: Overrides, base: Experiment, experiment: Experiment
+) -> None:
+    """Refuse settings that are neither the source's nor obeyed by the model. Raises SpecError, which names each."""
+    known = (engines.declaration(source.run.engine).frame_knob, *manager.defaults)
+    asked = {**base.workload.parameters, **base.knobs}
+    flags = {name: f"--set {name}={value}" for name, value in overrides.set_knobs}
+    flags |= {name: f"--sweep {name}={','.join(values)}" for name, values in overrides.sweep}
+    now = {**experiment.workload.parameters, **experiment.knobs}
+    wanted = {name: (now[name],) for name, _ in overrides.set_knobs if name in now} | dict(experiment.sweep)
+    problems = []
+    for name, values in wanted.items():
+        ran = source.run.point.swept.get(name) or source.setting(name).asked or asked.get(name)
+        if name not in known and set(values) != {ran}:
+            where = flags.get(name, f"{source.folder.path / 'experiment.toml'} (sweep.{name})")
+            what = f"the model {manager.name} does not know {name}"
+            hint = f"it knows {', '.join(known)}"
+            hint += f"; for the traced run's value add --set {name}={ran}" if ran and name not in flags else ""
+            problems.append(Problem(what, where, hint))
+    if problems:
+        raise SpecError.of(problems)
+
+
+def _point(source: Source, manager: BufferManager, point: Point) -> PredictedPoint:
+    engine = engines.declaration(source.run.engine)
+    pool_bytes = int(point.native_knobs[engine.by_name()[engine.frame_knob].native_name])
+    frames, nominal = _frames(source, pool_bytes, point)
+    values = {name: _value(source, point, name, default) for name, default in manager.defaults.items()}
+    settings = manager.settings(source.server, values)
+    found = source.replay(manager.name, settings, frames)
+    both = _both_ends(source, manager, values, frames, found)
+    turnovers = source.replay(manager.name, settings, frames, whole=True).brought_in / frames
+    own = {name: _value(source, None, name, default) for name, default in manager.defaults.items()}
+    return PredictedPoint(
+        label=point.label,
+        swept=point.swept,
+        pool_bytes=pool_bytes,
+        frames=frames,
+        nominal_frames=nominal,
+        values=values,
+        predicted=None if both else found,
+        ends=tuple((name, source.replay(manager.name, end, frames)) for name, end in both.ends) if both else (),
+        lru=source.replay(YARDSTICK, {}, nominal),
+        opt=source.replay(FLOOR, {}, frames),
+        turnovers=turnovers,
+        is_source=pool_bytes == source.pool_bytes and values == own,
+        verdicts=tuple(_of_point(source, frames, turnovers, both)),
+    )
+
+
+def _frames(source: Source, pool_bytes: int, point: Point) -> tuple[int, int]:
+    """Return the frames of a pool, as the source's engine counts them and as bytes by page size."""
+    frames, nominal = round(pool_bytes * source.frames / source.pool_bytes), pool_bytes // source.page_size_bytes
+    if not 0 < min(frames, nominal) <= max(frames, nominal) <= LARGEST_POOL:
+        raise SpecError(
+            f"a pool of {format_bytes(pool_bytes)} has {format_count(frames)} frames and cannot be replayed",
+            f"point {point.label}",
+            f"ask for 1 to {format_count(LARGEST_POOL)} pages of {format_bytes(source.page_size_bytes)}",
+        )
+    return frames, nominal
+
+
+def _value(source: Source, point: Point | None, name: str, default: int) -> int:
+    """Return a setting at a point, or of the source itself; one that is left to the server has its default."""
+    planned, ran = point.settings.get(name) if point else None, source.setting(name)
+    if planned and planned.planned is not None:
+        return int(planned.planned)
+    same = planned is None or planned.asked == ran.asked
+    return int(ran.value) if same and ran.value is not None else default
+
+
+def _both_ends(
+    source: Source, manager: BufferManager, values: Mapping[str, int], frames: int, found: Replayed
+) -> BothEnds | None:
+    connections = int(source.run.workload.get("connections", 1))
+    reads_per_s = found.reads / source.seconds if source.seconds else 0.0
+    return manager.both_ends(ModelPoint(source.server, values, frames, connections, reads_per_s))
+
+
+def _of_point(source: Source, frames: int, turnovers: float, both: BothEnds | None) -> list[Verdict]:
+    found = []
+    if frames >= source.pages:
+        pages = format_count(source.pages)
+        sentence = f"the pool holds all {pages} pages that the run touched: it reads each at most once, when it is new"
+        found.append(Verdict("holds_all", sentence))
+    elif turnovers < _TURNOVERS:
+        sentence = (
+            f"the trace fills this pool {turnovers:.2g} times, less than {_TURNOVERS}: first reads of pages weigh too "
+            "much, so that a longer trace would predict fewer reads"
+        )
+        found.append(Verdict("short_trace", sentence))
+    if both:
+        found.append(Verdict("both_ends", f"{both.why}; both ends are given in place of a prediction"))
+    return found
+
+
+def _of_source(source: Source, manager: BufferManager, measured: Measured) -> list[Verdict]:
+    found = []
+    if measured.reads and measured.read_ahead / measured.reads > _READ_AHEAD_LIMIT:
+        share = format_percent(measured.read_ahead / measured.reads)
+        sentence = f"{share} of the run's reads were read ahead; another pool may read ahead more or less"
+        found.append(Verdict("read_ahead", sentence))
+    for name, presumed in manager.presumes.items():
+        ran = source.setting(name).value
+        if ran is not None and ran != presumed:
+            found.append(Verdict("presumes", f"the model takes {name} to be {presumed}, and the run had {ran}"))
+    return found

@@ -1,0 +1,153 @@
+"""Reads the run from which others are predicted: its page trace, its pool, and what its engine counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines import registry as engines
+from bufferlab.engines.native import native
+from bufferlab.errors import DataFileError, SpecError
+from bufferlab.models.managers.declaration import Server
+from bufferlab.results.derive import values_of
+from bufferlab.results.schema import Run, StoredSetting
+from bufferlab.results.store import SweepFolder
+from bufferlab.results.window import Window
+from bufferlab.traces import runs
+
+LARGEST_POOL = 1 << 28
+"""The frames of the largest pool that the core replays."""
+_HINT = "record it again: bufferlab run ... --probe page-trace"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What one buffer manager did with the accesses of the measured window; rows before it only filled its pool."""
+
+    gets: int
+    """Pages wanted."""
+    gets_if_in_pool: int
+    """Pages wanted only where the pool had them."""
+    misses: int
+    """Pages read because a get wanted them."""
+    prefetch_reads: int
+    """Pages read before a get wanted them."""
+    creates: int
+    """New pages, which got a frame without a read."""
+    evictions: int
+    """Pages that lost their frame to another."""
+    made_young: int
+    """InnoDB's moves from the old sublist to the head; 0 in other managers."""
+    not_made_young: int
+    """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
+    frames_used: int
+    """Frames that hold a page at the window's end."""
+
+    @property
+    def reads(self) -> int:
+        """Return all pages read."""
+        return self.misses + self.prefetch_reads
+
+    @property
+    def brought_in(self) -> int:
+        """Return the pages that got a frame."""
+        return self.reads + self.creates
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the engine itself counted in the window."""
+
+    reads: int
+    read_ahead: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A traced run."""
+
+    folder: SweepFolder
+    run: Run
+    server: Server
+    columns: tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint16], NDArray[np.uint32]]
+    """Page, kind, thread and microseconds since the row before, of every row."""
+    window: tuple[int, int]
+    """The window's first row, and the first behind it."""
+    pages: int
+    """Pages that the trace touches."""
+    page_size_bytes: int
+    pool_bytes: int
+    frames: int
+    """Frames as the engine counted them, which are not always bytes by page size."""
+    seconds: float
+    work: Mapping[str, int]
+    """Units of work in the window, such as transactions, by their name."""
+    edges: Window
+
+    def measured(self, read_ahead: tuple[str, ...]) -> Measured:
+        """Return the engine's own counts; `read_ahead` names its counters of pages read ahead."""
+        trace = self.run.page_trace
+        assert trace is not None
+        reads = next((one.counted for one in trace.counts if one.kind == "read"), 0)
+        ahead = (self.edges.change(metric).value or 0.0 for metric in read_ahead)
+        return Measured(reads, int(sum(ahead)))
+
+    def setting(self, name: str) -> StoredSetting:
+        """Return a setting of the run; an empty one where the run has none of that name."""
+        return self.run.settings.get(name, StoredSetting())
+
+    def replay(self, manager: str, settings: Mapping[str, Any], frames: int, *, whole: bool = False) -> Replayed:
+        """Return what a manager counts in the window, or from the trace's first row to the window's end."""
+        first, end = self.window
+        told = native().replay(manager, json.dumps(dict(settings)), frames, *self.columns, 0 if whole else first, end)
+        return Replayed(**json.loads(told))
+
+
+def read(path: Path) -> Source:
+    """Return the traced run of a run's folder or a sweep folder. Raises DataFileError, or SpecError if it has no pool.
+
+    A run without its window, its pool's size or its frames cannot be the source of a prediction.
+    """
+    record = runs.traced(path)
+    trace, table, samples = record.run.page_trace, record.page_trace(), record.samples()
+    assert trace is not None
+    assert table is not None
+    assert trace.start_ns is not None
+    assert trace.window_start_ns is not None
+    assert trace.window_end_ns is not None
+    times_us = table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
+    first = int(np.searchsorted(times_us, (trace.window_start_ns - trace.start_ns) / 1e3))
+    end = int(np.searchsorted(times_us, (trace.window_end_ns - trace.start_ns) / 1e3, "right"))
+    edges = Window.of(samples)
+    pool = record.run.settings.get(engines.declaration(record.run.engine).frame_knob, StoredSetting()).value
+    frames = edges.level("pool_frames").value
+    measured = record.run.measured
+    if not isinstance(pool, int) or not pool or not frames or not trace.page_size_bytes or not measured or first == end:
+        raise DataFileError("the run does not tell its pool or its window", str(record.folder), _HINT)
+    if not measured.transactions:
+        raise SpecError("no transaction lies in the run's window", str(record.folder), "trace another workload")
+
+    def column(name: str) -> NDArray[Any]:
+        return np.ascontiguousarray(table[name].to_numpy())
+
+    new_orders = values_of(samples)["new_orders"].value
+    return Source(
+        folder=SweepFolder.open(record.folder.resolve().parent.parent),
+        run=record.run,
+        server=Server(record.run.engine, record.run.engine_version or ""),
+        columns=(column("page"), column("kind"), column("thread"), column("delta_us")),
+        window=(first, end),
+        pages=int(table["page"].n_unique()),
+        page_size_bytes=trace.page_size_bytes,
+        pool_bytes=pool,
+        frames=int(frames),
+        seconds=(trace.window_end_ns - trace.window_start_ns) / 1e9,
+        work={"transaction": measured.transactions, **({"new_order": int(new_orders)} if new_orders else {})},
+        edges=edges,
+    )
