@@ -59,7 +59,8 @@ def snapshot(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "run", "list", "cache list", "cache prune", "doctor", "report", "compare", "curve", "audit"]
+    "command",
+    ["", "run", "list", "cache list", "cache prune", "doctor", "report", "compare", "curve", "predict", "audit"],
 )
 def test_help_reads_as_it_should(bench: Bench, command: str) -> None:
     ended = bench.bufferlab(*command.split(), "--help")

@@ -70,8 +70,8 @@ def _beside(prediction: Prediction) -> list[str]:
         of_model, of_lru = _error(prediction, point.predicted), _error(prediction, point.lru)
         if point.is_source and of_model is not None and of_lru is not None:
             lines.append(
-                f"At the traced run's own point the model is {_signed(of_model)} off the measured reads, and LRU "
-                f"{_signed(of_lru)}."
+                f"At the traced run's own point the model errs by {_signed(of_model)} of the measured reads, and LRU "
+                f"by {_signed(of_lru)}."
             )
     return lines
 

@@ -1,0 +1,159 @@
+"""Sweep folders with one traced run, made by hand: every access stands in the test that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bufferlab import plan, spec
+from bufferlab.results import store
+from bufferlab.results.schema import PAGE_TRACE_COLUMNS, PAGE_TRACE_KINDS
+from bufferlab.results.store import SweepFolder
+from bufferlab.results.writing import write_parquet
+from bufferlab.units import KIB
+
+GET, IF_IN_POOL, CREATE, READ, PREFETCH, EVICT, DROP = range(7)
+DATABASE_BYTES = 4096 * KIB
+_EXPERIMENT = """\
+format_version = 1
+name = "traced"
+question = "What would other pools have read?"
+engine = "{engine}"
+
+[workload]
+name = "tpcc"
+connections = {connections}
+
+[knobs]
+page_size = "{page_size}"
+{knobs}
+
+[sweep]
+{sweep}
+
+[warm_up]
+max_transactions = 100
+max_duration = "5s"
+
+[measure]
+transactions = {transactions}
+max_duration = "5s"
+
+[design]
+repetitions = 1
+"""
+START_NS = 1_000_000_000
+
+Access = tuple[int, int]
+"""A page and its kind."""
+
+
+def build(
+    parent: Path,
+    warm_up: Sequence[Access],
+    window: Sequence[Access],
+    *,
+    engine: str = "sqlite",
+    version: str = "3.50.4",
+    sweep: str = 'pool_size = ["256KiB"]',
+    knobs: str = "",
+    page_size: str = "4KiB",
+    connections: int = 1,
+    transactions: int = 10,
+    frames: int | None = None,
+    reads: int = 0,
+    step_us: int = 1000,
+    actual: Mapping[str, Any] | None = None,
+    counters: Mapping[str, int] | None = None,
+    trace: Mapping[str, Any] | None = None,
+    new_orders: int = 4,
+) -> SweepFolder:
+    """Write a sweep whose first point ran; an event takes `step_us`, and the window begins between two events.
+
+    `reads` is the engine's own count, `counters` further ones in the window, `trace` changes the page trace's entry.
+    """
+    text = _EXPERIMENT.format(
+        engine=engine, connections=connections, page_size=page_size, knobs=knobs, sweep=sweep, transactions=transactions
+    )
+    experiment = spec.loads(text, "traced.toml")
+    made = plan.make(experiment, lambda _: plan.DataFacts(DATABASE_BYTES))
+    folder = SweepFolder.create(parent, spec.to_toml(experiment), made.as_dict(), {})
+    point = made.points[0]
+    settings = {name: one.as_dict() | {"actual": one.planned} for name, one in point.settings.items()}
+    for name, value in (actual or {}).items():
+        settings[name] = {**settings.get(name, {}), "actual": value}
+    events = [*warm_up, *window]
+    kinds = [kind for _, kind in events]
+    first_us, last_us = len(warm_up) * step_us - step_us // 2, (len(events) - 1) * step_us
+    stored: dict[str, Any] = {
+        "status": "ok",
+        "page_size_bytes": spec_bytes(page_size),
+        "start_ns": START_NS,
+        "window_start_ns": START_NS + max(0, first_us) * 1000,
+        "window_end_ns": START_NS + last_us * 1000,
+        "events": {name: kinds.count(number) for number, name in enumerate(PAGE_TRACE_KINDS) if number in kinds},
+        "counts": [{"kind": "read", "recorded": reads, "counter": "pages_read", "counted": reads}],
+        **(trace or {}),
+    }
+    pool_bytes = settings["pool_size"]["actual"]
+    tables = {"page-trace.parquet": _table(parent / "page-trace.parquet", events, step_us)}
+    run = {
+        "run_id": "0123456789abcdef",
+        "experiment": "traced",
+        "point_key": point.point_key,
+        "engine": engine,
+        "engine_version": version,
+        "workload": {"name": "tpcc", "connections": connections, "warehouses": 1},
+        "settings": settings,
+        "point": {"index": 0, "label": point.label, "swept": point.swept},
+        "repetition": 0,
+        "block": 0,
+        "order": 0,
+        "seed": 1,
+        "measured": {"seconds": 1.0, "transactions": transactions},
+        "database": {"bytes_loaded": DATABASE_BYTES},
+        "page_trace": stored,
+        "status": "ok",
+        "started_at": "2026-01-05T10:00:00Z",
+        "ended_at": "2026-01-05T10:00:09Z",
+    }
+    rows = _samples(
+        frames or pool_bytes // spec_bytes(page_size), {"pages_read": reads, **(counters or {})}, new_orders
+    )
+    folder.publish_run(run, rows, [], "", tables=tables if stored["status"] == "ok" else {})
+    return SweepFolder.open(folder.path)
+
+
+def spec_bytes(page_size: str) -> int:
+    """The bytes of "4KiB"."""
+    return int(page_size.removesuffix("KiB")) * KIB
+
+
+def _table(path: Path, events: Sequence[Access], step_us: int) -> Path:
+    types = {"u8": pl.UInt8, "u16": pl.UInt16, "u32": pl.UInt32}
+    columns = {
+        "page": [page for page, _ in events],
+        "kind": [kind for _, kind in events],
+        "latch": [0] * len(events),
+        "thread": [0] * len(events),
+        "delta_us": [0, *[step_us] * (len(events) - 1)],
+    }
+    schema = {name: types[kind] for name, kind in PAGE_TRACE_COLUMNS.items()}
+    write_parquet(path, pl.DataFrame(columns, schema=schema), store._VERSION)
+    return path
+
+
+def _samples(frames: int, counters: Mapping[str, int], new_orders: int) -> list[dict[str, Any]]:
+    def row(edge: str, metric: str, *, subject: str = "", count: int | None = None, value: float | None = None) -> Any:
+        return {"t_s": float(edge == "end"), "phase": "measure", "edge": edge, "metric": metric, "subject": subject,
+                "count": count, "value": value, "reason": None, "probe": "engine"}  # fmt: skip
+
+    rows = [row("end", "pool_frames", value=float(frames)), row("start", "pool_frames", value=float(frames))]
+    types = {"transactions_committed": new_orders, "transactions_rolled_back": 0}
+    for edge in ("start", "end"):
+        rows += [row(edge, name, count=counted if edge == "end" else 0) for name, counted in counters.items()]
+        rows += [row(edge, name, subject="new_order", count=n if edge == "end" else 0) for name, n in types.items()]
+    return sorted(rows, key=lambda one: str(one["edge"]), reverse=True)

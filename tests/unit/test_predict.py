@@ -1,0 +1,326 @@
+"""Predictions from made traces: counts by hand, what must not be believed, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bufferlab.engines.native import native
+from bufferlab.engines.registry import declaration
+from bufferlab.models.managers.declaration import Server
+from bufferlab.models.managers.registry import MANAGERS, of_server
+from support.fake import Bench, Ended
+from support.traced import CREATE, GET, PREFETCH, READ, Access, build
+
+LOOP: list[Access] = [(page, GET) for page in range(65)]
+"""One page more than the smallest pool of SQLite has frames."""
+SERVER: dict[str, Any] = {"engine": "mysql", "version": "5.7.22", "page_size": "16KiB"}
+SERVER |= {"sweep": 'pool_size = ["16MiB"]', "connections": 8, "knobs": 'old_blocks_time = "0"'}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "bench")
+
+
+def predict(bench: Bench, path: Path, *arguments: str) -> Ended:
+    return bench.bufferlab("predict", path, *arguments)
+
+
+def told(bench: Bench, path: Path, *arguments: str) -> dict[str, Any]:
+    ended = predict(bench, path, *arguments, "--json")
+    assert ended.code == 0, ended.err
+    return ended.json
+
+
+def names(verdicts: Sequence[dict[str, str]]) -> list[str]:
+    return [one["name"] for one in verdicts]
+
+
+# 65 pages in turn, and again: 64 frames keep none until it is wanted again, 65 keep all, and who knows the future
+# gives up one page.
+
+
+def test_counts_of_a_loop_are_those_made_by_hand(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, [*LOOP, (0, READ), (70, CREATE)], reads=60)
+    document = told(bench, folder.path, "--sweep", "pool_size=256KiB,260KiB,264KiB")
+    small, middle, large = document["points"]
+    assert [point["pool_frames"] for point in document["points"]] == [64, 65, 66]
+    assert (small["predicted"]["reads"], small["lru"]["reads"], small["opt"]["reads"]) == (65, 65, 1)
+    assert (small["predicted"]["creates"], small["predicted"]["evictions"]) == (1, 66)
+    assert [point["predicted"]["reads"] for point in (middle, large)] == [0, 0]
+    assert small["predicted"]["reads_per"] == {"transaction": 6.5, "new_order": 65 / 4}
+    assert (small["is_source"], small["error"]) == (True, pytest.approx(65 / 60 - 1))
+    assert (middle["is_source"], middle["error"]) == (False, None)
+    assert document["source"]["measured_reads"] == 60
+    assert document["model"] == {"name": "sqlite", "version": 1}
+
+
+def test_the_text_has_a_row_per_point_and_the_run_beside_its_own(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, reads=60)
+    ended = predict(bench, folder.path, "--sweep", "pool_size=256KiB,264KiB")
+    assert ended.code == 0
+    rows = [line.split() for line in ended.out.splitlines() if line.strip().startswith("pool_size")]
+    assert rows[0][1:] == ["256KiB", "256", "KiB", "64", "6.5", "6.5", "16.25", "6.5", "0.1", "6", "+8.3", "%"]
+    assert rows[1][1:] == ["264KiB", "264", "KiB", "66", "0", "0", "0", "0", "0"]
+    assert "the model errs by +8.3 % of the measured reads, and LRU by +8.3 %" in ended.out
+    assert "pool_size 264KiB: the pool holds all 65 pages" in ended.out
+
+
+def test_without_a_sweep_the_points_of_the_runs_experiment_are_predicted(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["10%", "20%"]')
+    by_sweep = told(bench, folder.path)
+    assert [point["label"] for point in by_sweep["points"]] == ["pool_size 10%", "pool_size 20%"]
+    assert [point["pool_bytes"] for point in by_sweep["points"]] == [102 * 4096, 204 * 4096]
+    run = next((folder.path / "runs").iterdir())
+    assert told(bench, run) == by_sweep
+
+
+def test_frames_are_the_targets_bytes_by_the_sources_own_count(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, **SERVER, frames=1000, reads=1)
+    point = told(bench, folder.path, "--sweep", "pool_size=32MiB")["points"][0]
+    assert (point["pool_frames"], point["nominal_frames"]) == (2000, 2048)
+
+
+def test_reads_of_a_server_are_misses_and_prefetches(bench: Bench, tmp_path: Path) -> None:
+    window = [(1, GET), (2, PREFETCH), (2, GET), (3, GET), (3, CREATE), (4, CREATE)]
+    folder = build(tmp_path, [(1, GET)], window, **SERVER, reads=3)
+    found = told(bench, folder.path)["points"][0]["predicted"]
+    assert (found["reads"], found["misses"], found["prefetch_reads"], found["creates"]) == (2, 1, 1, 1)
+
+
+def test_a_setting_left_to_the_server_has_the_servers_default(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, **(SERVER | {"knobs": 'lru_scan_depth = "200"'}))
+    settings = told(bench, folder.path)["points"][0]["settings"]
+    assert settings == {"lru_scan_depth": 200, "old_blocks_pct": 37, "old_blocks_time": 1000}
+    settings = told(bench, folder.path, "--set", "lru_scan_depth=auto")["points"][0]["settings"]
+    assert settings["lru_scan_depth"] == 1024
+
+
+def test_a_larger_free_list_reads_more(bench: Bench, tmp_path: Path) -> None:
+    loop = [(page, GET) for page in range(900)]
+    folder = build(tmp_path, loop, loop * 3, **SERVER, step_us=10_000)
+    document = told(bench, folder.path, "--sweep", "lru_scan_depth=100,400")
+    first, second = (point["predicted"]["reads"] for point in document["points"])
+    assert first < second
+
+
+# What must not be believed.
+
+
+def test_a_trace_of_less_than_two_turnovers_is_told(bench: Bench, tmp_path: Path) -> None:
+    twice = [(page, GET) for page in range(300)]
+    folder = build(tmp_path, twice, [(page, GET) for page in range(300, 400)])
+    document = told(bench, folder.path, "--sweep", "pool_size=400KiB,1MiB,2MiB")
+    assert [names(point["verdicts"]) for point in document["points"]] == [[], ["short_trace"], ["holds_all"]]
+    assert document["points"][1]["turnovers"] == pytest.approx(400 / 256)
+    assert document["points"][0]["turnovers"] == pytest.approx(4)
+
+
+def test_an_old_sublist_that_lives_too_short_gives_both_ends(bench: Bench, tmp_path: Path) -> None:
+    """1,024 frames have 378 old ones; one read a millisecond replaces them in 0.4 s, one in 100 ms in 38 s."""
+    loop = [(page, GET) for page in range(1500)]
+    fast = build(tmp_path / "fast", loop, loop, **SERVER, step_us=1000)
+    document = told(bench, fast.path, "--sweep", "old_blocks_time=0,1000")
+    certain, doubtful = document["points"]
+    assert (names(certain["verdicts"]), names(doubtful["verdicts"])) == ([], ["both_ends"])
+    assert doubtful["predicted"] is None
+    assert doubtful["ends"]["old_blocks_time 0"] == certain["predicted"]
+    assert doubtful["ends"]["never young"] != certain["predicted"]
+    assert " to " in predict(bench, fast.path, "--set", "old_blocks_time=1000").out
+    slow = build(tmp_path / "slow", loop, loop, **SERVER, step_us=100_000)
+    assert told(bench, slow.path, "--set", "old_blocks_time=1000")["points"][0]["predicted"]
+
+
+@pytest.mark.parametrize(("ahead", "found"), [(5, []), (6, ["read_ahead"])])
+def test_read_ahead_above_5_percent_of_the_reads_is_told(
+    bench: Bench, tmp_path: Path, ahead: int, found: list[str]
+) -> None:
+    counters = {"innodb_buffer_pool_read_ahead": ahead}
+    folder = build(tmp_path, LOOP, LOOP, **SERVER, reads=100, counters=counters)
+    assert names(told(bench, folder.path)["verdicts"]) == found
+
+
+def test_a_setting_that_the_model_presumes_otherwise_is_told(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, **SERVER, actual={"buffer_pool_instances": 2})
+    (verdict,) = told(bench, folder.path)["verdicts"]
+    assert verdict["sentence"] == "the model takes buffer_pool_instances to be 1, and the run had 2"
+
+
+def test_one_connection_to_postgres_gives_both_ends(bench: Bench, tmp_path: Path) -> None:
+    server: dict[str, Any] = {"engine": "postgres", "version": "17.2", "page_size": "8KiB"}
+    server |= {"sweep": 'pool_size = ["2MiB"]'}
+    alone = build(tmp_path / "alone", LOOP, LOOP, **server, connections=1)
+    assert set(told(bench, alone.path)["points"][0]["ends"]) == {"every pin counts", "a page stays pinned"}
+    eight = build(tmp_path / "eight", LOOP, LOOP, **server, connections=8)
+    assert told(bench, eight.path)["points"][0]["predicted"]
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("--sweep", "page_size=8KiB,16KiB"), "the model innodb57 does not know page_size"),
+        (("--sweep", "io_capacity=100,200"), "the model innodb57 does not know io_capacity"),
+        (("--set", "flush_method=fsync"), "the model innodb57 does not know flush_method"),
+        (("--set", "warehouses=3"), "the model innodb57 does not know warehouses"),
+        (("--set", "no_such=1"), 'there is no setting "no_such"'),
+        (("--sweep", "pool_size=0"), "pool_size = 0 is below the minimum"),
+        (("--sweep", "pool_size=5MiB"), "mysql needs 384"),
+        (("--sweep", "pool_size=16TiB"), "cannot be replayed"),
+    ],
+)
+def test_what_no_model_can_tell_is_refused_by_name(
+    bench: Bench, tmp_path: Path, arguments: tuple[str, str], what: str
+) -> None:
+    folder = build(tmp_path, LOOP, LOOP, **SERVER)
+    ended = predict(bench, folder.path, *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert what in ended.err
+    assert arguments[1].split("=")[1] in ended.err
+
+
+def test_a_setting_that_the_model_does_not_know_may_be_set_to_what_ran(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, **SERVER)
+    assert predict(bench, folder.path, "--set", "page_size=16k").code == 0
+    swept = SERVER | {"sweep": 'io_capacity = ["200", "400"]\npool_size = ["16MiB"]'}
+    folder = build(tmp_path / "swept", LOOP, LOOP, **swept)
+    ended = predict(bench, folder.path)
+    assert ended.code == 2
+    assert "experiment.toml (sweep.io_capacity)" in ended.err
+    assert "add --set io_capacity=200" in ended.err
+    assert predict(bench, folder.path, "--set", "io_capacity=200").code == 0
+    assert predict(bench, folder.path, "--set", "io_capacity=400").code == 2
+
+
+@pytest.mark.parametrize(("engine", "version"), [("mysql", "8.4.0"), ("mysql", "5.5.60"), ("postgres", "14.9")])
+def test_a_server_without_a_model_is_refused_with_the_models_there_are(
+    bench: Bench, tmp_path: Path, engine: str, version: str
+) -> None:
+    server = SERVER if engine == "mysql" else {"sweep": 'pool_size = ["2MiB"]', "page_size": "8KiB"}
+    folder = build(tmp_path, LOOP, LOOP, **(server | {"engine": engine, "version": version}))
+    ended = predict(bench, folder.path)
+    assert ended.code == 2
+    assert f"there is no model of {engine} {version}" in ended.err
+    assert "innodb57 (mysql >= 5.6" in ended.err
+
+
+def test_a_run_without_a_good_trace_is_refused(bench: Bench, tmp_path: Path) -> None:
+    failed = {"status": "failed", "reason": "the disk was full", "hint": "repeat the run"}
+    folder = build(tmp_path / "failed", LOOP, LOOP, trace=failed)
+    ended = predict(bench, folder.path)
+    assert ended.code == 65
+    assert "the page trace failed: the disk was full" in ended.err
+    bench.measure(bench.experiment(repetitions=1))
+    ended = predict(bench, bench.sweep_path())
+    assert ended.code == 65
+    assert "there is no page trace" in ended.err
+
+
+def test_an_altered_trace_is_refused(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP)
+    (table,) = folder.path.glob("runs/*/page-trace.parquet")
+    table.write_bytes(table.read_bytes()[:-1] + b"x")
+    ended = predict(bench, folder.path)
+    assert ended.code == 65
+    assert "the file is damaged" in ended.err
+
+
+def test_errors_are_json_too(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP)
+    ended = predict(bench, folder.path, "--sweep", "io_mode=direct,buffered", "--json")
+    assert (ended.code, ended.json["status"], ended.json["kind"]) == (2, "error", "usage")
+    assert ended.json["errors"][0]["where"] == "--sweep io_mode=direct,buffered"
+
+
+# The registry and the core.
+
+
+def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> None:
+    page, kind = np.zeros(3, np.uint32), np.zeros(3, np.uint8)
+    thread, delta_us = np.zeros(3, np.uint16), np.zeros(3, np.uint32)
+    for manager in MANAGERS:
+        for engine in [part.split()[0] for part in manager.servers.split(";")]:
+            known = declaration(engine).by_name()
+            assert {*manager.defaults} <= {*known}
+            assert {*manager.presumes} <= {*known} | {"change_buffering"}
+            assert all(known[name].minimum <= default for name, default in manager.defaults.items())
+            settings = json.dumps(manager.settings(Server(engine, "10.2"), manager.defaults))
+            answer = json.loads(native().replay(manager.name, settings, 600, page, kind, thread, delta_us, 0, 3))
+            assert (answer["gets"], answer["misses"]) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "name"),
+    [
+        ("mysql", "5.6.24", "innodb57"),
+        ("mysql", "8.0.15", "innodb57"),
+        ("mariadb", "10.2.11", "innodb57"),
+        ("mariadb", "10.5.1", "innodb1011"),
+        ("mariadb", "11.4.5", "innodb1011"),
+        ("postgres", "18.0", "postgres"),
+        ("sqlite", "3.50.4", "sqlite"),
+    ],
+)
+def test_a_server_has_one_model(engine: str, version: str, name: str) -> None:
+    server = Server(engine, version)
+    found = of_server(server)
+    assert found
+    assert found.name == name
+    assert [manager.name for manager in MANAGERS if server.is_in(manager.servers)] == [name]
+
+
+def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
+    manager = of_server(Server("mysql", "5.6.24"))
+    assert manager
+    woken = [manager.settings(Server(*server), manager.defaults)["wakes_cleaner"] for server in
+             (("mysql", "5.6.24"), ("mysql", "5.7.22"), ("mariadb", "10.2.11"))]  # fmt: skip
+    assert woken == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"manager": "arc"}, "there is no manager arc"),
+        ({"settings_json": "{}"}, "missing field"),
+        ({"settings_json": '{"pin_held_for": 1, "x": 2}'}, "unknown field"),
+        ({"settings_json": '{"pin_held_for": -1}'}, "settings of the manager"),
+        ({"settings_json": "["}, "settings of the manager"),
+        ({"frames": 0}, "a pool has 1 to"),
+        ({"frames": 2**32 - 1}, "a pool has 1 to"),
+        ({"kind": np.zeros(2, np.uint8)}, "differ in length"),
+        ({"page": np.array([0, 1, 2**32 - 1], np.uint32)}, "too many pages"),
+        ({"first_row": 3, "end_row": 2}, "rows 3 to 2"),
+        ({"end_row": 4}, "rows 0 to 4"),
+    ],
+)
+def test_the_core_refuses_what_it_cannot_replay(change: dict[str, Any], why: str) -> None:
+    asked: dict[str, Any] = {
+        "manager": "postgres",
+        "settings_json": '{"pin_held_for": 0}',
+        "frames": 2,
+        "page": np.zeros(3, np.uint32),
+        "kind": np.zeros(3, np.uint8),
+        "thread": np.zeros(3, np.uint16),
+        "delta_us": np.zeros(3, np.uint32),
+        "first_row": 0,
+        "end_row": 3,
+    }
+    assert json.loads(native().replay(**asked))["misses"] == 1
+    with pytest.raises(ValueError, match=why):
+        native().replay(**(asked | change))
+
+
+def test_the_core_refuses_a_share_of_old_pages_that_innodb_does_not_take() -> None:
+    columns = [np.zeros(1, kind) for kind in (np.uint32, np.uint8, np.uint16, np.uint32)]
+    for share in (4, 96, 2**32 - 1):
+        settings = {"old_blocks_pct": share, "old_blocks_time_ms": 0, "lru_scan_depth": 100}
+        with pytest.raises(ValueError, match="old_blocks_pct is 5 to 95"):
+            native().replay("innodb1011", json.dumps(settings), 9, *columns, 0, 1)
