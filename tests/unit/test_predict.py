@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from bufferlab.engines.registry import declaration
 from bufferlab.models.managers.declaration import Server
 from bufferlab.models.managers.registry import MANAGERS, of_server
 from support.fake import Bench, Ended
+from support.synthetic import reseal
 from support.traced import CREATE, GET, PREFETCH, READ, Access, build
 
 LOOP: list[Access] = [(page, GET) for page in range(65)]
@@ -231,6 +232,23 @@ def test_an_altered_trace_is_refused(bench: Bench, tmp_path: Path) -> None:
     ended = predict(bench, folder.path)
     assert ended.code == 65
     assert "the file is damaged" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda run: run.update(engine="oracle"), 'there is no engine "oracle"'),
+        (lambda run: run["settings"].pop("pool_size"), "does not tell its pool or its window"),
+        (lambda run: run.update(measured=None), "does not tell its pool or its window"),
+        (lambda run: run["settings"]["old_blocks_pct"].update(actual=99), "old_blocks_pct is 5 to 95"),
+    ],
+)
+def test_a_run_that_cannot_have_been_is_refused(
+    bench: Bench, tmp_path: Path, change: Callable[[dict[str, Any]], object], what: str
+) -> None:
+    ended = predict(bench, reseal(build(tmp_path, LOOP, LOOP, **SERVER), change).path)
+    assert ended.code == 65
+    assert what in ended.err
 
 
 def test_errors_are_json_too(bench: Bench, tmp_path: Path) -> None:

@@ -84,13 +84,18 @@ impl<'a> Checked<'a> {
         Ok(Checked { columns, pages, first_row, end_row })
     }
 
-    fn replay<M: Manager>(&self, make: impl FnOnce() -> M) -> PyResult<Replayed> {
-        guarded(|| Ok(bufferlab_sim::replay(&mut make(), &self.columns, self.first_row..self.end_row)))
+    /// What the manager counted in the window, and since the trace began.
+    fn replay<M: Manager>(&self, make: impl FnOnce() -> M) -> PyResult<(Replayed, Counts)> {
+        guarded(|| {
+            let mut manager = make();
+            let in_window = bufferlab_sim::replay(&mut manager, &self.columns, self.first_row..self.end_row);
+            Ok((in_window, manager.counts()))
+        })
     }
 }
 
-/// See `bufferlab_sim::replay`. The manager's settings are JSON; the answer is `Replayed` as JSON. Wrong input is a
-/// `ValueError`.
+/// See `bufferlab_sim::replay`. The manager's settings are JSON; the answer is `Replayed` as JSON, with the pages that got
+/// a frame since the trace began. Wrong input is a `ValueError`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "four of them are the columns of one table")]
 pub(crate) fn replay(
@@ -115,7 +120,7 @@ pub(crate) fn replay(
     let pages = trace.pages;
     let size = NonZeroU32::new(frames).filter(|&size| size.get() <= MOST);
     let frames = size.ok_or_else(|| refused(format!("a pool has 1 to {MOST} frames")))?;
-    let Replayed { gets, gets_if_in_pool, counts, frames_used } = match manager {
+    let (Replayed { gets, gets_if_in_pool, counts, frames_used }, since_start) = match manager {
         "lru" => {
             let Nothing {} = settings(settings_json)?;
             trace.replay(|| Lru::new(frames, pages))
@@ -158,5 +163,6 @@ pub(crate) fn replay(
         "made_young": made_young,
         "not_made_young": not_made_young,
         "frames_used": frames_used,
+        "brought_in_since_start": since_start.misses + since_start.prefetch_reads + since_start.creates,
     }))
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, Problem, SpecError
@@ -102,11 +102,13 @@ def _points(source: Source, manager: BufferManager, overrides: Overrides) -> lis
         raise DataFileError(what, error.where, "it must be as `bufferlab run` wrote it") from error
     experiment = loads(toml, where, overrides)
     _require_known(source, manager, overrides, base, experiment)
-    planned = source.folder.plan["points"][source.run.point.index]
     database = source.run.database
     loaded = database.bytes_loaded if database else 0
+    index = source.run.point.index
+    planned: dict[str, Any] = next((point for point in source.folder.plan["points"] if point["index"] == index), {})
+    whole = planned.get("database_bytes")
     shape = database.shape.model_dump() if database and database.shape else None
-    return points_of(experiment, lambda _: DataFacts(int(planned.get("database_bytes", loaded)), shape))
+    return points_of(experiment, lambda _: DataFacts(whole if isinstance(whole, int) else loaded, shape))
 
 
 def _require_known(
@@ -140,7 +142,7 @@ def _point(source: Source, manager: BufferManager, point: Point) -> PredictedPoi
     settings = manager.settings(source.server, values)
     found = source.replay(manager.name, settings, frames)
     both = _both_ends(source, manager, values, frames, found)
-    turnovers = source.replay(manager.name, settings, frames, whole=True).brought_in / frames
+    turnovers = found.brought_in_since_start / frames
     own = {name: _value(source, None, name, default) for name, default in manager.defaults.items()}
     return PredictedPoint(
         label=point.label,
@@ -177,7 +179,7 @@ def _value(source: Source, point: Point | None, name: str, default: int) -> int:
     if planned and planned.planned is not None:
         return int(planned.planned)
     same = planned is None or planned.asked == ran.asked
-    return int(ran.value) if same and ran.value is not None else default
+    return int(ran.value) if same and isinstance(ran.value, int | float) else default
 
 
 def _both_ends(
@@ -192,7 +194,7 @@ def _of_point(source: Source, frames: int, turnovers: float, both: BothEnds | No
     found = []
     if frames >= source.pages:
         pages = format_count(source.pages)
-        sentence = f"the pool holds all {pages} pages that the run touched: it reads each at most once, when it is new"
+        sentence = f"the pool holds all {pages} pages that the run touched"
         found.append(Verdict("holds_all", sentence))
     elif turnovers < _TURNOVERS:
         sentence = (

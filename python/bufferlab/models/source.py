@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
-from bufferlab.models.managers.declaration import Server
+from bufferlab.models.managers.declaration import Server, Settings
 from bufferlab.results.derive import values_of
 from bufferlab.results.schema import Run, StoredSetting
 from bufferlab.results.store import SweepFolder
@@ -48,16 +48,13 @@ class Replayed:
     """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
     frames_used: int
     """Frames that hold a page at the window's end."""
+    brought_in_since_start: int
+    """Pages that got a frame since the trace's first row."""
 
     @property
     def reads(self) -> int:
         """Return all pages read."""
         return self.misses + self.prefetch_reads
-
-    @property
-    def brought_in(self) -> int:
-        """Return the pages that got a frame."""
-        return self.reads + self.creates
 
 
 @dataclass(frozen=True)
@@ -102,17 +99,20 @@ class Source:
         """Return a setting of the run; an empty one where the run has none of that name."""
         return self.run.settings.get(name, StoredSetting())
 
-    def replay(self, manager: str, settings: Mapping[str, Any], frames: int, *, whole: bool = False) -> Replayed:
-        """Return what a manager counts in the window, or from the trace's first row to the window's end."""
-        first, end = self.window
-        told = native().replay(manager, json.dumps(dict(settings)), frames, *self.columns, 0 if whole else first, end)
+    def replay(self, manager: str, settings: Settings, frames: int) -> Replayed:
+        """Return what a manager counts in the window. Raises DataFileError for a run that cannot be replayed."""
+        try:
+            told = native().replay(manager, json.dumps(dict(settings)), frames, *self.columns, *self.window)
+        except ValueError as error:
+            raise DataFileError(f"the run cannot be replayed: {error}", str(self.folder.path), _HINT) from error
         return Replayed(**json.loads(told))
 
 
 def read(path: Path) -> Source:
-    """Return the traced run of a run's folder or a sweep folder. Raises DataFileError, or SpecError if it has no pool.
+    """Return the traced run of a run's folder or a sweep folder. Raises DataFileError.
 
-    A run without its window, its pool's size or its frames cannot be the source of a prediction.
+    A run without its window, its pool's size or its frames cannot be the source of a prediction; for one without a
+    transaction a SpecError is raised.
     """
     record = runs.traced(path)
     trace, table, samples = record.run.page_trace, record.page_trace(), record.samples()
@@ -125,6 +125,8 @@ def read(path: Path) -> Source:
     first = int(np.searchsorted(times_us, (trace.window_start_ns - trace.start_ns) / 1e3))
     end = int(np.searchsorted(times_us, (trace.window_end_ns - trace.start_ns) / 1e3, "right"))
     edges = Window.of(samples)
+    if record.run.engine not in engines.names(hidden=True):
+        raise DataFileError(f'there is no engine "{record.run.engine}"', str(record.folder), _HINT)
     pool = record.run.settings.get(engines.declaration(record.run.engine).frame_knob, StoredSetting()).value
     frames = edges.level("pool_frames").value
     measured = record.run.measured
