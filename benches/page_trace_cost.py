@@ -20,6 +20,7 @@ from pathlib import Path
 
 from random_read_fio import ratio, spread
 
+import bufferlab.engines.registry  # noqa: F401 - hands the families' metrics to `results`.
 from bufferlab.results.store import SweepFolder
 
 _EXPERIMENT = Path(__file__).parents[1] / "tests/fixtures/page-trace/pool-sizes.toml"
