@@ -23,7 +23,7 @@ from support.fake import children, wait_until
 
 pytestmark = pytest.mark.real
 
-# Its sessions are processes, so that it has all that servers of threads have, and more.
+# Its sessions are processes and its relations have no numbers, so that it has all that InnoDB has, and more.
 EVERY_DAY = ["postgres-17"]
 OTHERS = [
     "mysql-5.6",

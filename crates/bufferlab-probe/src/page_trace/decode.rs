@@ -165,7 +165,6 @@ mod tests {
             spool: "spool".into(),
             fields: Vec::new(),
             modes_if_in_pool: vec![11],
-            many_processes: false,
             sites: sites.iter().map(site).collect(),
         }
     }

@@ -7,6 +7,7 @@
 mod binary;
 mod decode;
 mod definition;
+mod family;
 mod merge;
 mod record;
 mod spool;

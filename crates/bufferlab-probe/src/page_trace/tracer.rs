@@ -1,8 +1,13 @@
 //! Records the page accesses of a server that is about to start, and of all its threads and children.
 //!
-//! The events belong to the server's process and what it starts; nobody else is recorded, and no other server of the same
-//! build is slowed, but where a server is many processes (see `anchor_of`). A thread moves the rings' records into a spool.
-//! Whatever kills this process closes the events, and the server goes on without them.
+//! An event belongs to a processor and sees every process of the binary; the reader keeps the server's own. Events that
+//! belong to the server's tasks would see nobody else, but a PostgreSQL session vanished from such a trace when another
+//! ended: the kernel exchanges the events of two children of one process when it switches between them
+//! (`perf_event_context_sched_out` of kernel/events/core.c), and takes a probe out of a process to which no event's task
+//! belongs any more (`uprobe_perf_filter` of kernel/trace/trace_uprobe.c).
+//!
+//! A thread moves the rings' records into a spool. Whatever kills this process closes the events, and the server goes on
+//! without them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,11 +16,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use perf_event::events::Tracepoint;
-use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
+use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use serde::{Deserialize, Serialize};
 
 use super::decode::Decoder;
 use super::definition::Definition;
+use super::family::Family;
 use super::merge::Merge;
 use super::record::Kind;
 use super::spool::{Spool, Spooled};
@@ -66,9 +72,6 @@ pub struct Settings {
     /// Values of the field `mode` that say: only if the page is in the pool.
     #[serde(default)]
     pub modes_if_in_pool: Vec<u64>,
-    /// Whether a session is a process of its own.
-    #[serde(default)]
-    pub many_processes: bool,
     /// Where something happens.
     pub sites: Vec<Site>,
 }
@@ -119,13 +122,12 @@ impl PageTracer {
                 "please report this with the server's version",
             )
         })?;
-        let anchor = if self.settings.many_processes { Some(anchor_of(format.id)?) } else { None };
-        let rings = rings_of(format.id, pid)?;
+        let rings = rings_of(format.id)?;
         let path = &self.settings.spool;
         let spool = Spool::create(path).map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
         let stop = Arc::clone(&self.stop);
         let named = std::thread::Builder::new().name("page-trace".to_owned());
-        let reader = named.spawn(move || Reader::new(anchor, rings, decoder, spool).read_until(&stop));
+        let reader = named.spawn(move || Reader::new(rings, Family::of(pid), decoder, spool).read_until(&stop));
         let reader = reader.map_err(|error| TraceError::io("the reading thread cannot be started", path, &error))?;
         self.reader = Some(reader);
         Ok(())
@@ -156,46 +158,30 @@ impl Drop for PageTracer {
     }
 }
 
-fn refused(place: &str, error: &std::io::Error) -> TraceError {
+fn refused(error: std::io::Error) -> TraceError {
     let hint = match error.raw_os_error() {
         Some(libc::ENOMEM | libc::EPERM) => "run as root, with CAP_PERFMON, CAP_IPC_LOCK and enough memory",
         Some(libc::EMFILE) => "raise the limit of open files: ulimit -n",
         _ => "please report this with the kernel's version (uname -r)",
     };
-    TraceError::new(format!("the kernel opens no perf event: {error}"), format!("perf_event_open, {place}"), hint)
+    TraceError::new(format!("the kernel opens no perf event: {error}"), "perf_event_open", hint)
 }
 
-/// The event for everybody, off: it records nothing, and keeps the probes in the server's memory.
-///
-/// The kernel takes a probe out of a process to which no event's task belongs (`uprobe_perf_filter` of
-/// kernel/trace/trace_uprobe.c). It exchanges the events of two children of one process when it switches between them
-/// (`perf_event_context_sched_out` of kernel/events/core.c), and so a child's events may end with its sister. Seen on
-/// PostgreSQL: a session vanished from the trace when another ended.
-fn anchor_of(event_id: u64) -> Result<Counter, TraceError> {
-    let anchor = Builder::new(Tracepoint::with_id(event_id)).any_pid().one_cpu(0).enabled(false).build();
-    anchor.map_err(|error| refused("all processes", &error))
-}
-
-/// A ring of each processor, on. What the process starts is recorded too (`inherit`), on the processor where it runs.
-fn rings_of(event_id: u64, pid: u32) -> Result<Vec<Sampler>, TraceError> {
+/// A ring of each processor, on.
+fn rings_of(event_id: u64) -> Result<Vec<Sampler>, TraceError> {
     let cpus = online_cpus()?;
     let ring_bytes = RING_BYTES.min(ALL_RINGS_BYTES / cpus.len().max(1)).max(1 << 20);
     let mut rings = Vec::with_capacity(cpus.len());
     for cpu in cpus {
         let counter = Builder::new(Tracepoint::with_id(event_id))
-            .observe_pid(pid as libc::pid_t)
+            .any_pid()
             .one_cpu(cpu)
-            .inherit(true)
             .sample_period(1)
             .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::RAW)
             .clockid(Clock::MONOTONIC)
             .enabled(true)
             .build();
-        rings.push(
-            counter
-                .and_then(|counter| counter.sampled(ring_bytes))
-                .map_err(|error| refused(&format!("pid {pid}"), &error))?,
-        );
+        rings.push(counter.and_then(|counter| counter.sampled(ring_bytes)).map_err(refused)?);
     }
     Ok(rings)
 }
@@ -217,9 +203,8 @@ fn online_cpus() -> Result<Vec<usize>, TraceError> {
 }
 
 struct Reader {
-    /// Closed with the rings.
-    _anchor: Option<Counter>,
     rings: Vec<Sampler>,
+    family: Family,
     decoder: Decoder,
     merge: Merge,
     spool: Spool,
@@ -229,9 +214,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(anchor: Option<Counter>, rings: Vec<Sampler>, decoder: Decoder, spool: Spool) -> Self {
+    fn new(rings: Vec<Sampler>, family: Family, decoder: Decoder, spool: Spool) -> Self {
         let merge = Merge::new(rings.len());
-        Self { _anchor: anchor, rings, decoder, merge, spool, lost: 0, unread: 0 }
+        Self { rings, family, decoder, merge, spool, lost: 0, unread: 0 }
     }
 
     /// The thread: moves records until told to stop, and then what is left.
@@ -267,7 +252,10 @@ impl Reader {
         for (cpu, ring) in self.rings.iter_mut().enumerate() {
             while let Some(record) = ring.next_record() {
                 let bytes = record.to_contiguous();
+                let is_ours = |pid: &[u8; 4]| self.family.has(u32::from_le_bytes(*pid));
                 let decoded = match record.ty() {
+                    // A sample begins with its process.
+                    PERF_RECORD_SAMPLE if !bytes.first_chunk().is_some_and(is_ours) => Some(()),
                     PERF_RECORD_SAMPLE => self.decoder.accesses(&bytes, &mut |access| self.merge.push(cpu, access)),
                     // The event's number, and how many; the other has the number alone.
                     PERF_RECORD_LOST => count(&bytes, 8).map(|lost| self.lost += lost),

@@ -21,7 +21,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 
 _FLAG = "--probe page-trace"
-_OF_THE_CORE = ("fields", "modes_if_in_pool", "many_processes")
+_OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted")
 """Entries of a site that the core does not take."""
 
@@ -74,8 +74,8 @@ def require(table: Path, build: Build) -> PageSites:
     trace would slow somebody else's server.
     """
     sites = find(table, build)
-    if sites.settings.get("many_processes") and (others := _running(build.binary)):
-        # The kernel then stops in every process of the binary, whosever it is (page_trace/tracer.rs: anchor_of).
+    if others := _running(build.binary):
+        # The kernel stops in every process of the binary, whosever it is.
         what = f"a server of this build runs already (process {others[0]}), and a trace would slow it"
         hint = "stop it, or let bufferlab run a copy: bufferlab engines fetch with BUFFERLAB_CACHE set to a new folder"
         raise EnvironmentLackingError(what, str(build.binary), hint)
