@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from bufferlab.errors import EnvironmentLackingError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 
 class BlockTrace(Protocol):
@@ -161,6 +163,19 @@ class Native(Protocol):
     def tracefs_clean(self) -> str:
         """Remove what bufferlab's dead processes left in tracefs; return the names."""
         ...
+
+
+def ask_host(lacking: str, ask: Callable[[], T]) -> T:
+    """Return what the core answers about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
+    try:
+        return ask()
+    except BufferlabError:
+        raise
+    except Exception as error:  # The core makes its class of errors when it is loaded, so it cannot be named here.
+        if len(error.args) != 4:
+            raise
+        _, what, where, hint = error.args
+        raise EnvironmentLackingError(f"{lacking}: {what}", where, hint) from error
 
 
 def run_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.native import native
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.engines.native import ask_host, native
+from bufferlab.errors import SpecError
 from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
 from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
@@ -81,15 +81,8 @@ def _some_device() -> Path:
 
 def check(path: Path) -> str:
     """Return the device of a path. Raises EnvironmentLackingError, with the reason, if it cannot be traced."""
-    try:
-        return str(json.loads(native().block_trace_check(str(path)))["device"])
-    except BufferlabError:
-        raise
-    except Exception as error:  # The core makes its class of errors when it is loaded, so it cannot be named here.
-        if len(error.args) != 4:
-            raise
-        _, what, where, hint = error.args
-        raise EnvironmentLackingError(f"block requests cannot be traced: {what}", where, hint) from error
+    told = ask_host("block requests cannot be traced", lambda: native().block_trace_check(str(path)))
+    return str(json.loads(told)["device"])
 
 
 def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[dict[str, Any], Path | None]:

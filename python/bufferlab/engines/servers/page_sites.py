@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.native import native
+from bufferlab.engines.native import ask_host, native
 from bufferlab.engines.servers.builds import Build
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.errors import EnvironmentLackingError, SpecError
 
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
@@ -79,15 +79,7 @@ def require(table: Path, build: Build) -> PageSites:
         what = f"a server of this build runs already (process {others[0]}), and a trace would slow it"
         hint = "stop it, or let bufferlab run a copy: bufferlab engines fetch with BUFFERLAB_CACHE set to a new folder"
         raise EnvironmentLackingError(what, str(build.binary), hint)
-    try:
-        native().page_trace_check()
-    except BufferlabError:
-        raise
-    except Exception as error:  # The core makes its class of errors when it is loaded, so it cannot be named here.
-        if len(error.args) != 4:
-            raise
-        _, what, where, hint = error.args
-        raise EnvironmentLackingError(f"page accesses of servers cannot be recorded: {what}", where, hint) from error
+    ask_host("page accesses of servers cannot be recorded", native().page_trace_check)
     return sites
 
 
