@@ -164,7 +164,7 @@ def test_a_get_after_a_drop_is_missed_by_every_pool() -> None:
     kinds = [GET, GET, DROP, GET, EVICT, CREATE, DROP, CREATE, GET, IF_IN_POOL]
     pages = [0, 1, 0, 0, 1, 2, 2, 2, 2, 1]
     table = pl.DataFrame({"page": pages, "kind": kinds}, schema={"page": pl.UInt32, "kind": pl.UInt8})
-    assert runs._with_drops(table).tolist() == [1, 1, 2, 0, 0, 1, 0]
+    assert runs.marks(table).tolist() == [1, 1, 2, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(

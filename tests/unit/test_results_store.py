@@ -54,7 +54,7 @@ def test_a_folder_whose_name_is_a_pattern_is_read_as_it_is_called(tmp_path: Path
     folder.mkdir()
     record = build(folder, SMALL).runs()[0]
     assert record.latency()["count"].sum() == 2 * SMALL.transactions
-    frame = pl.DataFrame(schema=store._polars_schema(store.BLOCK_TRACE_COLUMNS))
+    frame = pl.DataFrame(schema=store.polars_schema(store.BLOCK_TRACE_COLUMNS))
     store.write_block_trace(folder / "block-trace.parquet", [frame, frame])
     assert (folder / "block-trace.parquet").exists()
 

@@ -40,7 +40,7 @@ from bufferlab.workloads import registry as workloads
 def build(sweep: SweepFolder) -> Report:
     """Return the report of a sweep, from its stored samples alone."""
     analysis = analysis_of(sweep)
-    summaries = _summaries(analysis)
+    found = summaries(analysis)
     first = _first(analysis)
     return Report(
         title=sweep.experiment,
@@ -55,8 +55,8 @@ def build(sweep: SweepFolder) -> Report:
         checks=tuple(analysis.checks),
         status=_status(analysis),
         lead=first.lead,
-        points=tuple(_point_result(point, summaries) for point in analysis.points),
-        comparisons=tuple(_comparisons(analysis)),
+        points=tuple(_point_result(point, found) for point in analysis.points),
+        comparisons=tuple(comparisons(analysis)),
     )
 
 
@@ -187,7 +187,7 @@ def _status(analysis: Analysis) -> str:
     return "ok" if all(point.status == "ok" for point in analysis.points) else "failed"
 
 
-def _summaries(analysis: Analysis) -> list[Summary]:
+def summaries(analysis: Analysis) -> list[Summary]:
     """Return the means of every derived metric, and the comparison of each point with the one before."""
     found: list[Summary] = []
     phases = (metrics.qualified(phase, name) for phase in analysis.phases for name in metrics.DERIVED)
@@ -222,8 +222,8 @@ def _summary(
     return Summary(point.index, point.label, point.key, metric, statistic, value, ci_low, ci_high, n, unit)
 
 
-def _point_result(point: PointRuns, summaries: list[Summary]) -> PointResult:
-    mine = tuple(summary for summary in summaries if summary.point_index == point.index)
+def _point_result(point: PointRuns, found: list[Summary]) -> PointResult:
+    mine = tuple(summary for summary in found if summary.point_index == point.index)
     failures = tuple(
         FailedRun(record.run_id, record.run.block, record.run.status, failure)
         for record in point.failures
@@ -234,7 +234,8 @@ def _point_result(point: PointRuns, summaries: list[Summary]) -> PointResult:
     )
 
 
-def _comparisons(analysis: Analysis) -> list[StepResult]:
+def comparisons(analysis: Analysis) -> list[StepResult]:
+    """Return the judged steps between neighbouring points, for every metric that the workload compares."""
     results = []
     for metric in analysis.compared:
         for a, b in analysis.steps():

@@ -424,7 +424,8 @@ def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:
     raise InternalError(f"a thousand sweep folders are called {name}", str(parent))
 
 
-def _polars_schema(columns: Mapping[str, str]) -> dict[str, Any]:
+def polars_schema(columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return the columns of a stored table with the types that polars has for them."""
     import polars as pl
 
     types = {"f64": pl.Float64, "i64": pl.Int64, "i32": pl.Int32, "str": pl.String}
@@ -436,7 +437,7 @@ def _frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pl.
     import polars as pl
 
     return pl.DataFrame(
-        {name: [row.get(name) for row in rows] for name in columns}, schema=_polars_schema(columns), strict=True
+        {name: [row.get(name) for row in rows] for name in columns}, schema=polars_schema(columns), strict=True
     )
 
 
@@ -453,7 +454,7 @@ def write_page_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
 def _write_parts(path: Path, parts: Iterable[pl.DataFrame], stored: Mapping[str, str]) -> None:
     import polars as pl
 
-    columns = _polars_schema(stored)
+    columns = polars_schema(stored)
     written: list[Path] = []
     for number, part in enumerate(parts):
         if dict(part.schema) != columns:
@@ -468,7 +469,7 @@ def _write_parts(path: Path, parts: Iterable[pl.DataFrame], stored: Mapping[str,
 def _table(
     path: Path, columns: Mapping[str, str], wrong: Callable[[pl.DataFrame], str | None] | None = None
 ) -> pl.DataFrame:
-    frame = read_parquet(path, _polars_schema(columns), FORMAT_VERSION)
+    frame = read_parquet(path, polars_schema(columns), FORMAT_VERSION)
     if wrong is not None and (why := wrong(frame)) is not None:
         raise DataFileError(f"{path.name} does not follow the stored format: {why}", str(path), RESUME_HINT)
     return frame

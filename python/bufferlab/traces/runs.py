@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
 from bufferlab.results.schema import PAGE_TRACE_KINDS, PageTrace
+from bufferlab.results.schema import PagesOfObject as StoredPages
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.traces.accesses import Accesses, MeasuredPool, PagesOfObject
 
@@ -25,14 +27,14 @@ def read(folder: Path) -> Accesses:
     assert trace is not None
     assert table is not None
     # Reads, read-aheads and evictions are what one pool did: another would do others.
-    touches = table["kind"].is_in(_TOUCHES)
-    counted = _with_drops(table)
+    touches = table.select(is_touch())["kind"]
+    counted = marks(table)
     if not counted.any():
         raise DataFileError("there is no get: no pool misses anything", str(record.folder), "trace another workload")
     return Accesses(
         page=table["page"].filter(touches).to_numpy(),
         counted=counted,
-        time_s=(table["delta_us"].cast(pl.UInt64).cum_sum().filter(touches) / 1e6).to_numpy(),
+        time_s=table.select(_time_s())["t_s"].filter(touches).to_numpy(),
         page_size_bytes=trace.page_size_bytes,
         window_s=_window_s(trace),
         objects=tuple(PagesOfObject(one.name, one.first_page, one.pages) for one in trace.objects),
@@ -40,12 +42,52 @@ def read(folder: Path) -> Accesses:
     )
 
 
-def _with_drops(table: pl.DataFrame) -> NDArray[np.uint8]:
+def is_touch() -> pl.Expr:
+    """Return the condition for rows that touch a page, in a table as stored or as `table` returns it."""
+    return pl.col("kind").to_physical().is_in(_TOUCHES)
+
+
+def marks(table: pl.DataFrame) -> NDArray[np.uint8]:
     """Return of each touch whether its miss counts, and whether its page was dropped since its last touch."""
-    steps = table.filter(pl.col("kind").is_in([*_TOUCHES, _DROP]))
+    kind = pl.col("kind").to_physical()
+    steps = table.select("page", kind).filter(kind.is_in([*_TOUCHES, _DROP]))
     dropped = pl.col("kind").shift(1).over("page") == _DROP
-    marks = pl.when(pl.col("kind") != _GET).then(0).when(dropped).then(2).otherwise(1).cast(pl.UInt8)
-    return steps.select(marks.alias("mark"), "kind").filter(pl.col("kind") != _DROP)["mark"].to_numpy()
+    mark = pl.when(pl.col("kind") != _GET).then(0).when(dropped).then(2).otherwise(1).cast(pl.UInt8)
+    return steps.select(mark.alias("mark"), "kind").filter(pl.col("kind") != _DROP)["mark"].to_numpy()
+
+
+def table(record: RunRecord) -> pl.DataFrame:
+    """Return a traced run's accesses with their times, kinds and objects in words; the window's rows are marked."""
+    trace, stored = record.run.page_trace, record.page_trace()
+    assert trace is not None
+    assert stored is not None
+    first_s, last_s = _window_s(trace)
+    objects = sorted(trace.objects, key=lambda one: one.first_page)
+    names = pl.Enum(list(dict.fromkeys(one.name for one in objects)))
+    return stored.select(
+        _time_s(),
+        "page",
+        pl.col("kind").cat.to(pl.Enum(PAGE_TRACE_KINDS)),
+        _object_of(stored["page"], objects, names).alias("object"),
+        _time_s().is_between(first_s, last_s).alias("in_window"),
+        "thread",
+        "latch",
+    )
+
+
+def _object_of(page: pl.Series, objects: Sequence[StoredPages], names: pl.Enum) -> pl.Series:
+    """Return the name of the object that has each page; null for a page of none."""
+    if not objects:
+        return pl.Series([None] * len(page), dtype=names)
+    starts = np.array([one.first_page for one in objects])
+    ends = np.array([one.first_page + one.pages for one in objects])
+    place = np.searchsorted(starts, page.to_numpy(), "right") - 1
+    known = (place >= 0) & (page.to_numpy() < ends[place])
+    return pl.Series([one.name for one in objects], dtype=names).gather(place.clip(0)).set(~pl.Series(known), None)
+
+
+def _time_s() -> pl.Expr:
+    return (pl.col("delta_us").cast(pl.UInt64).cum_sum() / 1e6).alias("t_s")
 
 
 def traced(folder: Path) -> RunRecord:

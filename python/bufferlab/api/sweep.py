@@ -1,0 +1,224 @@
+"""Gives the results of a sweep as polars frames: what its report shows, from the same analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.report.analyse import analysis_of
+from bufferlab.report.build import comparisons, summaries
+from bufferlab.results import metrics
+from bufferlab.results.metrics import qualified
+from bufferlab.results.schema import LATENCY_COLUMNS, SAMPLE_COLUMNS
+from bufferlab.results.store import RunRecord, SweepFolder, polars_schema
+
+_WHERE = {"run": pl.String, "point": pl.Int32}
+_POINT = {"point": pl.Int32, "label": pl.String}
+_INTERVAL = {"ci_low": pl.Float64, "ci_high": pl.Float64, "n": pl.Int32}
+_STATUS = {"status": pl.String, "reason": pl.String}
+_SETTINGS = {**_POINT, "setting": pl.String, "asked": pl.String, "ran": pl.String, "number": pl.Float64,
+             "unit": pl.String, "note": pl.String}  # fmt: skip
+_RUNS: dict[str, Any] = {**_WHERE, "label": pl.String, "block": pl.Int32, "order": pl.Int32, "seed": pl.UInt64,
+         **_STATUS, "source": pl.String, "engine": pl.String, "version": pl.String,
+         "started_at": pl.Datetime("us", "UTC")}  # fmt: skip
+_FIGURES = {**_POINT, "metric": pl.String, "title": pl.String, "mean": pl.Float64, **_INTERVAL, "unit": pl.String}
+_STEPS = {"from": pl.String, "to": pl.String, "metric": pl.String, "direction": pl.String, "contrast": pl.String,
+          "change": pl.Float64, **_INTERVAL, "verdict": pl.String}  # fmt: skip
+_METRICS = dict.fromkeys(("metric", "title", "unit", "kind", "better", "meaning"), pl.String)
+
+
+def read(folder: Path | str) -> Sweep:
+    """Return the results of a sweep folder; of an interrupted sweep, what is there.
+
+    Raises a BufferlabError, which says what is wrong, where, and what to try, for a folder that is foreign, damaged,
+    or of another version of the format.
+    """
+    return Sweep(SweepFolder.open(folder))
+
+
+class Sweep:
+    """The results of one sweep. Every frame is computed when it is first asked for, from the stored samples."""
+
+    def __init__(self, folder: SweepFolder) -> None:
+        self._folder = folder
+
+    def __repr__(self) -> str:
+        """Return the folder, and how much of the sweep is there."""
+        done = sum(point.status == "ok" for point in self._analysis.points)
+        return f"<Sweep {self._folder.path}: {done} of {len(self._analysis.points)} points>"
+
+    @property
+    def path(self) -> Path:
+        """Return the sweep's folder."""
+        return self._folder.path
+
+    @property
+    def headline(self) -> str:
+        """Return the metric that answers the sweep's question."""
+        return self._analysis.headline
+
+    @cached_property
+    def _analysis(self) -> Analysis:
+        return analysis_of(self._folder)
+
+    @cached_property
+    def _records(self) -> list[tuple[PointRuns, RunRecord]]:
+        return [(point, record) for point in self._analysis.points for record in point.records]
+
+    @cached_property
+    def points(self) -> pl.DataFrame:
+        """Return a row for each point: its label, status, number of good runs, and the swept settings as they ran.
+
+        A setting in bytes or seconds says so at the end of its column's name: `pool_size_bytes`.
+        """
+        points = self._analysis.points
+        columns: dict[str, list[Any]] = {
+            "point": [point.index for point in points],
+            "label": [point.label for point in points],
+            "status": [point.status for point in points],
+            "reason": [point.reason for point in points],
+            "n": [len(point.ok) for point in points],
+        }
+        known = pl.DataFrame(columns, schema={**_POINT, **_STATUS, "n": pl.Int32})
+        names = dict.fromkeys(name for point in points for name in point.swept)
+        return known.with_columns(_as_run(name, points) for name in names)
+
+    @cached_property
+    def settings(self) -> pl.DataFrame:
+        """Return a row for each setting of each point: as asked, as it ran, as a number with its unit, and a note."""
+        rows = []
+        for point in self._analysis.points:
+            for name, one in point.settings.items():
+                value = one.value
+                number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+                ran = None if value is None else str(value)
+                rows.append((point.index, point.label, name, one.asked, ran, number, one.unit, one.note))
+        return pl.DataFrame(rows, schema=_SETTINGS, orient="row")
+
+    @cached_property
+    def runs(self) -> pl.DataFrame:
+        """Return a row for each run, also of those that failed; a column for each value that a run has.
+
+        A value of a phase has the phase's name and a dot before its own. `metrics` has the units.
+        """
+        values = {
+            run.run.run_id: {
+                **{name: found.value for name, found in run.values.items()},
+                **{
+                    qualified(phase, name): found.value
+                    for phase, of in run.phases.items()
+                    for name, found in of.items()
+                },
+            }
+            for run in self._analysis.runs
+        }
+        seen = {name for of in values.values() for name, value in of.items() if value is not None}
+        known = [name for name in dict.fromkeys(name for of in values.values() for name in of) if name in seen]
+        rows = [
+            {
+                **_run(point, record),
+                **{name: values.get(record.run_id, {}).get(name) for name in known},
+            }
+            for point, record in self._records
+        ]
+        return pl.DataFrame(rows, schema={**_RUNS, **dict.fromkeys(known, pl.Float64)})
+
+    @cached_property
+    def figures(self) -> pl.DataFrame:
+        """Return a row for each value of each point: the mean of its runs with its 95 % interval, n and unit.
+
+        With one run there is no interval, and both its ends are null.
+        """
+        rows = [
+            (one.point_index, one.point_label, one.metric, metrics.get(one.metric).label, one.value, one.ci_low,
+             one.ci_high, one.n, one.unit)
+            for one in summaries(self._analysis)
+            if one.statistic == "mean"
+        ]  # fmt: skip
+        return pl.DataFrame(rows, schema=_FIGURES, orient="row")
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """Return a row for each change from a point to its neighbour that the report judges, with its interval.
+
+        A `contrast` of "ratio" is the second value over the first, "difference" the second minus the first.
+        """
+        rows = [
+            (one.a, one.b, one.metric, one.direction, one.contrast, one.value, one.ci_low, one.ci_high, one.n,
+             one.verdict)
+            for one in comparisons(self._analysis)
+        ]  # fmt: skip
+        return pl.DataFrame(rows, schema=_STEPS, orient="row")
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        """Return the stored samples of every run, with the metric's unit: counters raw and cumulative."""
+        units = {name: metric.unit for name, metric in metrics.RAW.items()}
+        found = self._of_runs(SAMPLE_COLUMNS, lambda record: record.samples())
+        return found.with_columns(pl.col("metric").replace_strict(units, return_dtype=pl.String).alias("unit"))
+
+    @cached_property
+    def latency(self) -> pl.DataFrame:
+        """Return the latency histograms of every run: the transactions of each type in each bucket of time."""
+        return self._of_runs(LATENCY_COLUMNS, lambda record: record.latency())
+
+    @cached_property
+    def metrics(self) -> pl.DataFrame:
+        """Return what the metrics of `figures` and `runs` mean: title, unit, kind, which way is better."""
+        names = dict.fromkeys(self.figures["metric"])
+        found = [metrics.get(name) for name in names]
+        rows = [
+            (name, one.label, one.unit, one.kind, one.better, one.meaning)
+            for name, one in zip(names, found, strict=True)
+        ]
+        return pl.DataFrame(rows, schema=_METRICS, orient="row")
+
+    def _of_runs(self, columns: Mapping[str, str], table: Callable[[RunRecord], pl.DataFrame]) -> pl.DataFrame:
+        where = [pl.lit(None, dtype=dtype).alias(name) for name, dtype in _WHERE.items()]
+        empty = pl.DataFrame(schema=polars_schema(columns)).select(*where, pl.all())
+        return pl.concat(
+            [
+                empty,
+                *(
+                    table(record).select(
+                        pl.lit(record.run_id).alias("run"), pl.lit(point.index, pl.Int32).alias("point"), pl.all()
+                    )
+                    for point, record in self._records
+                ),
+            ]
+        )
+
+
+def _as_run(name: str, points: Sequence[PointRuns]) -> pl.Series:
+    """Return a swept setting at every point: numbers, with their unit in the column's name, or words."""
+    values = [point.value(name) for point in points]
+    units = {point.settings[name].unit for point in points if name in point.settings}
+    if any(isinstance(value, bool | str) for value in values):
+        return pl.Series(name, [None if value is None else str(value) for value in values], pl.String)
+    unit = units.pop() if len(units) == 1 else ""
+    whole = all(isinstance(value, int) for value in values if value is not None)
+    return pl.Series(f"{name}_{unit}" if unit else name, values, pl.Int64 if whole else pl.Float64)
+
+
+def _run(point: PointRuns, record: RunRecord) -> dict[str, Any]:
+    run = record.run
+    return {
+        "run": record.run_id,
+        "point": point.index,
+        "label": point.label,
+        "block": run.block,
+        "order": run.order,
+        "seed": run.seed,
+        "status": run.status,
+        "reason": record.reason,
+        "source": run.source,
+        "engine": run.engine,
+        "version": run.engine_version,
+        "started_at": datetime.fromisoformat(run.started_at),
+    }

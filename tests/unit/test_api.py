@@ -1,0 +1,186 @@
+"""The Python interface: frames that say what the report says, and errors with a place and a hint."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import bufferlab as bl
+from bufferlab.report.build import build
+from bufferlab.results.store import SweepFolder
+from bufferlab.traces import runs
+from bufferlab.traces.curve import curve
+from support import synthetic, traced
+from support.core import ROOT
+from support.traced import CREATE, DROP, EVICT, GET, READ
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+    statuses = {(2, 1): ("failed", "the disk is full")}
+    return synthetic.build(tmp_path_factory.mktemp("swept"), synthetic.Sweep(statuses=statuses))
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = "print(*sorted({'polars', 'numpy', 'pydantic', 'click', 'bufferlab.api'} & set(sys.modules)))"
+    run = f"import sys, bufferlab; bufferlab.__version__; {heavy}; bufferlab.read; {heavy}"
+    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True, timeout=60)
+    before, after = done.stdout.splitlines()
+    assert before == ""
+    assert after.split() == ["bufferlab.api", "numpy", "polars", "pydantic"]
+
+
+def test_the_stub_and_the_package_offer_the_same_names() -> None:
+    stub = ast.parse((ROOT / "python/bufferlab/__init__.pyi").read_text(encoding="utf-8"))
+    told = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert told | {"__version__"} == set(bl.__all__)
+    assert all(getattr(bl, name) for name in bl.__all__)
+
+
+def test_a_name_that_the_package_lacks_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'reed'"):
+        bl.reed  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_figures_and_steps_are_the_reports_own(swept: SweepFolder) -> None:
+    sweep, report = bl.read(swept.path), build(swept)
+    means = [one for point in report.points for one in point.summaries if one.statistic == "mean"]
+    shown = {(one.point_index, one.metric): (one.value, one.ci_low, one.ci_high, one.n, one.unit) for one in means}
+    columns = ("mean", "ci_low", "ci_high", "n", "unit")
+    told = {
+        (row["point"], row["metric"]): tuple(row[name] for name in columns)
+        for row in sweep.figures.iter_rows(named=True)
+    }
+    assert told == shown
+    assert sweep.headline == "reads_per_new_order"
+    assert [(one.a, one.metric, one.value, one.direction) for one in report.comparisons] == sweep.steps.select(
+        "from", "metric", "change", "direction"
+    ).rows()
+
+
+def test_points_tell_the_swept_settings_in_their_units(swept: SweepFolder) -> None:
+    points = bl.read(swept.path).points
+    assert points["pool_size_bytes"].to_list() == [
+        point.number("pool_size") for point in bl.read(swept.path)._analysis.points
+    ]
+    assert points["n"].to_list() == [3, 3, 2, 3, 3]
+    assert points["status"].to_list() == ["ok", "ok", "failed", "ok", "ok"]
+    assert "the disk is full" in points["reason"][2]
+
+
+def test_runs_have_their_values_and_those_that_failed_their_reason(swept: SweepFolder) -> None:
+    found = bl.read(swept.path).runs
+    assert found.height == 15
+    failed = found.filter(pl.col("status") != "ok")
+    assert failed.select("point", "block", "reason").rows() == [(2, 1, failed["reason"][0])]
+    assert failed["reads_per_new_order"].to_list() == [None]
+    first = found.filter(pl.col("point") == 0)["reads_per_new_order"].to_list()
+    mean = bl.read(swept.path).figures.filter(pl.col("metric") == "reads_per_new_order", pl.col("point") == 0)
+    assert min(first) < mean["mean"][0] < max(first)
+
+
+def test_settings_samples_and_latencies_are_all_there(swept: SweepFolder) -> None:
+    sweep = bl.read(swept.path)
+    pool = sweep.settings.filter(pl.col("setting") == "pool_size", pl.col("point") == 0)
+    assert pool.select("asked", "number", "unit").rows() == [("5%", 8912896.0, "bytes")]
+    records = swept.runs()
+    assert sweep.samples.height == sum(record.samples().height for record in records)
+    assert sweep.samples["unit"].null_count() == 0
+    assert sweep.latency.height == sum(record.latency().height for record in records)
+    units = dict(sweep.metrics.select("metric", "unit").rows())
+    assert units["reads_per_new_order"] == "pages/New-Order"
+
+
+def test_a_sweep_that_was_interrupted_is_read_with_its_gap(tmp_path: Path) -> None:
+    folder = synthetic.build(tmp_path, synthetic.Sweep())
+    for record in folder.runs():
+        if record.run.point.index > 1:
+            (record.folder).rename(record.folder.with_name(f".tmp-{record.run_id}"))
+    sweep = bl.read(folder.path)
+    assert sweep.points["status"].to_list() == ["ok", "ok", "skipped", "skipped", "skipped"]
+    assert "not been run" in sweep.points["reason"][4]
+    assert set(sweep.figures["point"]) == {0, 1}
+    assert "2 of 5 points" in repr(sweep)
+
+
+def test_a_sweep_without_a_run_has_empty_frames(tmp_path: Path) -> None:
+    folder = SweepFolder.create(tmp_path, 'name = "empty"\n', {"experiment": "empty"}, {})
+    sweep = bl.read(folder.path)
+    for frame in (sweep.points, sweep.settings, sweep.runs, sweep.figures, sweep.steps, sweep.samples, sweep.latency):
+        assert frame.height == 0
+        assert frame.width > 3
+
+
+def test_a_folder_that_cannot_be_read_is_refused_with_place_and_hint(tmp_path: Path, swept: SweepFolder) -> None:
+    (tmp_path / "foreign").mkdir()
+    older = synthetic.build(tmp_path).path
+    plan = json.loads((older / "plan.json").read_text())
+    (older / "plan.json").write_text(json.dumps({**plan, "format_version": 1}))
+    half = synthetic.build(tmp_path / "half").path
+    (half / "experiment.toml").unlink()
+    for path, what in (
+        (tmp_path / "nothing", "no such sweep folder"),
+        (tmp_path / "foreign", "not a sweep folder"),
+        (older, "format version 1, not 2"),
+        (half, "lacks experiment.toml"),
+    ):
+        with pytest.raises(bl.BufferlabError, match=what) as refused:
+            bl.read(path)
+        assert str(path) in str(refused.value.where)
+        assert refused.value.hint
+
+
+OBJECTS = {"objects": [{"name": "stock", "first_page": 0, "pages": 2}, {"name": "item", "first_page": 3, "pages": 1}]}
+WARM = [(0, GET), (0, READ), (1, GET), (2, CREATE)]
+WINDOW = [(0, GET), (3, GET), (3, READ), (1, EVICT), (1, DROP), (1, GET), (0, GET)]
+
+
+def test_a_trace_names_objects_and_marks_the_window(tmp_path: Path) -> None:
+    folder = traced.build(tmp_path, WARM, WINDOW, trace=OBJECTS)
+    found = bl.trace(folder.path)
+    assert found["object"].to_list()[:4] == ["stock", "stock", "stock", None]
+    assert found["object"].to_list()[4:6] == ["stock", "item"]
+    assert found["kind"].to_list()[:4] == ["get", "read", "get", "create"]
+    assert found["in_window"].to_list() == [False] * 4 + [True] * 7
+    assert found["t_s"].to_list() == pytest.approx([place / 1000 for place in range(11)])
+
+
+def test_a_curve_of_the_rows_is_the_curve_of_the_run(tmp_path: Path) -> None:
+    folder = traced.build(tmp_path, WARM, WINDOW, trace=OBJECTS, new_orders=2)
+    accesses = runs.read(folder.path)
+    expected = curve(accesses, accesses.window_s, lambda _done: None).misses.tolist()
+    # Gets at distances 3, never, dropped, 3: by hand.
+    assert expected == [4, 4, 4, 2, 2]
+    of_rows, of_run = bl.curve(bl.trace(folder.path)), bl.curve(folder.path)
+    assert of_rows["misses"].to_list() == of_run["misses"].to_list() == expected
+    assert of_rows["misses_per_get"].to_list() == [1, 1, 1, 0.5, 0.5]
+    assert of_run["misses_per_new_order"].to_list() == [2, 2, 2, 1, 1]
+    assert of_run["misses_per_transaction"].to_list() == pytest.approx([0.4, 0.4, 0.4, 0.2, 0.2])
+
+
+def test_a_curve_of_one_object_knows_its_pages_alone(tmp_path: Path) -> None:
+    rows = bl.trace(traced.build(tmp_path, WARM, WINDOW, trace=OBJECTS).path)
+    found = bl.curve(rows.filter(pl.col("object") == "stock"))
+    # Gets of page 0, of page 1 after its drop, and of page 0.
+    assert found["misses"].to_list() == [3, 3, 1]
+
+
+def test_rows_that_are_no_trace_are_refused(tmp_path: Path) -> None:
+    rows = bl.trace(traced.build(tmp_path, WARM, WINDOW).path)
+    assert rows["object"].null_count() == rows.height
+    for frame, what in ((pl.DataFrame({"page": [1]}), "no column kind"), (rows.head(4), "no get lies in the window")):
+        with pytest.raises(bl.BufferlabError, match=what) as refused:
+            bl.curve(frame)
+        assert refused.value.hint
+
+
+def test_a_run_without_a_trace_is_refused(swept: SweepFolder) -> None:
+    with pytest.raises(bl.BufferlabError, match="no page trace") as refused:
+        bl.trace(swept.path)
+    assert "page-trace" in str(refused.value.hint)
