@@ -19,7 +19,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
 from bufferlab.engines.fake.engine import FakeBehaviour
 from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
-from bufferlab.execute import one_run, storage, work
+from bufferlab.execute import engine_backend, storage, work
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.progress import Pace
@@ -293,8 +293,8 @@ def test_a_stop_that_comes_before_the_run_begins_is_not_lost(tmp_path: Path) -> 
 
 def test_a_warm_up_that_was_cut_short_has_no_gate_and_is_not_stored_as_one() -> None:
     told = {"gate": None, "seconds": 0.4, "transactions": 120, "misses": 7}
-    assert one_run._warm_up(told) is None
-    ended = one_run._warm_up({**told, "gate": "pool_turnover"})
+    assert engine_backend._warm_up(told) is None
+    ended = engine_backend._warm_up({**told, "gate": "pool_turnover"})
     assert ended == {"gate": "pool_turnover", "seconds": 0.4, "transactions": 120, "detail": {"misses": 7}}
 
 
@@ -370,7 +370,7 @@ def test_the_time_left_moves_inside_a_run_that_takes_longer_than_expected() -> N
 def test_a_window_needs_as_long_as_its_share_says_and_no_longer_than_its_cap(
     tmp_path: Path, share: float, spent_s: float, left_s: float
 ) -> None:
-    from bufferlab.execute.sweep import _window_left_s
+    from bufferlab.execute.engine_backend import _window_left_s
 
     experiment = Bench(tmp_path).experiment()
     assert _window_left_s(spec.load(experiment), share, spent_s) == pytest.approx(left_s)

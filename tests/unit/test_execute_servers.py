@@ -205,10 +205,10 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 def test_as_root_copies_belong_to_the_servers_user_and_the_cache_to_us(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bufferlab.execute import one_run
+    from bufferlab.execute import engine_backend
 
     seen: dict[str, tuple[int, int]] = {}
-    supervise = one_run.supervise
+    supervise = engine_backend.supervise
 
     def look(kind: str, engine: str, job: dict[str, object], **more: object) -> object:
         database = Path(str(job["database"]))
@@ -218,7 +218,7 @@ def test_as_root_copies_belong_to_the_servers_user_and_the_cache_to_us(
             assert reach.barrier(database.parent, (65534, 65534)) is None, "the server's user gets to its data"
         return supervise(kind, engine, job, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(one_run, "supervise", look)
+    monkeypatch.setattr(engine_backend, "supervise", look)
     for module in ("sweep", "datasets"):
         monkeypatch.setattr(f"bufferlab.execute.{module}.servers_owner", lambda engine: (65534, 65534))
     _open(bench.root)

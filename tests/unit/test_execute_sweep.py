@@ -11,7 +11,7 @@ import pytest
 
 from bufferlab import spec, units
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
-from bufferlab.execute import host, one_run, sweep
+from bufferlab.execute import engine_backend, host, sweep
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate
 from support.fake import Bench, Heard
 
@@ -227,7 +227,7 @@ def test_a_resume_does_every_refused_run_when_the_refusal_is_mended(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as refusing:
-        refusing.setattr(one_run, "fatal", lambda *_: Failure("the server refuses it", kind="usage"))
+        refusing.setattr(engine_backend, "fatal", lambda *_: Failure("the server refuses it", kind="usage"))
         bench.measure(bench.experiment(repetitions=2), failing=4)
     bench.resume()
     assert statuses(bench) == {"ok": 4}

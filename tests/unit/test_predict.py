@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from bufferlab.engines.native import native
 from bufferlab.engines.registry import declaration
+from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.models.managers.declaration import Server
 from bufferlab.models.managers.registry import MANAGERS, of_server
+from bufferlab.models.source import Source
+from bufferlab.report.predicted import as_json, told_ends
+from bufferlab.results.derive import run_values
+from bufferlab.results.store import SweepFolder
+from bufferlab.spec import Overrides
 from support.fake import Bench, Ended
 from support.synthetic import reseal
 from support.traced import CREATE, GET, PREFETCH, READ, Access, build
@@ -30,13 +41,19 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def predict(bench: Bench, path: Path, *arguments: str) -> Ended:
-    return bench.bufferlab("predict", path, *arguments)
+    return bench.bufferlab("predict", path, "--out", bench.out, *arguments)
 
 
 def told(bench: Bench, path: Path, *arguments: str) -> dict[str, Any]:
-    ended = predict(bench, path, *arguments, "--json")
-    assert ended.code == 0, ended.err
-    return ended.json
+    """What --json prints, without the report's figures."""
+    pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
+    split = [(flag, *text.split("=", 1)) for flag, text in pairs]
+    overrides = Overrides(
+        set_knobs=tuple((name, value) for flag, name, value in split if flag == "--set"),
+        sweep=tuple((name, tuple(values.split(","))) for flag, name, values in split if flag == "--sweep"),
+    )
+    with bench.in_environment():
+        return as_json(predict_sweep(path, overrides, bench.out).folder)
 
 
 def names(verdicts: Sequence[dict[str, str]]) -> list[str]:
@@ -56,21 +73,89 @@ def test_counts_of_a_loop_are_those_made_by_hand(bench: Bench, tmp_path: Path) -
     assert (small["predicted"]["creates"], small["predicted"]["evictions"]) == (1, 66)
     assert [point["predicted"]["reads"] for point in (middle, large)] == [0, 0]
     assert small["predicted"]["reads_per"] == {"transaction": 6.5, "new_order": 65 / 4}
-    assert (small["is_source"], small["error"]) == (True, pytest.approx(65 / 60 - 1))
-    assert (middle["is_source"], middle["error"]) == (False, None)
+    assert (small["is_traced_point"], small["error"]) == (True, pytest.approx(65 / 60 - 1))
+    assert (middle["is_traced_point"], middle["error"]) == (False, None)
     assert document["source"]["measured_reads"] == 60
     assert document["model"] == {"name": "sqlite", "version": 1}
 
 
-def test_the_text_has_a_row_per_point_and_the_run_beside_its_own(bench: Bench, tmp_path: Path) -> None:
+def test_the_answer_is_a_sweep_folder_with_the_ordinary_report(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, reads=60)
-    ended = predict(bench, folder.path, "--sweep", "pool_size=256KiB,264KiB")
-    assert ended.code == 0
-    rows = [line.split() for line in ended.out.splitlines() if line.strip().startswith("pool_size")]
-    assert rows[0][1:] == ["256KiB", "256", "KiB", "64", "6.5", "6.5", "16.25", "6.5", "0.1", "6", "+8.3", "%"]
-    assert rows[1][1:] == ["264KiB", "264", "KiB", "66", "0", "0", "0", "0", "0"]
-    assert "the model errs by +8.3 % of the measured reads, and LRU by +8.3 %" in ended.out
-    assert "pool_size 264KiB: the pool holds all 65 pages" in ended.out
+    ended = predict(bench, folder.path, "--sweep", "pool_size=256KiB,264KiB", "--json")
+    assert ended.code == 0, ended.err
+    sweep = SweepFolder.open(Path(ended.json["sweep"]))
+    first, second = sorted((record.run for record in sweep.runs()), key=lambda run: run.point.index)
+    assert (first.source, first.inputs, first.clock, first.interval_kind) == ("predicted", "trace", "virtual", "none")
+    assert first.prediction
+    (trace,) = folder.path.glob("runs/*/page-trace.parquet")
+    assert first.prediction.traced.page_trace_sha256 == hashlib.sha256(trace.read_bytes()).hexdigest()
+    assert (first.versions["model sqlite"], first.engine_version) == ("1", "3.50.4")
+    assert (second.settings["pool_size"].asked, second.settings["pool_size"].actual) == ("264KiB", 264 * 1024)
+    page = (sweep.path / "report.md").read_text()
+    assert "Predicted, not measured: the model sqlite, version 1" in page
+    assert "264 KiB: the pool holds all 65 pages" in page
+    assert "| 256 KiB | 64 | 16.25 | 16.25 | 16.25 | 0.25 | 15 | +8.3 % |" in page
+    summary = pl.read_parquet(sweep.path / "summary.parquet")
+    assert set(summary["source"]) == {"predicted"}
+
+
+def test_reads_have_numbers_and_what_needs_time_or_writes_has_a_reason(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, counters={"pages_written": 9, "page_gets": 65}, reads=60)
+    found = SweepFolder.open(Path(told(bench, folder.path)["sweep"]))
+    values = run_values(found.runs()[0])
+    assert values["reads_per_new_order"].value == 65 / 4
+    assert values["hit_ratio"].value == 0.0
+    assert (values["new_orders_per_s"].value, values["writes_per_new_order"].value) == (None, None)
+    assert "no time passes" in str(values["new_orders_per_s"].reason)
+    assert "neither writes nor time" in str(values["writes_per_new_order"].reason)
+
+
+def test_a_resume_does_the_points_that_are_missing(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["256KiB", "264KiB"]')
+    whole = told(bench, folder.path)
+    sweep = SweepFolder.open(Path(whole["sweep"]))
+    for record in sweep.runs():
+        if record.run.point.index == 1:
+            shutil.rmtree(record.folder)
+    assert as_json(sweep)["status"] == "interrupted"
+    with bench.in_environment():
+        predict_sweep(folder.path, Overrides(), bench.out, sweep.path)
+    assert as_json(SweepFolder.open(sweep.path)) == whole
+
+
+def test_a_resume_with_another_trace_is_refused(bench: Bench, tmp_path: Path) -> None:
+    path = told(bench, build(tmp_path / "one", LOOP, LOOP).path)["sweep"]
+    other = build(tmp_path / "other", LOOP, [*LOOP, (3, GET)])
+    ended = bench.bufferlab("predict", other.path, "--resume", path)
+    assert ended.code == 2
+    assert "predicted_from differ" in ended.err
+    measured = bench.bufferlab("run", "--resume", path)
+    assert measured.code == 2
+    assert "the runs of this sweep were predicted" in measured.err
+    assert bench.bufferlab("predict", other.path, "--resume", other.path).code == 2
+
+
+def test_a_stop_keeps_the_points_that_were_done(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the second point: the first stays whole, the second is a row, and a resume does the rest."""
+    folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["256KiB", "260KiB", "264KiB"]')
+    replay, calls = Source.replay, 0
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return replay(*arguments)
+
+    monkeypatch.setattr(Source, "replay", interrupted)
+    with bench.in_environment():
+        outcome = predict_sweep(folder.path, Overrides(), bench.out)
+    assert outcome.signal_number == signal.SIGINT
+    statuses = [record.run.status for record in SweepFolder.open(outcome.folder.path).runs()]
+    assert statuses == ["ok", "interrupted"]
+    with bench.in_environment():
+        predict_sweep(folder.path, Overrides(), bench.out, outcome.folder.path)
+    assert len(as_json(SweepFolder.open(outcome.folder.path))["points"]) == 3
 
 
 def test_without_a_sweep_the_points_of_the_runs_experiment_are_predicted(bench: Bench, tmp_path: Path) -> None:
@@ -79,7 +164,7 @@ def test_without_a_sweep_the_points_of_the_runs_experiment_are_predicted(bench: 
     assert [point["label"] for point in by_sweep["points"]] == ["pool_size 10%", "pool_size 20%"]
     assert [point["pool_bytes"] for point in by_sweep["points"]] == [102 * 4096, 204 * 4096]
     run = next((folder.path / "runs").iterdir())
-    assert told(bench, run) == by_sweep
+    assert told(bench, run) | {"sweep": ""} == by_sweep | {"sweep": ""}
 
 
 def test_frames_are_the_targets_bytes_by_the_sources_own_count(bench: Bench, tmp_path: Path) -> None:
@@ -133,7 +218,8 @@ def test_an_old_sublist_that_lives_too_short_gives_both_ends(bench: Bench, tmp_p
     assert doubtful["predicted"] is None
     assert doubtful["ends"]["old_blocks_time 0"] == certain["predicted"]
     assert doubtful["ends"]["never young"] != certain["predicted"]
-    assert " to " in predict(bench, fast.path, "--set", "old_blocks_time=1000").out
+    first, last = (end["reads_per"]["transaction"] for end in doubtful["ends"].values())
+    assert told_ends([first, last]) == f"{min(first, last):.4g} to {max(first, last):.4g}"
     slow = build(tmp_path / "slow", loop, loop, **SERVER, step_us=100_000)
     assert told(bench, slow.path, "--set", "old_blocks_time=1000")["points"][0]["predicted"]
 
@@ -144,12 +230,12 @@ def test_read_ahead_above_5_percent_of_the_reads_is_told(
 ) -> None:
     counters = {"innodb_buffer_pool_read_ahead": ahead}
     folder = build(tmp_path, LOOP, LOOP, **SERVER, reads=100, counters=counters)
-    assert names(told(bench, folder.path)["verdicts"]) == found
+    assert [name for name in names(told(bench, folder.path)["points"][0]["verdicts"]) if name == "read_ahead"] == found
 
 
 def test_a_setting_that_the_model_presumes_otherwise_is_told(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, **SERVER, actual={"buffer_pool_instances": 2})
-    (verdict,) = told(bench, folder.path)["verdicts"]
+    verdict = told(bench, folder.path)["points"][0]["verdicts"][0]
     assert verdict["sentence"] == "the model takes buffer_pool_instances to be 1, and the run had 2"
 
 
@@ -190,14 +276,14 @@ def test_what_no_model_can_tell_is_refused_by_name(
 
 def test_a_setting_that_the_model_does_not_know_may_be_set_to_what_ran(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, **SERVER)
-    assert predict(bench, folder.path, "--set", "page_size=16k").code == 0
+    assert told(bench, folder.path, "--set", "page_size=16k")["points"]
     swept = SERVER | {"sweep": 'io_capacity = ["200", "400"]\npool_size = ["16MiB"]'}
     folder = build(tmp_path / "swept", LOOP, LOOP, **swept)
     ended = predict(bench, folder.path)
     assert ended.code == 2
     assert "experiment.toml (sweep.io_capacity)" in ended.err
     assert "add --set io_capacity=200" in ended.err
-    assert predict(bench, folder.path, "--set", "io_capacity=200").code == 0
+    assert told(bench, folder.path, "--set", "io_capacity=200")["points"]
     assert predict(bench, folder.path, "--set", "io_capacity=400").code == 2
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bufferlab.cli.output import draw, print_json, put, say
 from bufferlab.results.store import SweepFolder
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
 _WIDTH_WITHOUT_TERMINAL = 110
 
 
-def show_answer(folder: SweepFolder, as_json: bool) -> None:
-    """Write every form of the report to the sweep's folder, and print the answer."""
+def show_answer(folder: SweepFolder, as_json: bool, document: Callable[[SweepFolder], Any] | None = None) -> None:
+    """Write every form of the report to the sweep's folder, and print the answer: `document` in place of its JSON."""
     from bufferlab.report.publish import publish
 
-    _print(publish(folder), folder, as_json)
+    built = publish(folder)
+    if as_json and document:
+        print_json(document(folder))
+    else:
+        _print(built, folder, as_json)
     say(f"report: {folder.path / 'report.html'}")
 
 

@@ -1,25 +1,38 @@
-"""`bufferlab predict`: tells what a traced run would have read with other settings of its pool."""
+"""`bufferlab predict`: tells what a traced run would have read with other settings of its pool, as a sweep folder."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import click
 
 from bufferlab.cli.options import SettingValue, SettingValues, common
-from bufferlab.cli.output import print_json, put
+from bufferlab.cli.output import say
+from bufferlab.errors import EXIT_INTERRUPTED_INT, EXIT_INTERRUPTED_TERM, SpecError
 from bufferlab.spec import Overrides
+
+_DEFAULT_OUT = Path("runs")
 
 
 @click.command("predict")
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--sweep", type=SettingValues(), multiple=True, help="Predict these values of a setting. Repeatable.")
 @click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set it for all points. Repeatable.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where sweep folders go.  [default: runs]")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Do the points that this sweep folder lacks; it must come from the same trace and model.",
+)
 @common
 def command(
     run: Path,
     sweep: tuple[tuple[str, tuple[str, ...]], ...],
     set_knobs: tuple[tuple[str, str], ...],
+    out: Path | None,
+    resume: Path | None,
     as_json: bool,
     debug: bool,
 ) -> int:
@@ -27,7 +40,8 @@ def command(
 
     RUN is the folder of a run that was recorded with --probe page-trace, or of a sweep with one
     such run. Without --sweep the points of its experiment are predicted. A setting that the
-    model does not know is refused by name.
+    model does not know is refused by name. The answer is a sweep folder with its report;
+    `bufferlab accuracy` sets it beside a measured one.
 
     \b
       bufferlab predict runs/buffer-size-20260101-120000
@@ -36,13 +50,20 @@ def command(
     """
     # Reading a run needs the families' metrics, which the registry hands to `results`.
     import bufferlab.engines.registry  # noqa: F401
-    from bufferlab.models import source
-    from bufferlab.models.predict import predict
-    from bufferlab.report import predict_page
+    from bufferlab.cli.answer import show_answer
+    from bufferlab.cli.progress import progress
+    from bufferlab.execute.predicted_sweep import predict_sweep
+    from bufferlab.report import predicted
 
-    found = predict(source.read(run), Overrides(set_knobs=set_knobs, sweep=sweep))
-    if as_json:
-        print_json(predict_page.as_json(found))
-    else:
-        put(predict_page.text(found))
-    return 0
+    if resume is not None and (sweep or set_knobs or out):
+        what, where = "a resumed sweep is predicted as it was begun", f"--resume {resume}"
+        raise SpecError(what, where, "leave the other options out, or begin a new sweep")
+    with progress() as shown:
+        outcome = predict_sweep(run, Overrides(set_knobs=set_knobs, sweep=sweep), out or _DEFAULT_OUT, resume, shown)
+    folder = outcome.folder
+    if outcome.signal_number is not None:
+        say(f"interrupted; the results are kept. To do the rest: bufferlab predict {run} --resume {folder.path}")
+    show_answer(folder, as_json, predicted.as_json)
+    if outcome.signal_number is not None:
+        return EXIT_INTERRUPTED_INT if outcome.signal_number == signal.SIGINT else EXIT_INTERRUPTED_TERM
+    return 1 if outcome.failed else 0

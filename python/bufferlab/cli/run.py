@@ -18,7 +18,8 @@ from bufferlab.spec.overrides import Profile
 if TYPE_CHECKING:
     from bufferlab.execute.asked_probe import AskedProbe
     from bufferlab.execute.block_trace_probe import BlockTraceAsked
-    from bufferlab.execute.sweep import SweepOptions, SweepOutcome
+    from bufferlab.execute.sweep import SweepOptions
+    from bufferlab.execute.sweep_runs import SweepOutcome
 
 _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"

@@ -7,20 +7,29 @@ to superseded/, so that nothing is dropped and nothing counted twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import DataFileError, Problem, SpecError
-from bufferlab.plan import Plan
 from bufferlab.results.store import RunRecord, SweepFolder, own_folder
 from bufferlab.spec import Experiment, loads
 
 SUPERSEDED = "superseded"
+PREDICTED_FROM = "predicted_from"
+"""The key of plan.json that a predicted sweep has, and a measured one lacks."""
 
 
-def open_for_resume(path: Path) -> tuple[SweepFolder, Experiment]:
-    """Return the folder and the experiment it was made for. Raises DataFileError when either is damaged."""
+def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
+    """Return the folder and the experiment it was made for. Raises DataFileError when either is damaged.
+
+    Raises SpecError for a folder of the other kind: measured runs are not added to predictions, nor the reverse.
+    """
     folder = SweepFolder.open(path)
+    if (PREDICTED_FROM in folder.plan) != predicted:
+        kinds = ("measured", f"bufferlab run --resume {path}"), ("predicted", f"bufferlab predict RUN --resume {path}")
+        kind, command = kinds[not predicted]
+        raise SpecError(f"the runs of this sweep were {kind}", str(path), f"to do the rest: {command}")
     try:
         experiment = loads(folder.experiment_toml, str(path / "experiment.toml"))
     except SpecError as error:
@@ -43,13 +52,14 @@ def require_same_experiment(stored: Experiment, given: Experiment, path: Path) -
         )
 
 
-def require_same_plan(folder: SweepFolder, plan: Plan) -> None:
+def require_same_plan(folder: SweepFolder, now: Mapping[str, Any]) -> None:
     """Refuse a folder whose plan is not today's: the loaded data has other sizes, or plan.json was changed.
 
-    Raises SpecError.
+    Versions may differ: a warning tells of them. Raises SpecError.
     """
-    stored, now = folder.plan, plan.as_dict()
-    differences = [key for key in now if key not in ("format_version",) and stored.get(key) != now[key]]
+    stored = folder.plan
+    left_out = ("format_version", "versions")
+    differences = [key for key in now if key not in left_out and stored.get(key) != now[key]]
     if differences:
         raise SpecError(
             f"the plan of the folder is not the one made today: {', '.join(differences)} differ",

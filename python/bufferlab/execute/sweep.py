@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,31 +21,30 @@ from bufferlab.execute import host, resume, storage, stored_noise
 from bufferlab.execute.asked_probe import AskedProbe
 from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
-from bufferlab.execute.one_run import COPYING, MEASURING, WARMING_UP, describe, execute_run
+from bufferlab.execute.engine_backend import EngineBackend
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import require_reachable, servers_owner
 from bufferlab.execute.restore import probe_method
 from bufferlab.execute.restore_host import restore_host
-from bufferlab.execute.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_context import SweepContext
+from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.plan import (
     Cost,
     DataFacts,
     DataKnobs,
     Facts,
     Plan,
-    PlannedRun,
+    Point,
     estimate,
     estimated_facts,
     known_facts,
     make,
     needed_data,
 )
-from bufferlab.plan.estimate import declared_rates, window_seconds
+from bufferlab.plan.estimate import declared_rates
 from bufferlab.plan.versions import lacking
-from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
@@ -63,18 +61,6 @@ class SweepOptions:
 
 
 @dataclass
-class SweepOutcome:
-    """The folder of a sweep, and how the sweep ended."""
-
-    folder: SweepFolder
-    failed: int = 0
-    refused: int = 0
-    """How many of the failed runs had their settings refused: trying again does not mend them."""
-    signal_number: int | None = None
-    """The signal that interrupted the sweep, if one did."""
-
-
-@dataclass
 class _Sweep:
     """The state of a sweep in progress."""
 
@@ -86,7 +72,6 @@ class _Sweep:
     rates: KnownRates
     datasets: Datasets
     estimated: Facts
-    warned: set[str] = field(default_factory=set)
     pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0, 0))
     load_failures: dict[str, BufferlabError] = field(default_factory=dict)
 
@@ -332,7 +317,7 @@ def _context(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
             known = stored_noise.attach(host_facts, sweep.progress)
             folder = SweepFolder.create(sweep.out, to_toml(experiment), document, known)
     else:
-        resume.require_same_plan(folder, plan)
+        resume.require_same_plan(folder, plan.as_dict())
         for problem in resume.version_warnings(folder, versions):
             sweep.progress.warn(problem)
     return SweepContext(
@@ -368,115 +353,22 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
 
 
 def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext) -> SweepOutcome:
-    outcome = SweepOutcome(context.folder)
-    done = resume.done_cells(context.folder)
-    resuming = bool(context.folder.runs())
-    todo = [run for run in plan.runs if run.cell not in done]
-    if resuming:
-        resume.supersede_all(context.folder)
-        sweep.progress.say(f"{len(plan.runs) - len(todo)} of {len(plan.runs)} runs are there; {len(todo)} to do")
-    refused, refused_again = resume.refused_cells(context.folder), set[int]()
-    for place, run in enumerate(todo):
-        if sweep.stop.requested:
-            break
-        number = len(plan.runs) - len(todo) + place + 1
-        if run.cell in refused and run.point in refused_again:
-            _leave(sweep, outcome, f"run {number} of {len(plan.runs)}: {plan.points[run.point].label}", run)
-            continue
-        started = time.monotonic()
-        record = execute_run(
-            context,
-            run,
-            plan.points[run.point],
-            lambda run=run: _dataset(sweep, plan, run),  # type: ignore[misc]
-            _stage_reporter(sweep, plan, todo, place, started),
-        )
-        if resuming:
-            resume.supersede(context.folder, record)
-        sweep.pace.finish(run.point, time.monotonic() - started)
-        _warn(sweep, record.run)
-        _tell(sweep, record.run.status, describe(record), number, len(plan.runs))
-        outcome.failed += record.run.status == "failed"
-        if record.failure is not None and record.failure.lasts:
-            outcome.refused += 1
-            refused_again.add(run.point)
-    outcome.signal_number = sweep.stop.signal_number
+    backend = EngineBackend(context, lambda point: _dataset(sweep, point))
+    outcome = SweepRuns(plan, context.folder, backend, sweep.progress, sweep.stop, sweep.pace).do()
     if outcome.signal_number is None:
         stored_noise.keep(context.folder, sweep.progress)
     return outcome
 
 
-def _leave(sweep: _Sweep, outcome: SweepOutcome, label: str, run: PlannedRun) -> None:
-    """Count a failed run as failed without trying it: another run of its point was refused again."""
-    outcome.failed += 1
-    outcome.refused += 1
-    sweep.progress.say(f"{label}, block {run.block + 1}: not tried: its settings were refused again at this point")
-
-
-def _warn(sweep: _Sweep, run: Run) -> None:
-    """Warn of each way in which a run differs from what was asked. Each warning is given once per sweep."""
-    for text in warnings(run.integrity):
-        if text not in sweep.warned:
-            sweep.warned.add(text)
-            where = f"first at point {run.point.label}"
-            sweep.progress.warn(Problem(text, where, "reports show what was asked and what was run"))
-
-
-def _dataset(sweep: _Sweep, plan: Plan, run: PlannedRun) -> Dataset:
-    """Return the run's database. A load that failed once raises the same error again and is not tried again."""
-    data = plan.points[run.point].data
-    key = sweep.datasets.key(data)
+def _dataset(sweep: _Sweep, point: Point) -> Dataset:
+    """Return the point's database. A load that failed once raises the same error again and is not tried again."""
+    key = sweep.datasets.key(point.data)
     if key in sweep.load_failures:
         raise sweep.load_failures[key]
     try:
-        return sweep.datasets.get(data, sweep.estimated(data).allocated_bytes)
+        return sweep.datasets.get(point.data, sweep.estimated(point.data).allocated_bytes)
     except Interrupted:
         raise
     except BufferlabError as error:
         sweep.load_failures[key] = error
         raise
-
-
-def _stage_reporter(
-    sweep: _Sweep, plan: Plan, todo: list[PlannedRun], place: int, started: float
-) -> Callable[[str, float], None]:
-    """Return a function that takes a run's stage and its done share, and shows the progress of the whole sweep."""
-    run = todo[place]
-    label = f"{plan.points[run.point].label}, block {run.block + 1}"
-    number, runs = len(plan.runs) - len(todo) + place + 1, len(plan.runs)
-    later = [run.point for run in todo[place + 1 :]]
-    begun_s: dict[str, float] = {}
-
-    def on_stage(stage: str, share: float) -> None:
-        now_s = time.monotonic() - started
-        in_stage_s = now_s - begun_s.setdefault(stage, now_s)
-        stage_left_s = 0.0
-        if stage == MEASURING:
-            stage_left_s = _window_left_s(sweep.experiment, share, in_stage_s)
-        elif stage in (COPYING, WARMING_UP):
-            stage_left_s = window_seconds(sweep.experiment, plan.points[run.point], sweep.rates.now)
-        left = sweep.pace.left(run.point, later, now_s, stage_left_s)
-        spent = sum(sweep.pace.finished_s) + now_s
-        shown = f"{stage} {share:.0%}" if share else stage
-        sweep.progress.show(Status(shown, number, runs, label, spent / max(spent + left, 1e-9), left))
-
-    return on_stage
-
-
-def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:
-    """Return the seconds that the measured window still needs.
-
-    They are extrapolated from the share of its transactions that are done, and end at the window's cap.
-    """
-    until_cap_s = max(0.0, experiment.measure.max_seconds - spent_s)
-    if experiment.measure.transactions is None:
-        return until_cap_s
-    return min(until_cap_s, spent_s * (1 - share) / share) if share else 0.0
-
-
-def _tell(sweep: _Sweep, status: str, line: str, number: int, runs: int) -> None:
-    text = f"run {number} of {runs}: {line}"
-    if status == "ok":
-        sweep.progress.say(text)
-    else:
-        sweep.progress.warn(Problem(text, None, "its samples and worker.log are in its run folder"))

@@ -6,17 +6,18 @@ a model obeys and where it must not be believed stands in its declaration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BothEnds, BufferManager
 from bufferlab.models.managers.declaration import Point as ModelPoint
-from bufferlab.models.source import LARGEST_POOL, Measured, Replayed, Source
-from bufferlab.plan import DataFacts, Point, points_of
+from bufferlab.models.source import LARGEST_POOL, Source
+from bufferlab.plan import DataFacts, Plan, Point, make
+from bufferlab.results.schema import Prediction, Replayed, TracedRun, Verdict
 from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.units import format_bytes, format_count, format_percent
 
@@ -24,63 +25,87 @@ YARDSTICK = "lru"
 FLOOR = "opt"
 _TURNOVERS = 2
 _READ_AHEAD_LIMIT = 0.05
+_HIDDEN_LIMIT = 0.001
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A reason not to believe a prediction, as a name for programs and a sentence."""
-
-    name: Literal["short_trace", "holds_all", "both_ends", "read_ahead", "presumes"]
-    sentence: str
-
-
-@dataclass(frozen=True)
-class PredictedPoint:
-    """One point: what the model counts there, beside the yardstick and the floor."""
-
-    label: str
-    swept: Mapping[str, str]
-    pool_bytes: int
-    frames: int
-    nominal_frames: int
-    """Bytes by page size: the yardstick's pool."""
-    values: Mapping[str, int]
-    """The other settings that the model obeys."""
-    predicted: Replayed | None
-    """None where only both ends can be told."""
-    ends: tuple[tuple[str, Replayed], ...]
-    """The two ends, by name; empty where there is a prediction."""
-    lru: Replayed
-    opt: Replayed
-    turnovers: float
-    """Pages that the trace brings into this pool, from its first row on, by the pool's frames."""
-    is_source: bool
-    """Whether this is the traced run's own point."""
-    verdicts: tuple[Verdict, ...]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The points predicted from one run."""
+class Target:
+    """The points to predict, from which run, by which model."""
 
     source: Source
     manager: BufferManager
-    measured: Measured
-    points: tuple[PredictedPoint, ...]
+    plan: Plan
     verdicts: tuple[Verdict, ...]
     """Those of the source, which hold at every point."""
 
+    @property
+    def traced(self) -> TracedRun:
+        """Return the source as a predicted run holds it."""
+        source = self.source
+        return TracedRun(
+            run_id=source.run.run_id,
+            point=source.run.point.label,
+            engine_version=source.server.version,
+            page_trace_sha256=source.page_trace_sha256,
+            pool_bytes=source.pool_bytes,
+            pool_frames=source.frames,
+            page_size_bytes=source.page_size_bytes,
+            pages_touched=source.pages,
+            work=dict(source.work),
+            measured_reads=source.measured(self.manager.read_ahead).reads,
+        )
 
-def predict(source: Source, overrides: Overrides) -> Prediction:
-    """Return the points of the source's experiment with the changes of the command line.
+
+def target(source: Source, overrides: Overrides, stored: Experiment | None = None) -> Target:
+    """Return the points of the source's experiment with the changes of the command line, each to be predicted once.
+
+    With `stored`, the experiment of a sweep that is resumed, its points.
 
     Raises SpecError for a server without a model, for a setting that the model does not obey, and for a pool that
     cannot be.
     """
     manager = _manager(source)
-    measured = source.measured(manager.read_ahead)
-    points = tuple(_point(source, manager, point) for point in _points(source, manager, overrides))
-    return Prediction(source, manager, measured, points, tuple(_of_source(source, manager, measured)))
+    plan = _plan(source, manager, overrides, stored)
+    for point in plan.points:
+        frames, _ = _frames(source, _pool_bytes(source, point), point)
+        source.require(manager.name, manager.settings(source.server, _values(source, manager, point)), frames)
+    return Target(source, manager, plan, tuple(_of_source(source, manager)))
+
+
+def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> Prediction:
+    """Return what the model counts at a point, beside the yardstick and the floor.
+
+    It calls `before_replay` before each replay, which takes a second for ten million accesses at most. Raises
+    DataFileError for a trace that cannot be replayed.
+    """
+    source, manager = target.source, target.manager
+    pool_bytes = _pool_bytes(source, point)
+    frames, nominal = _frames(source, pool_bytes, point)
+    values = _values(source, manager, point)
+
+    def replay(name: str, settings: Mapping[str, Any], frames: int) -> Replayed:
+        before_replay()
+        return source.replay(name, settings, frames)
+
+    found = replay(manager.name, manager.settings(source.server, values), frames)
+    both = _both_ends(source, manager, values, frames, found)
+    turnovers = found.brought_in_since_start / frames
+    return Prediction(
+        model=manager.name,
+        model_version=manager.version,
+        traced=target.traced,
+        values=values,
+        pool_bytes=pool_bytes,
+        pool_frames=frames,
+        nominal_frames=nominal,
+        found=None if both else found,
+        ends={name: replay(manager.name, end, frames) for name, end in both.ends} if both else {},
+        lru=replay(YARDSTICK, {}, nominal),
+        opt=replay(FLOOR, {}, frames),
+        turnovers=turnovers,
+        is_traced_point=pool_bytes == source.pool_bytes and values == _values(source, manager, None),
+        verdicts=[*target.verdicts, *_of_point(source, frames, turnovers, both)],
+    )
 
 
 def _manager(source: Source) -> BufferManager:
@@ -92,15 +117,15 @@ def _manager(source: Source) -> BufferManager:
     return found
 
 
-def _points(source: Source, manager: BufferManager, overrides: Overrides) -> list[Point]:
-    """Return the points asked for, with shares of the same bytes as in the source's sweep."""
+def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: Experiment | None) -> Plan:
+    """Return the points asked for, one run each, with shares of the same bytes as in the source's sweep."""
     toml, where = source.folder.experiment_toml, str(source.folder.path / "experiment.toml")
     try:
         base = loads(toml, where)
     except SpecError as error:
         what = f"experiment.toml of the sweep cannot be used: {error.what}"
         raise DataFileError(what, error.where, "it must be as `bufferlab run` wrote it") from error
-    experiment = loads(toml, where, overrides)
+    experiment = stored or loads(toml, where, replace(overrides, repetitions=1))
     _require_known(source, manager, overrides, base, experiment)
     database = source.run.database
     loaded = database.bytes_loaded if database else 0
@@ -108,7 +133,7 @@ def _points(source: Source, manager: BufferManager, overrides: Overrides) -> lis
     planned: dict[str, Any] = next((point for point in source.folder.plan["points"] if point["index"] == index), {})
     whole = planned.get("database_bytes")
     shape = database.shape.model_dump() if database and database.shape else None
-    return points_of(experiment, lambda _: DataFacts(whole if isinstance(whole, int) else loaded, shape))
+    return make(experiment, lambda _: DataFacts(whole if isinstance(whole, int) else loaded, shape))
 
 
 def _require_known(
@@ -134,31 +159,9 @@ def _require_known(
         raise SpecError.of(problems)
 
 
-def _point(source: Source, manager: BufferManager, point: Point) -> PredictedPoint:
+def _pool_bytes(source: Source, point: Point) -> int:
     engine = engines.declaration(source.run.engine)
-    pool_bytes = int(point.native_knobs[engine.by_name()[engine.frame_knob].native_name])
-    frames, nominal = _frames(source, pool_bytes, point)
-    values = {name: _value(source, point, name, default) for name, default in manager.defaults.items()}
-    settings = manager.settings(source.server, values)
-    found = source.replay(manager.name, settings, frames)
-    both = _both_ends(source, manager, values, frames, found)
-    turnovers = found.brought_in_since_start / frames
-    own = {name: _value(source, None, name, default) for name, default in manager.defaults.items()}
-    return PredictedPoint(
-        label=point.label,
-        swept=point.swept,
-        pool_bytes=pool_bytes,
-        frames=frames,
-        nominal_frames=nominal,
-        values=values,
-        predicted=None if both else found,
-        ends=tuple((name, source.replay(manager.name, end, frames)) for name, end in both.ends) if both else (),
-        lru=source.replay(YARDSTICK, {}, nominal),
-        opt=source.replay(FLOOR, {}, frames),
-        turnovers=turnovers,
-        is_source=pool_bytes == source.pool_bytes and values == own,
-        verdicts=tuple(_of_point(source, frames, turnovers, both)),
-    )
+    return int(point.native_knobs[engine.by_name()[engine.frame_knob].native_name])
 
 
 def _frames(source: Source, pool_bytes: int, point: Point) -> tuple[int, int]:
@@ -171,6 +174,11 @@ def _frames(source: Source, pool_bytes: int, point: Point) -> tuple[int, int]:
             f"ask for 1 to {format_count(LARGEST_POOL)} pages of {format_bytes(source.page_size_bytes)}",
         )
     return frames, nominal
+
+
+def _values(source: Source, manager: BufferManager, point: Point | None) -> dict[str, int]:
+    """Return the settings that the model obeys, at a point or of the source itself."""
+    return {name: _value(source, point, name, default) for name, default in manager.defaults.items()}
 
 
 def _value(source: Source, point: Point | None, name: str, default: int) -> int:
@@ -195,26 +203,33 @@ def _of_point(source: Source, frames: int, turnovers: float, both: BothEnds | No
     if frames >= source.pages:
         pages = format_count(source.pages)
         sentence = f"the pool holds all {pages} pages that the run touched"
-        found.append(Verdict("holds_all", sentence))
+        found.append(Verdict(name="holds_all", sentence=sentence))
     elif turnovers < _TURNOVERS:
         sentence = (
             f"the trace fills this pool {turnovers:.2g} times, less than {_TURNOVERS}: first reads of pages weigh too "
             "much, so that a longer trace would predict fewer reads"
         )
-        found.append(Verdict("short_trace", sentence))
+        found.append(Verdict(name="short_trace", sentence=sentence))
     if both:
-        found.append(Verdict("both_ends", f"{both.why}; both ends are given in place of a prediction"))
+        sentence = f"{both.why}; both ends are given in place of a prediction"
+        found.append(Verdict(name="both_ends", sentence=sentence))
     return found
 
 
-def _of_source(source: Source, manager: BufferManager, measured: Measured) -> list[Verdict]:
+def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
     found = []
+    measured = source.measured(manager.read_ahead)
     if measured.reads and measured.read_ahead / measured.reads > _READ_AHEAD_LIMIT:
         share = format_percent(measured.read_ahead / measured.reads)
         sentence = f"{share} of the run's reads were read ahead; another pool may read ahead more or less"
-        found.append(Verdict("read_ahead", sentence))
+        found.append(Verdict(name="read_ahead", sentence=sentence))
+    if measured.gets and measured.hidden_gets / measured.gets > _HIDDEN_LIMIT:
+        share = format_percent(measured.hidden_gets / measured.gets)
+        sentence = f"the engine counted {share} more gets than the trace holds, and the model does not know their pages"
+        found.append(Verdict(name="hidden_accesses", sentence=sentence))
     for name, presumed in manager.presumes.items():
         ran = source.setting(name).value
         if ran is not None and ran != presumed:
-            found.append(Verdict("presumes", f"the model takes {name} to be {presumed}, and the run had {ran}"))
+            sentence = f"the model takes {name} to be {presumed}, and the run had {ran}"
+            found.append(Verdict(name="presumes", sentence=sentence))
     return found

@@ -16,8 +16,8 @@ from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.models.managers.declaration import Server, Settings
 from bufferlab.results.derive import values_of
-from bufferlab.results.schema import Run, StoredSetting
-from bufferlab.results.store import SweepFolder
+from bufferlab.results.schema import Replayed, Run, StoredSetting
+from bufferlab.results.store import PAGE_TRACE_FILE, SweepFolder
 from bufferlab.results.window import Window
 from bufferlab.traces import runs
 
@@ -27,42 +27,14 @@ _HINT = "record it again: bufferlab run ... --probe page-trace"
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """What one buffer manager did with the accesses of the measured window; rows before it only filled its pool."""
-
-    gets: int
-    """Pages wanted."""
-    gets_if_in_pool: int
-    """Pages wanted only where the pool had them."""
-    misses: int
-    """Pages read because a get wanted them."""
-    prefetch_reads: int
-    """Pages read before a get wanted them."""
-    creates: int
-    """New pages, which got a frame without a read."""
-    evictions: int
-    """Pages that lost their frame to another."""
-    made_young: int
-    """InnoDB's moves from the old sublist to the head; 0 in other managers."""
-    not_made_young: int
-    """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
-    frames_used: int
-    """Frames that hold a page at the window's end."""
-    brought_in_since_start: int
-    """Pages that got a frame since the trace's first row."""
-
-    @property
-    def reads(self) -> int:
-        """Return all pages read."""
-        return self.misses + self.prefetch_reads
-
-
-@dataclass(frozen=True)
 class Measured:
     """What the engine itself counted in the window."""
 
     reads: int
     read_ahead: int
+    gets: int
+    hidden_gets: int
+    """Gets that the trace does not hold."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +63,20 @@ class Source:
         """Return the engine's own counts; `read_ahead` names its counters of pages read ahead."""
         trace = self.run.page_trace
         assert trace is not None
-        reads = next((one.counted for one in trace.counts if one.kind == "read"), 0)
+        told = {kind: one for one in trace.counts for kind in one.kind.split(" + ")}
         ahead = (self.edges.change(metric).value or 0.0 for metric in read_ahead)
-        return Measured(reads, int(sum(ahead)))
+        gets = told.get("get")
+        return Measured(
+            reads=told["read"].counted if "read" in told else 0,
+            read_ahead=int(sum(ahead)),
+            gets=gets.counted if gets else 0,
+            hidden_gets=max(0, gets.counted - gets.recorded) if gets else 0,
+        )
+
+    @property
+    def page_trace_sha256(self) -> str:
+        """Return the hash of the trace that was read."""
+        return self.run.files[PAGE_TRACE_FILE].sha256
 
     def setting(self, name: str) -> StoredSetting:
         """Return a setting of the run; an empty one where the run has none of that name."""
@@ -101,11 +84,20 @@ class Source:
 
     def replay(self, manager: str, settings: Settings, frames: int) -> Replayed:
         """Return what a manager counts in the window. Raises DataFileError for a run that cannot be replayed."""
+        return self._replay(manager, settings, frames, slice(None), self.window)
+
+    def require(self, manager: str, settings: Settings, frames: int) -> None:
+        """Refuse, at once, settings that this run cannot have had. Raises DataFileError."""
+        self._replay(manager, settings, frames, slice(0), (0, 0))
+
+    def _replay(self, manager: str, settings: Settings, frames: int, rows: slice, window: tuple[int, int]) -> Replayed:
+        page, kind, thread, delta_us = self.columns
+        columns = page[rows], kind[rows], thread[rows], delta_us[rows]
         try:
-            told = native().replay(manager, json.dumps(dict(settings)), frames, *self.columns, *self.window)
+            told = native().replay(manager, json.dumps(dict(settings)), frames, *columns, *window)
         except ValueError as error:
             raise DataFileError(f"the run cannot be replayed: {error}", str(self.folder.path), _HINT) from error
-        return Replayed(**json.loads(told))
+        return Replayed.model_validate_json(told)
 
 
 def read(path: Path) -> Source:

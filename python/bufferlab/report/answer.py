@@ -12,10 +12,11 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Banner
 from bufferlab.knob import Value
-from bufferlab.report import findings
+from bufferlab.report import findings, predicted
 from bufferlab.report.analyse import own_chapters
 from bufferlab.results import metrics
 from bufferlab.results.integrity import MeasuredRun
+from bufferlab.results.schema import Run
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads
 
@@ -24,6 +25,7 @@ _ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping", "stolen_time"})
 #: The check that stores a server's own account of its settings: readers must know it, but it is not a miscount.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
+_PREDICTED = "One trace is one run: how far another run of the same point would differ is not known."
 #: Below this share of the misses, the log does not act as a cache worth naming.
 LOG_SHARE_WORTH_SAYING = 0.005
 _KNOB_WORDS = {
@@ -57,6 +59,8 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
 def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     """Return the limits of the answer, each in a sentence."""
     metric = metric or analysis.headline
+    if predicted.said(analysis):
+        return [*filter(None, [_caveat(analysis)]), *predicted.doubts(analysis), _PREDICTED]
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), *_settings(analysis)]
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
     found += ["One host, one device, one engine build: ratios travel better than absolute numbers."]
@@ -66,7 +70,9 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
 def banners(analysis: Analysis) -> list[Banner]:
     """Return the warnings to read before the answer: predicted numbers, failed checks, failed runs."""
     found = []
-    if any(record.run.source == "predicted" for point in analysis.points for record in point.records):
+    if whose := predicted.said(analysis):
+        found.append(Banner("warning", whose))
+    elif any(_is_scripted(record.run) for point in analysis.points for record in point.records):
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
         found.append(Banner("danger", text))
     failed = [check for check in analysis.checks if check.status == "failed"]
@@ -91,6 +97,10 @@ def banners(analysis: Analysis) -> list[Banner]:
     if unrun:
         found.append(Banner("warning", f"Not run yet: {words.listing(unrun)}. --resume runs what is missing."))
     return found
+
+
+def _is_scripted(run: Run) -> bool:
+    return run.source == "predicted" and run.inputs != "trace"
 
 
 def _title(metric: str) -> str:
@@ -155,6 +165,8 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
     if shape == "identical":
         return f"{title} are identical in every run {route} (n = {span.estimate.n} a point)."
     if shape == "no_interval":
+        if predicted.said(analysis):
+            return f"{title} are predicted to go {ends} {route} ({predicted.NO_INTERVAL})."
         return f"{title} go {ends} {route}, but {_why_no_claim(found)}, so no difference is claimed."
     if words.change_is_unknown(span):
         return f"{title}: {words.nothing_known(span.estimate.n)} of a change {route}."

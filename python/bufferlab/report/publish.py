@@ -1,6 +1,6 @@
 """Writes every derived file into a sweep folder: summary.parquet, report.html, report.md, figures/*.svg.
 
-All of it can be deleted and made again from the stored samples.
+All of it can be deleted and made again from the stored samples. A row of the summary has its own runs' source.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from bufferlab.results.store import SweepFolder
 def publish(sweep: SweepFolder) -> Report:
     """Build the report and write every format of it."""
     report = build(sweep)
-    run = next((record.run for record in sweep.runs()), None)
-    origin = {"source": run.source, "interval_kind": run.interval_kind} if run else {}
-    sweep.write_summary([{**asdict(summary), **origin} for point in report.points for summary in point.summaries])
+    origin = {
+        record.run.point.index: {"source": record.run.source, "interval_kind": record.run.interval_kind}
+        for record in sweep.runs()
+        if record.ok
+    }
+    sweep.write_summary(
+        [{**asdict(summary), **origin[point.index]} for point in report.points for summary in point.summaries]
+    )
     write_html(report, sweep)
     write_markdown(report, sweep)
     return report

@@ -15,6 +15,8 @@ def elapsed() -> Quantity:
     def seconds(window: Window) -> Value:
         if window.seconds is None:
             return Value(None, "the run has no edge samples: it ended before its measured window did")
+        if window.seconds == 0:
+            return Value(None, "no time passes in this window: it was predicted by a model without time")
         return Value(window.seconds)
 
     return Quantity(Unit.parse("s"), seconds, "the window's length")

@@ -364,6 +364,86 @@ class PageTrace(_Strict):
         return self
 
 
+class Replayed(_Strict):
+    """What one buffer manager did with the accesses of the measured window; those before it only filled its pool."""
+
+    gets: int = Field(ge=0)
+    """Pages wanted."""
+    gets_if_in_pool: int = Field(ge=0)
+    """Pages wanted only where the pool had them."""
+    misses: int = Field(ge=0)
+    """Pages read because a get wanted them."""
+    prefetch_reads: int = Field(ge=0)
+    """Pages read before a get wanted them."""
+    creates: int = Field(ge=0)
+    """New pages, which got a frame without a read."""
+    evictions: int = Field(ge=0)
+    """Pages that lost their frame to another."""
+    made_young: int = Field(ge=0)
+    """InnoDB's moves from the old sublist to the head; 0 in other managers."""
+    not_made_young: int = Field(ge=0)
+    """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
+    frames_used: int = Field(ge=0)
+    """Frames that hold a page at the window's end."""
+    brought_in_since_start: int = Field(ge=0)
+    """Pages that got a frame since the trace's first row."""
+
+    @property
+    def reads(self) -> int:
+        """Return all pages read."""
+        return self.misses + self.prefetch_reads
+
+
+class Verdict(_Strict):
+    """A reason not to believe a prediction, as a name for programs and a sentence."""
+
+    name: Literal["short_trace", "holds_all", "both_ends", "read_ahead", "presumes", "hidden_accesses"]
+    sentence: str
+
+
+class TracedRun(_Strict):
+    """The run from whose page trace others were predicted."""
+
+    run_id: str
+    point: str
+    engine_version: str
+    page_trace_sha256: str
+    pool_bytes: int = Field(gt=0)
+    pool_frames: int = Field(gt=0)
+    page_size_bytes: int = Field(gt=0)
+    pages_touched: int = Field(ge=0)
+    work: dict[str, int]
+    """Units of work in the window, by their names."""
+    measured_reads: int = Field(ge=0)
+    """Pages that the engine itself counted as read in the window."""
+
+
+class Prediction(_Strict):
+    """How a model filled a predicted run: from which trace, with which settings, and how far to believe it."""
+
+    model: str
+    model_version: int = Field(ge=1)
+    traced: TracedRun
+    values: dict[str, int]
+    """The settings that the model obeys besides the pool's size, as it played them."""
+    pool_bytes: int = Field(gt=0)
+    pool_frames: int = Field(gt=0)
+    """Bytes times the frames per byte that the traced engine counted."""
+    nominal_frames: int = Field(gt=0)
+    """Bytes by page size: the yardstick's pool."""
+    found: Replayed | None
+    """None where only both ends can be told."""
+    ends: dict[str, Replayed]
+    """The two ends, by name; empty where there is a prediction."""
+    lru: Replayed
+    opt: Replayed
+    turnovers: float = Field(ge=0)
+    """Pages that the trace brings into this pool, from its first row on, by the pool's frames."""
+    is_traced_point: bool
+    """Whether this is the traced run's own point."""
+    verdicts: list[Verdict]
+
+
 class StoredFile(_Strict):
     """The size and hash of a file beside run.json, so that a damaged file is noticed and named."""
 
@@ -416,6 +496,8 @@ class Run(_Strict):
     """None when none was asked for."""
     page_trace: PageTrace | None = None
     """None when none was asked for."""
+    prediction: Prediction | None = None
+    """None for a run that no model filled."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     failure: StoredFailure | None = None
     """Why the run did not end well; None when it did."""

@@ -15,6 +15,7 @@ from bufferlab.report.chapters.cost_of_pages import cost_of_pages
 from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
+from bufferlab.report.chapters.predicted import predicted
 from bufferlab.report.chapters.query_cost import query_cost
 
 
@@ -22,6 +23,7 @@ def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
     """Return every chapter, in the order in which a report shows them, with those of the engine that ran."""
     own = own_chapters(analysis)
     return (
+        predicted,
         knee,
         *own.answering,
         *(query_cost, latency_rate, best, cost_of_pages),

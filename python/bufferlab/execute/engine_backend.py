@@ -1,0 +1,317 @@
+"""Measures one run on its engine: from the copy of its database to the check of its data.
+
+The copy is deleted afterwards in every case.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bufferlab.errors import Failure, Interrupted, RunFailed
+from bufferlab.execute.asked_probe import EndedRun
+from bufferlab.execute.backend import Gathered, OnStage
+from bufferlab.execute.datasets import Dataset, database_name
+from bufferlab.execute.jobs import check_job, run_job, run_workload
+from bufferlab.execute.reach import open_way
+from bufferlab.execute.restore import restore
+from bufferlab.execute.restore_host import restore_host
+from bufferlab.execute.run_checks import check_run, fatal
+from bufferlab.execute.server_text import engine_status, log_ends
+from bufferlab.execute.stored_conditions import stored_conditions, violations
+from bufferlab.execute.supervise import Event, supervise
+from bufferlab.execute.sweep_context import SweepContext
+from bufferlab.execute.trees import size_of
+from bufferlab.plan import PlannedRun, Point
+from bufferlab.plan.estimate import window_seconds
+from bufferlab.plan.facts import workload_of
+from bufferlab.results.keys import actual_key
+from bufferlab.results.store import latency_rows, sample_rows
+from bufferlab.spec import Experiment
+
+COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
+_STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
+
+
+@dataclass
+class _Heard:
+    """What a worker's events told that is needed when it has ended."""
+
+    sizes: list[int] = field(default_factory=list)
+    status_texts: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class EngineBackend:
+    """The backend that measures: a worker runs the experiment's engine on a copy of the point's database."""
+
+    context: SweepContext
+    dataset: Callable[[Point], Dataset]
+    """Returns the database of a point, which it may have to load first."""
+
+    def identity(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
+        """Return source, clock, seed and host of a run."""
+        context = self.context
+        experiment, engine = context.experiment, context.engine
+        return {
+            "source": engine.source,
+            "inputs": engine.inputs,
+            "interval_kind": "between-run",
+            "clock": engine.clock,
+            "engine": engine.name,
+            "workload": _workload(experiment, point),
+            "load": point.load,
+            "settings": {name: setting.as_dict() for name, setting in point.settings.items()},
+            "seed": _seed(context, planned),
+            "host": context.host_id,
+            "versions": context.versions,
+        }
+
+    @contextmanager
+    def home(self, run_id: str) -> Iterator[Path]:
+        """Context manager for the folder of the run's copy of its database."""
+        home = self.context.scratch / run_id
+        try:
+            yield home
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+    def do(
+        self, planned: PlannedRun, point: Point, home: Path, gathered: Gathered, on_stage: OnStage
+    ) -> Failure | None:
+        """Measure the point once."""
+        home.mkdir()
+        open_way(home, self.context.owner)
+        return _do(self.context, point, self.dataset(point), home, gathered, on_stage)
+
+    def leave(self, home: Path, gathered: Gathered) -> None:
+        """Keep the ends of the logs of a run that did not end well, and put back what its worker could not."""
+        if gathered.run["status"] != "ok":
+            gathered.log += log_ends(home)
+        for said in restore_host():  # A worker that was killed could not put these back itself.
+            gathered.log += f"{said}\n"
+
+    def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
+        """Return the seconds that a run still needs: of the window, or of all that comes before it."""
+        if stage == MEASURING:
+            return _window_left_s(self.context.experiment, share, spent_s)
+        if stage in (COPYING, WARMING_UP):
+            return window_seconds(self.context.experiment, point, self.context.rates.now)
+        return 0.0
+
+
+def _do(
+    context: SweepContext, point: Point, dataset: Dataset, home: Path, gathered: Gathered, on_stage: OnStage
+) -> Failure | None:
+    database = dataset.database if context.engine.data_is_read_only else home / database_name(context.engine)
+    gathered.run |= {"data_key": dataset.data_key}
+    if not context.engine.data_is_read_only:
+        _restore(context, dataset, database, on_stage)
+    log_file = home / "worker.log"
+    allow = context.allow_online_changes
+    job = run_job(context.experiment, point, gathered.run["seed"], database, allow_online_changes=allow)
+    probes = {probe.name: probe.job(home) for probe in context.probes}
+    heard = _Heard()
+    try:
+        outcome = supervise(
+            "run",
+            context.experiment.engine,
+            {**job, **({"probes": probes} if probes else {})},
+            log_file=log_file,
+            stop=context.stop,
+            silent_seconds=context.experiment.limits.worker_silent,
+            on_event=lambda event: _hear(event, gathered, heard, on_stage),
+        )
+    finally:
+        if heard.status_texts:
+            gathered.beside["engine_status.txt"] = engine_status(heard.status_texts)
+    gathered.log = outcome.log
+    ended = EndedRun(context.engine.name, outcome.result, home, database, gathered.samples)
+    _keep_tables(context, ended, gathered, on_stage)
+    gathered.run["database"] = {
+        # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
+        "bytes_loaded": dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
+        "bytes_start": heard.sizes[0] if heard.sizes else None,
+        "bytes_end": heard.sizes[-1] if len(heard.sizes) > 1 else None,
+        "shape": dataset.shape,
+    }
+    if outcome.result is not None:
+        _keep_result(context, point, dataset, outcome.result, gathered)
+    if outcome.failure is not None:
+        return outcome.failure
+    assert outcome.result is not None
+    return _check(context, point, outcome.result, database, log_file, gathered, on_stage)
+
+
+def _keep_tables(context: SweepContext, ended: EndedRun, gathered: Gathered, on_stage: OnStage) -> None:
+    """Keep what further probes recorded, or the reason why there is none. A missing table does not fail the run."""
+    for probe in context.probes:
+        on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
+        gathered.run[probe.name], table = probe.keep(ended)
+        if table is not None:
+            gathered.tables[table.name] = table
+
+
+def _seed(context: SweepContext, planned: PlannedRun) -> int:
+    """Return the block's seed, so that the points of a block are paired; a fresh seed for a run that reads in place.
+
+    Such a run must read other places than earlier runs did. Those may lie in a cache below this host (a hypervisor's),
+    which cannot be dropped from here.
+    """
+    return secrets.randbits(53) if context.engine.data_is_read_only else planned.seed
+
+
+def _restore(context: SweepContext, dataset: Dataset, database: Path, on_stage: OnStage) -> None:
+    on_stage(COPYING, 0.0)
+    started = time.monotonic()
+    restore(dataset.database, database, context.method, context.stop.check, context.owner)
+    context.rates.observe("restore_bytes_per_s", dataset.size_bytes, time.monotonic() - started)
+
+
+def _hear(event: Event, gathered: Gathered, heard: _Heard, on_stage: OnStage) -> None:
+    """Keep the samples, status texts and database sizes among a worker's events; pass its progress to `on_stage`."""
+    match event.get("event"):
+        case "status_text":
+            heard.status_texts.append(event)
+        case "sample":
+            gathered.samples += sample_rows(event)
+            if event.get("edge") and event["phase"] == "measure":
+                heard.sizes += [
+                    int(value["value"])
+                    for value in event["values"]
+                    if value["metric"] == "db_bytes" and value.get("value") is not None
+                ]
+        case "progress":
+            share = event["done"] / event["total"] if event.get("total") else 0.0
+            on_stage(_stage(event), share)
+        case "phase":
+            on_stage(_stage(event), 0.0)
+
+
+def _stage(event: Event) -> str:
+    phase = str(event["phase"])
+    return _STAGES.get(phase, f"measuring {phase}")
+
+
+def _keep_result(
+    context: SweepContext, point: Point, dataset: Dataset, result: dict[str, Any], gathered: Gathered
+) -> None:
+    settings = _settings(point, result)
+    gathered.latency = latency_rows(result["latency"])
+    gathered.run |= {
+        "engine_version": result["engine_version"],
+        "settings": settings,
+        "workload": {**_workload(context.experiment, point), "drawn": result.get("drawn")},
+        "actual_key": actual_key(
+            engine=context.engine.name,
+            engine_version=result["engine_version"],
+            workload=_workload(context.experiment, point),
+            knobs_actual={name: one["actual"] for name, one in settings.items()},
+        ),
+        "warm_up": _warm_up(result["warm_up"]),
+        "measured": result["measured"],
+        "phases": result["phases"],
+        "integrity": check_run(context, point, settings, result, dataset, gathered.samples),
+    }
+    if result.get("engine_conf"):
+        gathered.beside["engine.conf"] = result["engine_conf"]
+    if point.load["mode"] == "closed":  # In an open loop the rate is what was asked, not what could be had.
+        context.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
+    if result["warm_up"]["gate"] not in ("cap", "cold"):
+        context.rates.observe("warm_up_bytes_per_s", dataset.size_bytes, result["warm_up"]["seconds"])
+
+
+def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
+    """Return the workload as run.json holds it: parameters as the core took them, and a script's name and hash."""
+    script = experiment.workload.script
+    return {
+        "name": experiment.workload.name,
+        "version": workload_of(experiment).version,
+        "connections": experiment.workload.connections,
+        **point.workload,
+        **({"script": script.source, "script_sha256": script.sha256} if script else {}),
+    }
+
+
+def _settings(point: Point, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
+
+    A value that the engine tells and that belongs to no setting of the point is kept under the engine's name for it.
+    """
+    told, notes = dict(result["actual"]), result.get("notes", {})
+    settings = {}
+    for name, planned in point.settings.items():
+        actual = told.pop(planned.knob.native_name, None) if planned.read_back else planned.planned
+        actual = planned.knob.typed(actual)
+        note = notes.get(planned.knob.native_name, "") if actual != planned.planned else planned.note
+        settings[name] = {**planned.as_dict(), "actual": actual, "note": note}
+    return settings | {name: {"actual": value} for name, value in told.items()}
+
+
+def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the warm-up's gate, seconds and transactions, which every engine tells; anything else goes to `detail`.
+
+    None if the warm-up was interrupted.
+    """
+    if told["gate"] is None:
+        return None
+    common = {name: told[name] for name in ("gate", "seconds", "transactions")}
+    return {**common, "detail": {name: value for name, value in told.items() if name not in common} or None}
+
+
+def _check(
+    context: SweepContext,
+    point: Point,
+    result: dict[str, Any],
+    database: Path,
+    log_file: Path,
+    gathered: Gathered,
+    on_stage: OnStage,
+) -> Failure | None:
+    """Check the workload's consistency conditions after the measured window; return why the run cannot be used.
+
+    Raises RunFailed when a condition is broken or cannot be checked, and Interrupted when the check was stopped.
+    """
+    on_stage("checking", 0.0)
+    started = time.monotonic()
+    size_bytes = size_of(database)
+    outcome = supervise(
+        "check",
+        context.experiment.engine,
+        check_job(run_workload(context.experiment.workload, point), database, result["delivered_orders"]),
+        log_file=log_file,
+        stop=context.stop,
+        silent_seconds=context.experiment.limits.worker_silent,
+        on_event=lambda event: None,
+    )
+    gathered.log = outcome.log
+    if outcome.failure is not None:
+        failure = outcome.failure
+        if failure.kind == "interrupted":
+            raise Interrupted(context.stop.signal_number or 2)
+        what = f"the consistency check failed: {failure.what}"
+        raise RunFailed(what, failure.where, failure.hint, kind=failure.kind)
+    assert outcome.result is not None
+    context.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
+    gathered.run["consistency"] = stored_conditions(outcome.result)
+    broken = violations(outcome.result)
+    if broken:
+        raise RunFailed(f"the data is inconsistent after the run: {broken}", kind="data")
+    return fatal(context.experiment, gathered.run["integrity"], result["warm_up"])
+
+
+def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:
+    """Return the seconds that the measured window still needs.
+
+    They are extrapolated from the share of its transactions that are done, and end at the window's cap.
+    """
+    until_cap_s = max(0.0, experiment.measure.max_seconds - spent_s)
+    if experiment.measure.transactions is None:
+        return until_cap_s
+    return min(until_cap_s, spent_s * (1 - share) / share) if share else 0.0

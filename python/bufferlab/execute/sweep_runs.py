@@ -1,0 +1,124 @@
+"""Does the runs of a plan that a folder lacks, one after another, with one backend. Knows neither engine nor model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bufferlab.errors import Problem
+from bufferlab.execute import resume
+from bufferlab.execute.backend import Backend
+from bufferlab.execute.one_run import describe, execute_run
+from bufferlab.execute.progress import Pace, Progress, Status
+from bufferlab.execute.run_checks import warnings
+from bufferlab.execute.stop import StopRequest
+from bufferlab.plan import Plan, PlannedRun
+from bufferlab.results.schema import Run
+from bufferlab.results.store import RunRecord, SweepFolder
+
+
+@dataclass
+class SweepOutcome:
+    """The folder of a sweep, and how the sweep ended."""
+
+    folder: SweepFolder
+    failed: int = 0
+    refused: int = 0
+    """How many of the failed runs had their settings refused: trying again does not mend them."""
+    signal_number: int | None = None
+    """The signal that interrupted the sweep, if one did."""
+
+
+@dataclass
+class SweepRuns:
+    """The runs of a plan, and who does them."""
+
+    plan: Plan
+    folder: SweepFolder
+    backend: Backend
+    progress: Progress
+    stop: StopRequest
+    pace: Pace
+    _warned: set[str] = field(default_factory=set)
+
+    def do(self) -> SweepOutcome:
+        """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
+        outcome = SweepOutcome(self.folder)
+        done = resume.done_cells(self.folder)
+        resuming = bool(self.folder.runs())
+        todo = [run for run in self.plan.runs if run.cell not in done]
+        if resuming:
+            resume.supersede_all(self.folder)
+            self.progress.say(f"{self._before(todo)} of {len(self.plan.runs)} runs are there; {len(todo)} to do")
+        refused, refused_again = resume.refused_cells(self.folder), set[int]()
+        for place, run in enumerate(todo):
+            if self.stop.requested:
+                break
+            if run.cell in refused and run.point in refused_again:
+                self._leave(outcome, self._before(todo) + place + 1, run)
+                continue
+            record = self._run(todo, place)
+            if resuming:
+                resume.supersede(self.folder, record)
+            outcome.failed += record.run.status == "failed"
+            if record.failure is not None and record.failure.lasts:
+                outcome.refused += 1
+                refused_again.add(run.point)
+        outcome.signal_number = self.stop.signal_number
+        return outcome
+
+    def _before(self, todo: list[PlannedRun]) -> int:
+        return len(self.plan.runs) - len(todo)
+
+    def _run(self, todo: list[PlannedRun], place: int) -> RunRecord:
+        run, started = todo[place], time.monotonic()
+        point = self.plan.points[run.point]
+        reporter = self._stage_reporter(todo, place, started)
+        record = execute_run(self.backend, self.folder, run, point, reporter, self.stop)
+        self.pace.finish(run.point, time.monotonic() - started)
+        self._warn(record.run)
+        self._tell(record.run.status, describe(record), self._before(todo) + place + 1)
+        return record
+
+    def _leave(self, outcome: SweepOutcome, number: int, run: PlannedRun) -> None:
+        """Count a failed run as failed without trying it: another run of its point was refused again."""
+        outcome.failed += 1
+        outcome.refused += 1
+        label = f"run {number} of {len(self.plan.runs)}: {self.plan.points[run.point].label}, block {run.block + 1}"
+        self.progress.say(f"{label}: not tried: its settings were refused again at this point")
+
+    def _warn(self, run: Run) -> None:
+        """Warn of each way in which a run differs from what was asked. Each warning is given once per sweep."""
+        for text in warnings(run.integrity):
+            if text not in self._warned:
+                self._warned.add(text)
+                where = f"first at point {run.point.label}"
+                self.progress.warn(Problem(text, where, "reports show what was asked and what was run"))
+
+    def _tell(self, status: str, line: str, number: int) -> None:
+        text = f"run {number} of {len(self.plan.runs)}: {line}"
+        if status == "ok":
+            self.progress.say(text)
+        else:
+            self.progress.warn(Problem(text, None, "its samples and worker.log are in its run folder"))
+
+    def _stage_reporter(self, todo: list[PlannedRun], place: int, started: float) -> Callable[[str, float], None]:
+        """Return a function that takes a run's stage and its done share, and shows the progress of the whole sweep."""
+        run = todo[place]
+        point = self.plan.points[run.point]
+        label = f"{point.label}, block {run.block + 1}"
+        later = [run.point for run in todo[place + 1 :]]
+        begun_s: dict[str, float] = {}
+
+        def on_stage(stage: str, share: float) -> None:
+            now_s = time.monotonic() - started
+            in_stage_s = now_s - begun_s.setdefault(stage, now_s)
+            stage_left_s = self.backend.seconds_left(point, stage, share, in_stage_s)
+            left = self.pace.left(run.point, later, now_s, stage_left_s)
+            spent = sum(self.pace.finished_s) + now_s
+            shown = f"{stage} {share:.0%}" if share else stage
+            done = spent / max(spent + left, 1e-9)
+            self.progress.show(Status(shown, self._before(todo) + place + 1, len(self.plan.runs), label, done, left))
+
+        return on_stage
