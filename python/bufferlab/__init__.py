@@ -1,21 +1,32 @@
 """bufferlab: a laboratory for database buffer pools and the storage under them.
 
-`import bufferlab as bl` is its Python interface (docs/python.md). A function is imported when it is first asked for,
-so that `import bufferlab` and `bufferlab --help` stay quick. `__init__.pyi` has their types.
+`import bufferlab as bl` is its Python interface (docs/python.md). A name is imported when it is first asked for, so
+that `import bufferlab` and `bufferlab --help` stay quick. `__init__.pyi` has the types.
 """
 
 __version__ = "0.1.0"
 
-__all__ = ["BufferlabError", "Sweep", "__version__", "curve", "read", "trace"]
+_MODULES = {
+    "BufferlabError": "errors",
+    "Comparison": "api.comparing",
+    "Sweep": "api.sweep",
+    "compare": "api.comparing",
+    "curve": "api.traces",
+    "read": "api.sweep",
+    "run": "api.running",
+    "trace": "api.traces",
+}
+"""The interface: each name, and the module that has it."""
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> object:
     """Import what the interface offers under this name."""
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module 'bufferlab' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module("bufferlab.api"), name)
+    return getattr(import_module(f"bufferlab.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,10 @@
-from bufferlab.api import BufferlabError as BufferlabError
-from bufferlab.api import Sweep as Sweep
-from bufferlab.api import curve as curve
-from bufferlab.api import read as read
-from bufferlab.api import trace as trace
+from bufferlab.api.comparing import Comparison as Comparison
+from bufferlab.api.comparing import compare as compare
+from bufferlab.api.running import run as run
+from bufferlab.api.sweep import Sweep as Sweep
+from bufferlab.api.sweep import read as read
+from bufferlab.api.traces import curve as curve
+from bufferlab.api.traces import trace as trace
+from bufferlab.errors import BufferlabError as BufferlabError
 
 __version__: str

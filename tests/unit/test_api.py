@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import bufferlab as bl
+from bufferlab.cli.progress import PlainProgress
 from bufferlab.report.build import build
+from bufferlab.report.compare_json import as_json
+from bufferlab.report.compare_metrics import compare_sides
+from bufferlab.report.compare_sides import of_two_folders
 from bufferlab.results.store import SweepFolder
 from bufferlab.traces import runs
 from bufferlab.traces.curve import curve
 from support import synthetic, traced
 from support.core import ROOT
+from support.fake import Bench
 from support.traced import CREATE, DROP, EVICT, GET, READ
+
+
+SHORT = synthetic.Sweep(warm_up_seconds=2, transactions=4000)
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
     statuses = {(2, 1): ("failed", "the disk is full")}
-    return synthetic.build(tmp_path_factory.mktemp("swept"), synthetic.Sweep(statuses=statuses))
+    return synthetic.build(tmp_path_factory.mktemp("swept"), replace(SHORT, statuses=statuses))
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    heavy = "print(*sorted({'polars', 'numpy', 'pydantic', 'click', 'bufferlab.api'} & set(sys.modules)))"
+    heavy = "print(*sorted({'polars', 'numpy', 'pydantic', 'click', 'matplotlib', 'bufferlab.api'} & set(sys.modules)))"
     run = f"import sys, bufferlab; bufferlab.__version__; {heavy}; bufferlab.read; {heavy}"
     done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True, timeout=60)
     before, after = done.stdout.splitlines()
@@ -38,9 +50,12 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_the_stub_and_the_package_offer_the_same_names() -> None:
     stub = ast.parse((ROOT / "python/bufferlab/__init__.pyi").read_text(encoding="utf-8"))
-    told = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert told | {"__version__"} == set(bl.__all__)
+    told = {
+        (alias.asname, node.module) for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert told == {(name, f"bufferlab.{module}") for name, module in bl._MODULES.items()}
     assert all(getattr(bl, name) for name in bl.__all__)
+    assert set(dir(bl)) == set(bl.__all__)
 
 
 def test_a_name_that_the_package_lacks_is_an_attribute_error() -> None:
@@ -98,7 +113,7 @@ def test_settings_samples_and_latencies_are_all_there(swept: SweepFolder) -> Non
 
 
 def test_a_sweep_that_was_interrupted_is_read_with_its_gap(tmp_path: Path) -> None:
-    folder = synthetic.build(tmp_path, synthetic.Sweep())
+    folder = synthetic.build(tmp_path, replace(SHORT, blocks=1))
     for record in folder.runs():
         if record.run.point.index > 1:
             (record.folder).rename(record.folder.with_name(f".tmp-{record.run_id}"))
@@ -119,10 +134,10 @@ def test_a_sweep_without_a_run_has_empty_frames(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_read_is_refused_with_place_and_hint(tmp_path: Path, swept: SweepFolder) -> None:
     (tmp_path / "foreign").mkdir()
-    older = synthetic.build(tmp_path).path
+    older = synthetic.build(tmp_path, replace(SHORT, blocks=1)).path
     plan = json.loads((older / "plan.json").read_text())
     (older / "plan.json").write_text(json.dumps({**plan, "format_version": 1}))
-    half = synthetic.build(tmp_path / "half").path
+    half = synthetic.build(tmp_path / "half", replace(SHORT, blocks=1)).path
     (half / "experiment.toml").unlink()
     for path, what in (
         (tmp_path / "nothing", "no such sweep folder"),
@@ -184,3 +199,81 @@ def test_a_run_without_a_trace_is_refused(swept: SweepFolder) -> None:
     with pytest.raises(bl.BufferlabError, match="no page trace") as refused:
         bl.trace(swept.path)
     assert "page-trace" in str(refused.value.hint)
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepFolder, SweepFolder]:
+    parent = tmp_path_factory.mktemp("sides")
+    one = replace(SHORT, truths=(synthetic.Truth("10%", 19.5), synthetic.Truth("20%", 9.7)))
+    other = replace(one, truths=(synthetic.Truth("10%", 25.0), synthetic.Truth("20%", 9.7)), seed=3)
+    return synthetic.build(parent / "a", one), synthetic.build(parent / "b", other)
+
+
+def test_a_comparison_has_the_answer_and_the_figures_of_the_command(sides: tuple[SweepFolder, SweepFolder]) -> None:
+    a, b = sides
+    found = bl.compare(bl.read(a.path), b.path)
+    expected = as_json(compare_sides(of_two_folders(a, b)))
+    assert found.answer == expected["answer"]
+    assert found.warnings == expected["warnings"]
+    figures = [(point["settings"], figure) for point in expected["points"] for figure in point["figures"]]
+    told = found.figures.drop("setting", "title").to_dicts()
+    assert told == [figure for _, figure in figures]
+    assert found.figures["setting"].unique().sort().to_list() == ["pool size 10 %", "pool size 20 %"]
+    headline = found.figures.filter(pl.col("metric") == "reads_per_new_order")
+    assert headline["outcome"].to_list()[0] == "different"
+
+
+def test_two_settings_of_one_sweep_are_compared(sides: tuple[SweepFolder, SweepFolder]) -> None:
+    found = bl.compare(sides[0].path, between=("pool_size=10%", "pool_size=20%"))
+    assert "lower with pool_size 20 %" in found.answer
+    with pytest.raises(bl.BufferlabError, match="two sweeps, or one and between"):
+        bl.compare(sides[0].path)
+
+
+def test_run_measures_and_returns_what_it_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(tmp_path)
+    with bench.in_environment():
+        found = bl.run(
+            bench.experiment(repetitions=1), sweep={"pool_size": ["5%", "20%", "80%"]}, transactions=1000, out=bench.out
+        )
+    assert found.points["label"].to_list() == ["pool_size 5%", "pool_size 20%", "pool_size 80%"]
+    assert found.path == bench.sweep_path()
+    assert (found.path / "report.html").exists()
+    assert "run 3 of 3" in capsys.readouterr().err
+
+
+def test_a_run_that_is_resumed_takes_nothing_else(tmp_path: Path) -> None:
+    for arguments, what in (
+        ({}, "no experiment given"),
+        ({"experiment": "noise", "resume": tmp_path}, "run as it was begun"),
+        ({"resume": tmp_path, "seed": 2}, "run as it was begun"),
+        ({"experiment": "buffer-size", "settings": {"pol_size": 5}}, "pol_size"),
+    ):
+        with pytest.raises(bl.BufferlabError, match=what) as refused:
+            bl.run(**arguments)  # type: ignore[arg-type]
+        assert refused.value.hint
+
+
+def test_ctrl_c_keeps_what_was_measured_and_resume_does_the_rest(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    path = bench.experiment(repetitions=2)
+    with bench.in_environment():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PlainProgress, "say", _interrupting(PlainProgress.say))
+            with pytest.raises(bl.BufferlabError) as stopped:
+                bl.run(path, out=bench.out)
+        assert 'bl.run(resume="' in str(stopped.value.hint)
+        assert (stopped.value.exit_code, len(bench.runs())) == (130, 1)
+        found = bl.run(resume=bench.sweep_path())
+    assert found.runs.height == 4
+
+
+def _interrupting(say: Callable[[PlainProgress, str], None]) -> Callable[[PlainProgress, str], None]:
+    """Say it, and press Ctrl-C when the first run has ended."""
+
+    def said(self: PlainProgress, text: str) -> None:
+        say(self, text)
+        if text.startswith("run 1 of 4: pool_size") and "transactions in" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return said

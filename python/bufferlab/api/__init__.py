@@ -5,8 +5,3 @@ It returns polars frames of what the commands compute. It computes nothing that 
 
 # Reading a run needs the families' metrics, which the registry hands to `results`.
 import bufferlab.engines.registry  # noqa: F401
-from bufferlab.api.sweep import Sweep, read
-from bufferlab.api.traces import curve, trace
-from bufferlab.errors import BufferlabError
-
-__all__ = ["BufferlabError", "Sweep", "curve", "read", "trace"]
