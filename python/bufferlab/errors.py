@@ -17,6 +17,8 @@ from typing import Literal, Self
 
 from bufferlab.texts import printable, without_password
 
+EXIT_RULE_BROKEN = 4
+"""A rule of --fail-if was broken."""
 EXIT_INTERRUPTED_INT = 130
 EXIT_INTERRUPTED_TERM = 143
 

@@ -30,6 +30,16 @@ def test_the_object_has_every_finding_and_table(bench: Bench) -> None:
     assert [row["KiB read per NO"] for row in runs["rows"]] == ["20.3", "37.6", "78.0"]
 
 
+def test_fail_if_ends_with_four_where_the_rule_finds_something(bench: Bench) -> None:
+    page_size = FIXTURES / "page-size.txt"
+    assert bench.bufferlab("audit", page_size, "--fail-if", "response-limits").code == 4
+    assert bench.bufferlab("audit", page_size, "--fail-if", "time-order", "--json").code == 0
+    assert bench.bufferlab("audit", FIXTURES / "clean.txt", "--fail-if", "any").code == 0
+    refused = bench.bufferlab("audit", page_size, "--fail-if", "respons-limits")
+    assert refused.code == 2
+    assert "did you mean response-limits?" in refused.err
+
+
 def test_a_clean_file_says_so(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "clean.txt")
     assert ended.code == 0

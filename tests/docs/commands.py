@@ -37,6 +37,7 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run my.sql": "there is no such file; tests/real/test_scripts.py runs scripts",
     "./bufferlab run my.sql --set data=tpcc --sweep pool_size=10%,40%": "as the one above",
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
+    './bufferlab compare runs/before runs/after --fail-if "reads_per_new_order worse 5%"': "test_compare_rules.py does",
     "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "as the one above",
     "./bufferlab report runs/buffer-size-20260101-120000 --format tpcc-mysql": "as the one above",
     "./bufferlab run buffer-size --quick --probe block-trace": "needs root; tests/real/test_block_trace.py runs it",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 
+import click
 import pytest
 
+from bufferlab.cli.app import group
+from bufferlab.report.compare_rules import parse
+from bufferlab.spec import Overrides, load
 from docs.commands import EXCUSED, RUN
 from docs.documents import ROOT, console_commands, documents
 
@@ -19,6 +25,20 @@ def test_the_command_ends_as_the_documents_say(command: str, code: int) -> None:
 def test_no_command_is_listed_that_no_document_shows() -> None:
     shown = {command for document in documents() for command in console_commands(document)}
     assert {*RUN, *EXCUSED} - shown == set()
+
+
+def test_every_command_of_the_example_workflow_is_one_that_bufferlab_takes() -> None:
+    workflow = (ROOT / "docs/ci.yml").read_text(encoding="utf-8")
+    shown = [shlex.split(line) for line in re.findall(r"run: venv/bin/bufferlab (.*)$", workflow, re.MULTILINE)]
+    assert [arguments[0] for arguments in shown] == ["doctor", "run", "run", "compare"]
+    for name, *arguments in shown:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        given = command.make_context(name, arguments).params
+        if name == "run":
+            load(given["experiment"], Overrides(engine=given["engine"], seed=given["seed"]))
+        for rule in given.get("rules", ()):
+            parse(rule)
 
 
 def test_every_target_of_the_makefile_is_documented() -> None:

@@ -29,7 +29,6 @@ from support.core import ROOT
 from support.fake import Bench
 from support.traced import CREATE, DROP, EVICT, GET, READ
 
-
 SHORT = synthetic.Sweep(warm_up_seconds=2, transactions=4000)
 
 

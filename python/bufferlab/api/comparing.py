@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from bufferlab.chapter import words
 from bufferlab.errors import SpecError
 from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
+from bufferlab.report.compare_rules import parse
 from bufferlab.report.compare_sides import of_one_folder, of_two_folders
 from bufferlab.results.store import SweepFolder
 
@@ -33,6 +35,16 @@ _FIGURES: dict[str, Any] = {
     "ci_high": pl.Float64,
     "level": pl.Float64,
     "smallest_detectable": pl.Float64,
+}
+
+
+_RULES: dict[str, Any] = {
+    "setting": pl.String,
+    "rule": pl.String,
+    "outcome": pl.String,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "reason": pl.String,
 }
 
 
@@ -61,6 +73,20 @@ class Comparison:
         return list(self._document["warnings"])
 
     @cached_property
+    def rules(self) -> pl.DataFrame:
+        """Return a row for each rule of `fail_if` at each matched setting: "broken", "holds" or "undecided".
+
+        `low` and `high` are the interval of the change towards bad, as shares: 0.05 is 5 %.
+        """
+        matched = self._compared.sides.matched
+        rows = [
+            {"setting": match.label, "rule": rule["rule"], **point}
+            for rule in self._document["rules"]
+            for match, point in zip(matched, rule["points"], strict=True)
+        ]
+        return pl.DataFrame(rows, schema=_RULES)
+
+    @cached_property
     def figures(self) -> pl.DataFrame:
         """Return a row for each figure at each matched setting.
 
@@ -83,16 +109,19 @@ def compare(
     *,
     between: tuple[str, str] | None = None,
     force: bool = False,
+    fail_if: Sequence[str] = (),
 ) -> Comparison:
     """Compare sweep `b` with sweep `a`, or two settings of `a`: between=("pool_size=10%", "pool_size=20%").
 
-    Raises a BufferlabError where the comparison would mean nothing; `force` compares all the same.
+    `fail_if` holds rules such as "reads_per_new_order worse 5%". Raises a BufferlabError where the comparison would
+    mean nothing, which `force` overrules, and for a rule that cannot be judged.
     """
+    rules = [parse(rule) for rule in fail_if]
     if (b is None) == (between is None):
         raise SpecError("compare takes two sweeps, or one and between", "bl.compare", "give b, or between=(X, Y)")
     first = _folder(a)
     sides = of_one_folder(first, *between) if between else of_two_folders(first, _folder(b or a))
-    return Comparison(compare_sides(sides, force=force))
+    return Comparison(compare_sides(sides, force=force, rules=rules))
 
 
 def _folder(side: Sweep | Path | str) -> SweepFolder:

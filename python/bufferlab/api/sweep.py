@@ -30,6 +30,7 @@ _RUNS: dict[str, Any] = {**_WHERE, "label": pl.String, "block": pl.Int32, "order
 _FIGURES = {**_POINT, "metric": pl.String, "title": pl.String, "mean": pl.Float64, **_INTERVAL, "unit": pl.String}
 _STEPS = {"from": pl.String, "to": pl.String, "metric": pl.String, "direction": pl.String, "contrast": pl.String,
           "change": pl.Float64, **_INTERVAL, "verdict": pl.String}  # fmt: skip
+_CHECKS = dict.fromkeys(("check", "title", "status", "detail"), pl.String)
 _METRICS = dict.fromkeys(("metric", "title", "unit", "kind", "better", "meaning"), pl.String)
 
 
@@ -167,6 +168,12 @@ class Sweep:
     def latency(self) -> pl.DataFrame:
         """Return the latency histograms of every run: the transactions of each type in each bucket of time."""
         return self._of_runs(LATENCY_COLUMNS, lambda record: record.latency())
+
+    @cached_property
+    def checks(self) -> pl.DataFrame:
+        """Return the integrity checks: a sweep of which one failed is not an answer."""
+        rows = [(check.name, check.title, check.status, check.detail) for check in self._analysis.checks]
+        return pl.DataFrame(rows, schema=_CHECKS, orient="row")
 
     @cached_property
     def metrics(self) -> pl.DataFrame:

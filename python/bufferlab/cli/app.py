@@ -93,7 +93,7 @@ def group() -> None:
       bufferlab list experiments     the other questions there are
 
     Exit codes: 0 done; 1 some point failed, results kept; 2 usage; 3 the environment lacks something;
-    65 a corrupt or foreign file; 70 a bug in bufferlab; 130 and 143 interrupted, results kept.
+    4 what --fail-if names; 65 a corrupt or foreign file; 70 a bug in bufferlab; 130 and 143 interrupted, results kept.
     """
 
 

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
 
 from bufferlab.cli.options import common
 from bufferlab.cli.output import draw, print_json, say, write
+from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 
 _WIDTH_WITHOUT_TERMINAL = 120
+_ANY = "any"
 
 
 @click.command("audit")
 @click.argument("files", type=click.Path(path_type=Path), metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--fail-if",
+    "failing",
+    metavar="RULE",
+    multiple=True,
+    help='End with code 4 where this rule finds something; "any" for all of them. Repeatable.',
+)
 @click.option("--html", type=click.Path(path_type=Path), metavar="OUT", help="Write the audit as a page too.")
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="OUT", help="Write it as Markdown too.")
 @common
-def command(files: tuple[Path, ...], html: Path | None, markdown: Path | None, as_json: bool, debug: bool) -> int:
+def command(
+    files: tuple[Path, ...],
+    failing: tuple[str, ...],
+    html: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+    debug: bool,
+) -> int:
     """Find wrong units, wrong columns and impossible numbers in FILEs, and print the corrected tables.
 
     Each FILE is text: tpcc-mysql's output, SHOW ENGINE INNODB STATUS (with the time in a line above, or several in one
     file), `iostat -x`, blkparse's output, tables of results, or a report that quotes them. Pieces of
     one run may lie in files of the same name up to the first dot. Nothing is measured.
 
-    Exit code 0 also with findings; 65 when a file cannot be read, or nothing in any of them is recognised.
+    Exit code 0 also with findings, unless --fail-if names their rule (4); 65 when a file cannot be
+    read, or nothing in any of them is recognised.
 
     \b
       bufferlab audit tpcc.log
@@ -34,6 +52,7 @@ def command(files: tuple[Path, ...], html: Path | None, markdown: Path | None, a
     from bufferlab.audit.page import as_json as document
     from bufferlab.audit.page import as_report, terminal
 
+    wanted = _rules(failing)
     audit = audit_files(files)
     for problem in audit.unrecognised:
         say(f"{problem.where}: {problem.what}")
@@ -47,6 +66,19 @@ def command(files: tuple[Path, ...], html: Path | None, markdown: Path | None, a
         write(markdown, "--markdown", render_markdown(as_report(audit)))
     if as_json:
         print_json(document(audit))
-        return 0
-    draw(terminal(audit), _WIDTH_WITHOUT_TERMINAL)
-    return 0
+    else:
+        draw(terminal(audit), _WIDTH_WITHOUT_TERMINAL)
+    return EXIT_RULE_BROKEN if any(finding.rule in wanted for finding in audit.findings) else 0
+
+
+def _rules(failing: tuple[str, ...]) -> set[str]:
+    """Return the names of the rules that --fail-if asks for. Raises SpecError for a name that no rule has."""
+    from bufferlab.audit.rules import RULES
+
+    names = {rule.name for rule in RULES}
+    for name in failing:
+        if name not in (_ANY, *names):
+            close = get_close_matches(name, [_ANY, *names], n=1)
+            hint = f"did you mean {close[0]}?" if close else f"the rules: {', '.join(sorted(names))}; or {_ANY}"
+            raise SpecError(f'no rule "{name}"', f"--fail-if {name}", hint)
+    return names if _ANY in failing else set(failing)

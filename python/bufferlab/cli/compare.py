@@ -8,7 +8,7 @@ import click
 
 from bufferlab.cli.options import common
 from bufferlab.cli.output import draw, print_json, write
-from bufferlab.errors import SpecError
+from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 from bufferlab.results.store import SweepFolder
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -24,6 +24,13 @@ _WIDTH_WITHOUT_TERMINAL = 120
     help="Compare two settings of the one sweep A, such as pool_size=10% pool_size=20%.",
 )
 @click.option("--force", is_flag=True, help="Compare also what is refused: other data, workloads, engines.")
+@click.option(
+    "--fail-if",
+    "rules",
+    metavar='"METRIC worse 5%"',
+    multiple=True,
+    help="End with code 4 where the metric is worse (or higher, lower) by as much. Repeatable.",
+)
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison as a page too.")
 @click.option("--md", type=click.Path(path_type=Path), metavar="FILE", help="Write it as Markdown too.")
 @common
@@ -32,6 +39,7 @@ def command(
     b: Path | None,
     between: tuple[str, str] | None,
     force: bool,
+    rules: tuple[str, ...],
     html: Path | None,
     md: Path | None,
     as_json: bool,
@@ -40,13 +48,16 @@ def command(
     """Compare sweep folder B with sweep folder A, or two settings of A: the same, different, or not distinguishable.
 
     Points with the same swept settings are compared, paired by block where both sides did the same
-    transactions. Exit code 0 also when they differ; 2 when the comparison would mean nothing.
+    transactions. Exit code 0 also when they differ, unless --fail-if names the difference (4); 2 when the
+    comparison would mean nothing.
 
     \b
       bufferlab compare runs/before runs/after
       bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%
+      bufferlab compare runs/before runs/after --fail-if "reads_per_new_order worse 5%"
     """
     from bufferlab.report.compare_metrics import compare_sides
+    from bufferlab.report.compare_rules import parse
     from bufferlab.report.compare_sides import of_one_folder, of_two_folders
 
     if (b is None) == (between is None):
@@ -55,13 +66,15 @@ def command(
             "arguments A, B and --between",
             "see `bufferlab compare --help`",
         )
+    asked = [parse(rule) for rule in rules]
     first = SweepFolder.open(a)
     if between:
         sides = of_one_folder(first, *between)
     else:
         assert b is not None
         sides = of_two_folders(first, SweepFolder.open(b))
-    compared = compare_sides(sides, force=force)
+    compared = compare_sides(sides, force=force, rules=asked)
+    code = EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in compared.rules) else 0
     if html or md:
         from bufferlab.report.compare_page import as_report
         from bufferlab.report.html import render_html
@@ -79,8 +92,8 @@ def command(
         from bufferlab.report.compare_json import as_json as document
 
         print_json(document(compared))
-        return 0
+        return code
     from bufferlab.report.compare_page import terminal
 
     draw(terminal(compared), _WIDTH_WITHOUT_TERMINAL)
-    return 0
+    return code

@@ -8,6 +8,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.report.compare_guard import differing_settings
 from bufferlab.report.compare_metrics import MetricCompared, SidesCompared
+from bufferlab.report.compare_rules import RuleJudged
 from bufferlab.report.compare_words import answer, limits
 
 COMPARISON_VERSION = 1
@@ -29,6 +30,7 @@ def as_json(compared: SidesCompared) -> dict[str, Any]:
         "warnings": list(compared.warnings),
         "forced": [problem.as_dict() for problem in compared.forced],
         "limits": limits(compared),
+        "rules": [_rule(judged) for judged in compared.rules],
         "points": [
             {
                 "settings": match.settings,
@@ -48,6 +50,26 @@ def _side(name: str, analysis: Analysis) -> dict[str, Any]:
 
 def _points(points: tuple[PointRuns, ...]) -> list[dict[str, Any]]:
     return [{"label": point.label, "settings": point.swept, "runs": len(point.ok)} for point in points]
+
+
+def _rule(judged: RuleJudged) -> dict[str, Any]:
+    return {
+        "rule": judged.rule.text,
+        "metric": judged.rule.metric,
+        "limit": judged.rule.limit,
+        "outcome": judged.outcome,
+        "level": judged.level,
+        "points": [
+            {
+                "settings": point.match.settings,
+                "outcome": point.outcome,
+                "low": point.low,
+                "high": point.high,
+                "reason": point.reason,
+            }
+            for point in judged.points
+        ],
+    }
 
 
 def _figure(figure: MetricCompared) -> dict[str, Any]:

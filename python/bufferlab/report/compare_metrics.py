@@ -6,20 +6,23 @@ at 95 %. This file makes data. compare_words makes sentences of it, compare_page
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
 from bufferlab.report.compare_guard import objections, warnings
+from bufferlab.report.compare_rules import Rule, RuleJudged, judge, refuse
 from bufferlab.report.compare_sides import MatchedPoint, Sides
-from bufferlab.results.metrics import get, qualified
+from bufferlab.results.metrics import OF_LATENCIES, get, qualified
 from bufferlab.stats.comparison import Compared, Match, Method, compare, method_for, single_level
 from bufferlab.stats.fit import Cell
 
 LEVEL = 0.95
 #: Figures of a phase, per row or per transaction.
 _OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
+#: Compared where both sides have them, whatever the workload names.
+_OF_THE_HOST = ("server_cpu_us_per_transaction", *OF_LATENCIES)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class SidesCompared:
     warnings: tuple[str, ...]
     forced: tuple[Problem, ...]
     """Objections that --force overruled."""
+    rules: tuple[RuleJudged, ...] = ()
+    """What --fail-if asked, judged."""
 
     def of(self, metric: str) -> list[MetricCompared]:
         """Return one figure at every matched point."""
@@ -79,10 +84,10 @@ class SidesCompared:
         return list(dict.fromkeys(figure.metric for figure in self.figures))
 
 
-def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
-    """Judge every figure that the workload compares.
+def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = ()) -> SidesCompared:
+    """Judge every figure that the workload compares, and the rules.
 
-    Raises SpecError when the sides must not be compared, unless forced.
+    Raises SpecError when the sides must not be compared, unless forced; and for a rule that cannot be judged.
     """
     against = objections(sides)
     if against and not force:
@@ -97,23 +102,37 @@ def compare_sides(sides: Sides, *, force: bool = False) -> SidesCompared:
     for metric in metrics:
         family = len(present[metric]) if metric == metrics[0] else max(others, len(present[metric]))
         level = single_level(LEVEL, family)
-        judged = compare(
-            [_match(match, metric) for match in present[metric]],
-            method=method,
-            level=level,
-            scale=get(metric).scale,
-            context=_context(sides, metric),
-        )
-        by_place = {found.name: found for found in judged.compared}
-        figures += [
-            MetricCompared(match, metric, by_place.get(match.place), level, blocked[metric]) for match in sides.matched
-        ]
-    return SidesCompared(sides, method, metrics[0], tuple(figures), tuple(warnings(sides)), tuple(against))
+        found = _compared(sides, metric, method, level)
+        figures += [MetricCompared(match, metric, one, level, blocked[metric]) for match, one in found]
+    judged = tuple(_judged(sides, rules, method))
+    return SidesCompared(sides, method, metrics[0], tuple(figures), tuple(warnings(sides)), tuple(against), judged)
+
+
+def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[tuple[MatchedPoint, Compared | None]]:
+    """Return one metric at every matched point; None where a side has no such value."""
+    judged = compare(
+        [_match(match, metric) for match in sides.matched if _has(match, metric)],
+        method=method,
+        level=level,
+        scale=get(metric).scale,
+        context=_context(sides, metric),
+    )
+    by_place = {found.name: found for found in judged.compared}
+    return [(match, by_place.get(match.place)) for match in sides.matched]
+
+
+def _judged(sides: Sides, rules: Sequence[Rule], method: Method) -> Iterator[RuleJudged]:
+    for rule in rules:
+        if why := _blocked(sides, rule.metric):
+            raise refuse(rule, why, "measure longer windows: --duration 60s")
+    level = single_level(LEVEL, len(rules) * len(sides.matched))
+    yield from (judge(rule, level, _compared(sides, rule.metric, method, level)) for rule in rules)
 
 
 def _metrics(sides: Sides) -> list[str]:
-    """Return the metrics that the workload compares, and the same few figures of every phase that both sides have."""
-    metrics = [sides.a.headline, *sides.a.compared]
+    """Return the metrics that the workload compares, those of _OF_THE_HOST, and a few of every phase of both sides."""
+    of_host = [name for name in _OF_THE_HOST if any(_has(match, name) for match in sides.matched)]
+    metrics = [sides.a.headline, *sides.a.compared, *of_host]
     for phase in (name for name in sides.a.phases if name in sides.b.phases):
         # Statements that return no rows, such as inserts, are told per transaction.
         rows = any(_has(match, qualified(phase, "reads_per_row")) for match in sides.matched)

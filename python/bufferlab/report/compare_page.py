@@ -13,6 +13,7 @@ from bufferlab.chapter.points_figure import dot, points_data
 from bufferlab.report.answer import banners
 from bufferlab.report.compare_guard import differing_settings
 from bufferlab.report.compare_metrics import SidesCompared
+from bufferlab.report.compare_rules import sentences, span
 from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.report.compare_words import answer, limits, table, unmatched
 from bufferlab.report.detail_tables import check_table
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 #: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
 _LOG_FROM = 12.0
+_RULE_STYLES = {"broken": "bold red", "holds": "green", "undecided": "yellow"}
 #: The smallest width at which these columns are shown.
 _NARROWEST = {"Figure": 12, "Verdict": 15}
 
@@ -46,7 +48,7 @@ def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
         steps=None,
         limits=tuple(limits(compared)),
         sections=(
-            Section("figures", "The figures", "", (figures,)),
+            Section("figures", "The figures", "", tuple(filter(None, [_rules(compared), figures]))),
             Section("checks", "Can the numbers be believed?", "", (check_table(checks),)),
             Section("sides", "The two sides", "", tuple(filter(None, [_what_differs(compared), _left_out(compared)]))),
         ),
@@ -75,8 +77,21 @@ def terminal(compared: SidesCompared) -> Group:
     for row in figures.rows:
         drawn.add_row(*(Text(cell) for cell in row.cells), style="bold" if row.mark == "differs" else None)
     lines += [drawn, Text(figures.caption, style="dim")]
+    for judged in compared.rules:
+        lines += [Text(said, style=_RULE_STYLES[judged.outcome]) for said in sentences(judged)]
     lines += [Text(f"  {line}") for line in unmatched(compared)]
     return Group(*lines)
+
+
+def _rules(compared: SidesCompared) -> Table | None:
+    """Return the rules of --fail-if at every matched setting; None where there is none."""
+    rows = tuple(
+        Row((judged.rule.text, point.match.label, point.outcome, span(judged, point)))
+        for judged in compared.rules
+        for point in judged.points
+    )
+    columns = tuple(Column(head, numeric=False) for head in ("Rule", "Setting", "Outcome", "Change (95 %)"))
+    return Table("rules", "What would fail", columns, rows) if rows else None
 
 
 def _checks(compared: SidesCompared) -> Iterator[Check]:

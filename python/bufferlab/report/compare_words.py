@@ -14,6 +14,8 @@ from bufferlab.results.metrics import phase_of
 from bufferlab.stats.verdict import Verdict
 
 _HOW = {"paired": "paired by block", "welch": "Welch's test"}
+#: What stands for the smallest change that would have been found where that is beyond all use.
+_TOO_MUCH = "more than 100 times"
 _FOUND = {"rises": "higher", "falls": "lower"}
 
 
@@ -85,14 +87,27 @@ def _caption(compared: SidesCompared) -> str:
         if compared.method == "paired"
         else "Welch's test: the sides did different transactions, so each stands on its own runs."
     )
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, dict[str, float | None]] = {}
     for figure in compared.figures:
         if figure.outcome == "not_claimed":
-            reasons.setdefault(str(figure.reason), []).append(_title(figure.metric))
+            could = figure.found.verdict.detectable if figure.found else None
+            of_reason = reasons.setdefault(str(figure.reason), {})
+            of_reason[figure.metric] = max(filter(None, (of_reason.get(figure.metric), could)), default=None)
     left = "".join(
-        f" Not claimed ({why}): {words.listing(list(dict.fromkeys(titles)))}." for why, titles in reasons.items()
+        f" Not claimed ({why}): {words.listing([_with_detectable(compared, *each) for each in of_reason.items()])}."
+        for why, of_reason in reasons.items()
     )
-    return f"{how} n: runs of each side. Detectable: the change found in four such comparisons of five.{left}"
+    said = "Detectable, and in brackets: the change found in four such comparisons of five"
+    return f"{how} n: runs of each side. {said}.{left}"
+
+
+def _with_detectable(compared: SidesCompared, metric: str, detectable: float | None) -> str:
+    """Return a figure with the smallest change that would have been found at every setting."""
+    worst = next(
+        (one.found.verdict for one in compared.of(metric) if one.found and one.found.verdict.detectable == detectable),
+        None,
+    )
+    return f"{_title(metric)} ({_could(worst, metric) or _TOO_MUCH})" if worst and detectable else _title(metric)
 
 
 def _silent(compared: SidesCompared) -> list[str]:
@@ -211,8 +226,8 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
         change = f"{words.change(found.verdict, words.unit_of_change(metric))} {_FOUND[found.verdict.direction]}"
     elif figure.outcome == "not_distinguishable":
         change = words.signed_change(found.verdict, words.unit_of_change(metric))
-    if figure.outcome in ("different", "not_distinguishable"):
-        could = _could(found.verdict, metric) or could
+    if found.verdict.detectable is not None:
+        could = _could(found.verdict, metric) or _TOO_MUCH
     return (words.cell(metric, found.value_a), words.cell(metric, found.value_b), n, verdict, change, could)
 
 

@@ -12,8 +12,8 @@ from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.results.derive import FORMULAS, values_of
-from bufferlab.results.latency import total_us
-from bufferlab.results.metrics import Metric
+from bufferlab.results.latency import percentiles_us, total_us
+from bufferlab.results.metrics import OF_LATENCIES, Metric
 from bufferlab.results.quantity import Quantity
 from bufferlab.results.steady import MIN_MISSES, device_drift, drift
 from bufferlab.results.window import Value, Window
@@ -65,7 +65,7 @@ class MeasuredRun:
         window = Window.of(samples)
         latency = _of_window(record.latency())
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
-        values = {name: formula.evaluate(window) for name, formula in FORMULAS.items()}
+        values = {name: formula.evaluate(window) for name, formula in FORMULAS.items()} | _latencies(latency)
         phases = {phase.name: values_of(samples, phase.name) for phase in record.run.phases}
         late = results_of(record.run.engine).late_work
         drifts = drift(samples, late), device_drift(samples)
@@ -184,6 +184,13 @@ def results_of(engine: str) -> EngineResults:
 def _of_window(latency: pl.DataFrame) -> pl.DataFrame:
     """Return the histograms of the measured window: a phase's types have its name and a dot before their own."""
     return latency.filter(~latency["transaction_type"].str.contains(".", literal=True))
+
+
+def _latencies(latency: pl.DataFrame) -> dict[str, Value]:
+    found = percentiles_us(latency, list(OF_LATENCIES.values()))
+    if found is None:
+        return dict.fromkeys(OF_LATENCIES, Value(None, "no transaction was timed"))
+    return dict(zip(OF_LATENCIES, map(Value, found), strict=True))
 
 
 def outcome(name: str, title: str, passed: bool, detail: str) -> Check:

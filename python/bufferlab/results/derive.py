@@ -66,7 +66,7 @@ def add(declared: Iterable[metrics.Metric], quantities: Mapping[str, Quantity]) 
         FORMULAS[metric.name] = checked(metric.name, found / _WORK[metric.work] if metric.work else found, metric.unit)
 
 
-add(metrics.DERIVED.values(), {})
+add((metric for metric in metrics.DERIVED.values() if metric.name not in metrics.OF_LATENCIES), {})
 
 
 def values_of(samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Value]:

@@ -43,6 +43,22 @@ def latency_values(frames: Sequence[pl.DataFrame]) -> list[LatencyValues]:
     ]
 
 
+def percentiles_us(frame: pl.DataFrame, shares: Sequence[float]) -> list[float] | None:
+    """Return percentiles of one run's times, all transaction types together; None where no transaction was timed.
+
+    In open loop a time is counted from the moment at which the transaction should have begun.
+    """
+    import polars as pl
+
+    for time in ("response", "service"):
+        rows = frame.filter(pl.col("time") == time)
+        if rows["count"].sum():
+            merged = rows.group_by("low_us").agg(pl.col("high_us").max(), pl.col("count").sum()).sort("low_us")
+            buckets = [((low, high), count) for low, high, count in merged.iter_rows()]
+            return [_percentile(buckets, sum(count for _, count in buckets), share) for share in shares]
+    return None
+
+
 def total_us(frame: pl.DataFrame) -> dict[str, float]:
     """Return all the time transactions spent, in microseconds, per kind of time (service, queue)."""
     totals: dict[str, float] = {}

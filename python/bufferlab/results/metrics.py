@@ -372,6 +372,15 @@ device_queue_length   | 1          | ratio   | lower   | aqu-sz  | mean requests
 device_busy_ratio     | 1          | share   | lower   | %util   | share of the window with requests in flight | = device_busy_ms / seconds
 """  # noqa: E501
 
+#: The percentiles of the times that transactions took, by name. They come from the histograms, not from edge samples.
+OF_LATENCIES: dict[str, float] = {"latency_p50_us": 0.5, "latency_p95_us": 0.95, "latency_p99_us": 0.99}
+
+_LATENCIES = """
+latency_p50_us | us | latency | lower | Median latency         | of all transactions: in open loop from the intended start | long window
+latency_p95_us | us | latency | lower | Latency, 95th percentile | of all transactions: in open loop from the intended start | long window
+latency_p99_us | us | latency | lower | Latency, 99th percentile | of all transactions: in open loop from the intended start | long window
+"""  # noqa: E501
+
 _CPU_SHARES = "\n".join(
     f"cpu_{name}_share | 1 | share | neither | %{name} | share of all cores' time in mpstat's %{name}"
     for name in CPU_COLUMNS
@@ -387,11 +396,12 @@ _DERIVED_LIST = [
     *_device_direction("discard"),
     *derived(_DEVICE_REST),
     *derived(_CPU_SHARES),
+    *(replace(metric, source="the latency histograms") for metric in derived(_LATENCIES)),
 ]
 
 #: The metrics that probes and engines emit, by name.
 RAW: dict[str, Metric] = {}
-#: The metrics that `derive` computes from a run's edge samples, by name.
+#: The values of a run, by name: `derive` computes them from its edge samples, all but OF_LATENCIES.
 DERIVED: dict[str, Metric] = {}
 
 
