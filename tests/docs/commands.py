@@ -48,6 +48,7 @@ EXCUSED: dict[str, str] = {
     "fetched server; tests/real/test_page_trace_servers.py records such traces",
     "./bufferlab curve runs/buffer-size-20260101-120000 --svg curve.svg": "as the one above",
     "./bufferlab run tests/fixtures/page-trace/pool-sizes.toml --probe page-trace": "as the one above, in --quick form",
+    "./bufferlab accuracy runs/buffer-size-20260101-130000 runs/buffer-size-20260101-140000": "as the next",
     "./bufferlab predict runs/buffer-size-20260101-120000": "tests/unit/test_predict.py runs it on made traces",
     "./bufferlab predict runs/buffer-size-20260101-120000 --sweep pool_size=10%,20%,30%,40%,50%": "as the one above",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",

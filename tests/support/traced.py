@@ -127,6 +127,31 @@ def build(
     return SweepFolder.open(folder.path)
 
 
+def repeat(folder: SweepFolder, reads: Sequence[Sequence[int]], *, new_orders: int = 4) -> SweepFolder:
+    """Add measured runs without a trace to a sweep of `build`: for each point, the reads of each further run.
+
+    Runs of a point are its blocks; the traced run is block 0 of the first point.
+    """
+    first = folder.runs()[0].run
+    kept = first.model_dump(mode="json", exclude={"page_trace", "files", "format_version"})
+    for index, of_point in enumerate(reads):
+        planned = folder.plan["points"][index]
+        settings = {name: one | {"actual": one["planned"]} for name, one in planned["settings"].items()}
+        for block, count in enumerate(of_point, start=index == 0):
+            run = kept | {
+                "run_id": f"{index:04x}{block:012x}",
+                "point_key": planned["point_key"],
+                "point": {"index": index, "label": planned["label"], "swept": planned["swept"]},
+                "settings": settings,
+                "block": block,
+                "repetition": block,
+                "seed": block + 1,
+            }
+            frames = settings["pool_size"]["actual"] // 4096
+            folder.publish_run(run, _samples(frames, {"pages_read": count, "db_other_reads": 0}, new_orders), [], "")
+    return SweepFolder.open(folder.path)
+
+
 def spec_bytes(page_size: str) -> int:
     """The bytes of "4KiB"."""
     return int(page_size.removesuffix("KiB")) * KIB

@@ -196,8 +196,8 @@ class Analysis:
 
     @cached_property
     def shortest_window_s(self) -> float | None:
-        """Return the length of the shortest measured window."""
-        return min((run.window.seconds for run in self.runs if run.window.seconds is not None), default=None)
+        """Return the length of the shortest measured window; None where no time passes, as in predictions."""
+        return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
     def fit(self, metric: str) -> Fit | None:
         """Return the fit of one metric over all points and blocks; None when no run has it."""

@@ -45,6 +45,7 @@ COMMANDS: dict[str, str] = {
     "compare": "Compare two sweeps, or two settings: the same, different, or not distinguishable.",
     "curve": "Tell what a buffer pool of every size would miss, from a file of page accesses.",
     "predict": "Tell what a traced run would have read with other pools, by a model of its manager.",
+    "accuracy": "Tell how right a predicted sweep was about a measured one.",
     "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
 """The commands, each with a file of the same name. Their first line of help stands here, so that help imports none."""

@@ -31,6 +31,7 @@ from bufferlab.report.points_tables import (
     step_table,
     verdict_cell,
 )
+from bufferlab.report.predicted import predictions
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results import metrics
 from bufferlab.results.store import SweepFolder
@@ -93,6 +94,8 @@ def _first(analysis: Analysis) -> _First:
 
 def _answering(analysis: Analysis) -> str:
     """Return the id of the chapter whose sentences replace the headline metric's; empty when none does."""
+    if predictions(analysis):
+        return "predicted"
     if not instead(analysis):
         return ""
     own = own_chapters(analysis)
@@ -107,6 +110,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
 
     # Pages, pools and commits belong to a database; a bare file has its own chapter.
     has_pool = all(run.engine.has_pool for run in analysis.runs)
+    was_measured = not predictions(analysis)
     per_second_figure = analysis.work_per_s.replace("_", "-")
     writes = analysis.per_work("writes")
     return (
@@ -115,10 +119,10 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             "The numbers",
             "",
             main_table(analysis) if has_pool else None,
-            _all_steps(analysis),
+            _all_steps(analysis) if was_measured else None,
             sizes(analysis),
             per_transaction(analysis),
-            per_second(analysis) if has_pool else None,
+            per_second(analysis) if has_pool and was_measured else None,
         ),
         *first.chapters,
         section(

@@ -12,7 +12,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.engines import registry as engines
-from bufferlab.errors import Problem
+from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import Value
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.integrity import MeasuredRun
@@ -27,6 +27,15 @@ _NOT_THE_HOST = ("format", "format_version", "host_id", "noise")
 _WINDOW_LIMIT = 0.01
 #: The rounding of a pool to whole frames: not a difference worth naming.
 _ROUNDED = 0.005
+
+
+def require_same_source(sides: Sides) -> None:
+    """Refuse to compare measured numbers with predicted ones. Raises SpecError, which no option overrules."""
+    sources = _each(sides, lambda run: run.source)
+    if sources[0] != sources[1]:
+        a, b = (", ".join(sorted(found)) for found in sources)
+        hint = "bufferlab accuracy MEASURED PREDICTED tells how right a prediction was"
+        raise SpecError("one side was measured and the other predicted", f"A: {a}; B: {b}", hint)
 
 
 def objections(sides: Sides) -> list[Problem]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
-from bufferlab.report.compare_guard import objections, warnings
+from bufferlab.report.compare_guard import objections, require_same_source, warnings
 from bufferlab.report.compare_rules import Rule, RuleJudged, judge, refuse
 from bufferlab.report.compare_sides import MatchedPoint, Sides
 from bufferlab.results.metrics import OF_LATENCIES, get, qualified
@@ -89,6 +89,7 @@ def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = 
 
     Raises SpecError when the sides must not be compared, unless forced; and for a rule that cannot be judged.
     """
+    require_same_source(sides)
     against = objections(sides)
     if against and not force:
         raise SpecError.of(against)

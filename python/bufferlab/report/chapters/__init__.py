@@ -17,13 +17,18 @@ from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
 from bufferlab.report.chapters.predicted import predicted
 from bufferlab.report.chapters.query_cost import query_cost
+from bufferlab.report.predicted import predictions
 
 
 def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
-    """Return every chapter, in the order in which a report shows them, with those of the engine that ran."""
+    """Return every chapter, in the order in which a report shows them, with those of the engine that ran.
+
+    A predicted sweep has its own alone: the others tell of time, of writes, and of differences between runs.
+    """
+    if predictions(analysis):
+        return (predicted,)
     own = own_chapters(analysis)
     return (
-        predicted,
         knee,
         *own.answering,
         *(query_cost, latency_rate, best, cost_of_pages),

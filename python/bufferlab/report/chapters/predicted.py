@@ -5,7 +5,7 @@ from __future__ import annotations
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, points_data
-from bufferlab.report.predicted import doubts, error, predictions, said, told_ends
+from bufferlab.report.predicted import doubts, error, predictions, told_ends
 from bufferlab.results.metrics import WORK
 from bufferlab.results.schema import Prediction, Replayed
 from bufferlab.units import format_bytes
@@ -29,9 +29,8 @@ def predicted(analysis: Analysis) -> Section | None:
     columns = tuple(Column(head, numeric=head != "Point") for head in heads)
     rows = tuple(Row(_cells(label, prediction, unit)) for label, prediction in found)
     table = Table("predicted", "Predicted reads", columns, rows, _CAPTION, brief=brief)
-    intro = " ".join([said(analysis) or "", *doubts(analysis)])
     figure = _figure(analysis, unit, reads)
-    return Section("predicted", "The prediction", intro, (*((figure,) if figure else ()), table))
+    return Section("predicted", "The prediction", " ".join(doubts(analysis)), (*((figure,) if figure else ()), table))
 
 
 def _cells(label: str, prediction: Prediction, unit: str) -> tuple[str, ...]:
@@ -76,9 +75,9 @@ def _figure(analysis: Analysis, unit: str, title: str) -> Figure | None:
 
     model = places[0][2].model
     lines = [
-        line(f"model {model}", 0, [reads(one.found, one) for _, _, one in places]),
-        line("LRU", 1, [reads(one.lru, one) for _, _, one in places]),
-        line("OPT", 2, [reads(one.opt, one) for _, _, one in places]),
+        line("LRU", 0, [reads(one.lru, one) for _, _, one in places]),
+        line("OPT", 1, [reads(one.opt, one) for _, _, one in places]),
+        line(f"model {model}", 2, [reads(one.found, one) for _, _, one in places]),
     ]
     series = [one for one, _ in lines if one.dots]
     measured = [

@@ -1,0 +1,49 @@
+"""`bufferlab accuracy`: tells how right a predicted sweep was about a measured one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bufferlab.cli.options import common
+from bufferlab.cli.output import print_json, put, write
+
+
+@click.command("accuracy")
+@click.argument("measured", type=click.Path(path_type=Path), metavar="MEASURED")
+@click.argument("predicted", type=click.Path(path_type=Path), metavar="PREDICTED")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
+@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
+@common
+def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None, as_json: bool, debug: bool) -> int:
+    """Tell how far the sweep folder PREDICTED was from the sweep folder MEASURED, point by point.
+
+    Points with the same swept settings are joined; all other settings must be the same. Beside the
+    model stands LRU of the same bytes. A point that somebody looked at while the models were
+    developed is marked.
+
+    \b
+      bufferlab accuracy runs/buffer-size-20260101-120000 runs/buffer-size-20260101-130000
+    """
+    # Reading a run needs the families' metrics, which the registry hands to `results`.
+    import bufferlab.engines.registry  # noqa: F401
+    from bufferlab.report import accuracy_page
+    from bufferlab.report.accuracy import accuracy
+    from bufferlab.results.store import SweepFolder
+
+    found = accuracy(SweepFolder.open(measured), SweepFolder.open(predicted))
+    report = accuracy_page.as_report(found)
+    if html:
+        from bufferlab.report.html import render_html
+
+        write(html, "--html", render_html(report, f"{measured} and {predicted}", "bufferlab accuracy"))
+    if svg and report.headline:
+        from bufferlab.report.figures.svg import draw
+
+        write(svg, "--svg", draw(report.headline))
+    if as_json:
+        print_json(accuracy_page.as_json(found))
+    else:
+        put(accuracy_page.text(report))
+    return 0

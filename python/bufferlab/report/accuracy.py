@@ -1,0 +1,235 @@
+"""Sets a predicted sweep beside a measured one: how wrong was the model at each point, and would it have misled?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.errors import Problem, SpecError
+from bufferlab.models.development import was_seen
+from bufferlab.report.compare_guard import differing_settings, objections
+from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of, of_two_folders
+from bufferlab.results.schema import Prediction
+from bufferlab.results.store import SweepFolder
+from bufferlab.stats.estimate import Estimate
+
+_SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
+
+
+@dataclass(frozen=True)
+class PointAccuracy:
+    """A point that was measured and predicted; reads are per unit of work."""
+
+    match: MatchedPoint
+    label: str
+    prediction: Prediction
+    measured: Estimate
+    predicted: float | None
+    """None where the model gives both ends only."""
+    lru: float
+    measured_frames: float | None
+    """Frames that the measured servers counted, in the mean of the runs."""
+    in_development: bool
+    """Whether somebody looked at this cell while the models were developed."""
+
+    @property
+    def error(self) -> float | None:
+        """Return how far the prediction is from the measured mean; 0.01 is 1 %."""
+        return None if self.predicted is None else _error(self.predicted, self.measured.value)
+
+    @property
+    def lru_error(self) -> float | None:
+        """Return the same of LRU at the nominal size."""
+        return _error(self.lru, self.measured.value)
+
+    @property
+    def inside(self) -> bool | None:
+        """Return whether the prediction lies in the measured interval; None where there is no interval."""
+        low, high = self.measured.ci_low, self.measured.ci_high
+        if self.predicted is None or low is None or high is None:
+            return None
+        return low <= self.predicted <= high
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The errors of several points."""
+
+    name: Literal["all", "held out", "development"]
+    n: int
+    mean: float
+    """Of |error|."""
+    largest: float
+    """The error that is farthest from zero, with its sign."""
+    lru_mean: float
+    lru_largest: float
+
+    @property
+    def times_better(self) -> float | None:
+        """Return LRU's mean |error| over the model's."""
+        return self.lru_mean / self.mean if self.mean else None
+
+
+@dataclass(frozen=True)
+class StepAccuracy:
+    """The step between two neighbouring points."""
+
+    a: str
+    b: str
+    measured: Literal["falls", "rises", "not resolved"]
+    predicted: Literal["falls", "rises", "stays"]
+
+    @property
+    def right(self) -> bool | None:
+        """Return whether the model has the step's sign; None where the measured sweep does not resolve it."""
+        return None if self.measured == "not resolved" else self.measured == self.predicted
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The result of `accuracy`, as data."""
+
+    sides: Sides
+    metric: str
+    points: tuple[PointAccuracy, ...]
+    steps: tuple[StepAccuracy, ...]
+    summaries: tuple[Summary, ...]
+
+    @property
+    def chosen(self) -> PointAccuracy | None:
+        """Return the point with the fewest predicted reads, which one would choose."""
+        told = [(point.predicted, point) for point in self.points if point.predicted is not None]
+        return min(told, key=lambda one: one[0])[1] if told else None
+
+    @property
+    def best(self) -> PointAccuracy:
+        """Return the point with the fewest measured reads."""
+        return min(self.points, key=lambda point: point.measured.value)
+
+    @property
+    def regret(self) -> float | None:
+        """Return by what share the chosen point reads more than the best one; None where nothing can be chosen."""
+        return _error(self.chosen.measured.value, self.best.measured.value) if self.chosen else None
+
+
+def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
+    """Join the points of both sweeps and judge each prediction.
+
+    Raises SpecError for sweeps of the wrong source, without a point in common, or with other settings.
+    """
+    sides = of_two_folders(measured, predicted)
+    _require_sources(sides)
+    _require_same(sides)
+    unit = sides.b.unit_of_work
+    if unit not in _predictions(sides.matched[0].b)[0].traced.work:
+        unit = "transaction"
+    metric = f"reads_per_{unit}"
+    points = tuple(_points(sides, metric, unit))
+    if not points:
+        what = f"no point has {metric.replace('_', ' ')} on both sides"
+        raise SpecError(what, str(predicted.path), "look at the reports of both sweeps for the reason")
+    return Accuracy(sides, metric, points, tuple(_steps(sides.a, metric, points)), tuple(_summaries(points)))
+
+
+def _require_sources(sides: Sides) -> None:
+    for analysis, source in ((sides.a, "measured"), (sides.b, "predicted")):
+        other = next(
+            (run for run in analysis.runs if (run.run.prediction is not None) != (source == "predicted")), None
+        )
+        if other:
+            what = f"this sweep was {'predicted' if source == 'measured' else 'measured'}"
+            hint = "bufferlab accuracy MEASURED PREDICTED; `compare` sets two measured sweeps beside each other"
+            raise SpecError(what, str(analysis.sweep.path), hint)
+
+
+def _require_same(sides: Sides) -> None:
+    """Refuse sweeps of other engines, workloads, data or settings: the difference would be taken for an error."""
+    differing = [
+        Problem(f"{name} was {a} when measured and {b} when predicted", None, _SAME_HINT)
+        for name, (a, b) in differing_settings(sides).items()
+    ]
+    against = [Problem(one.what, one.where, _SAME_HINT) for one in objections(sides)]
+    if found := [*against, *differing]:
+        raise SpecError.of(found)
+
+
+def _points(sides: Sides, metric: str, unit: str) -> Iterable[PointAccuracy]:
+    fit = sides.a.fit(metric)
+    for match in sides.matched:
+        mean = fit.mean(match.a.index) if fit and match.a.index in fit.points else None
+        told = _predictions(match.b)
+        if mean is None or not told:
+            continue
+        run, one = match.a.ok[0].run, told[0]
+        frames = [value for of in match.a.ok if (value := of.window.level("pool_frames").value) is not None]
+        work = one.traced.work[unit]
+        yield PointAccuracy(
+            match,
+            sides.a.name_of(match.a),
+            one,
+            mean,
+            one.found.reads / work if one.found else None,
+            one.lru.reads / work,
+            sum(frames) / len(frames) if frames else None,
+            was_seen(
+                run.engine,
+                run.engine_version or "",
+                asked_of(match.a),
+                frozenset({*match.a.swept, *match.b.swept}),
+                str(run.workload["name"]),
+            ),
+        )
+
+
+def _predictions(point: PointRuns) -> list[Prediction]:
+    return [run.run.prediction for run in point.ok if run.run.prediction]
+
+
+def _steps(analysis: Analysis, metric: str, points: Iterable[PointAccuracy]) -> Iterable[StepAccuracy]:
+    by_index = {point.match.a.index: point for point in points}
+    for a, b in analysis.steps():
+        first, second = by_index.get(a.index), by_index.get(b.index)
+        if first is None or second is None or first.predicted is None or second.predicted is None:
+            continue
+        verdict = analysis.verdict(metric, a.index, b.index)
+        change = second.measured.value - first.measured.value
+        resolved = verdict is not None and verdict.resolved
+        yield StepAccuracy(
+            first.label,
+            second.label,
+            ("falls" if change < 0 else "rises") if resolved else "not resolved",
+            "falls"
+            if second.predicted < first.predicted
+            else "rises"
+            if second.predicted > first.predicted
+            else "stays",
+        )
+
+
+def _way(first: float, second: float) -> Literal["falls", "rises", "stays"]:
+    if first == second:
+        return "stays"
+    return "falls" if second < first else "rises"
+
+
+def _summaries(points: Iterable[PointAccuracy]) -> Iterable[Summary]:
+    told = [point for point in points if point.error is not None]
+    parts: list[tuple[Literal["all", "held out", "development"], list[PointAccuracy]]] = [
+        ("all", told),
+        ("held out", [point for point in told if not point.in_development]),
+        ("development", [point for point in told if point.in_development]),
+    ]
+    for name, of in parts:
+        if of and (name == "all" or len(of) < len(told)):
+            errors, lru = [point.error or 0.0 for point in of], [point.lru_error or 0.0 for point in of]
+            yield Summary(name, len(of), _mean(errors), max(errors, key=abs), _mean(lru), max(lru, key=abs))
+
+
+def _mean(errors: list[float]) -> float:
+    return sum(map(abs, errors)) / len(errors)
+
+
+def _error(value: float, reference: float) -> float | None:
+    return value / reference - 1 if reference else None

@@ -1,0 +1,252 @@
+"""Shows the accuracy of a predicted sweep: for the terminal, as a page and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bufferlab.chapter import words
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.points_figure import Axis, dot, points_data
+from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
+from bufferlab.report.curve_page import aligned
+from bufferlab.report.document import Report
+from bufferlab.report.predicted import said
+from bufferlab.results import metrics
+
+_YES = {None: words.NOTHING, True: "yes", False: "no"}
+_LIMIT = "The model predicts pages read alone: writes, time and throughput are not judged here."
+_SEEN = "Looked at while the models were developed: such a point is no test of them (development_cells.toml)."
+
+
+def as_report(accuracy: Accuracy) -> Report:
+    """Return the accuracy in the shape that every writer of reports takes."""
+    a, b = accuracy.sides.a, accuracy.sides.b
+    run = a.runs[0].run
+    runs = sum(len(point.match.a.ok) for point in accuracy.points)
+    doubts = [f"{point.label}: {one.sentence}." for point in accuracy.points for one in point.prediction.verdicts]
+    return Report(
+        title="accuracy",
+        question=f"How right was the model {accuracy.points[0].prediction.model} about {a.sweep.experiment}?",
+        answer=answer(accuracy),
+        facts=(
+            f"{run.engine} {run.engine_version or ''}".strip(),
+            f"measured: {a.sweep.path.name}, {words.plural(runs, 'run')}",
+            f"predicted: {b.sweep.path.name}",
+            str(run.started_at)[:10],
+        ),
+        banners=(),
+        headline=_figure(accuracy),
+        steps=_errors_table(accuracy),
+        limits=(said(b) or "", *dict.fromkeys(doubts), *_left_out(accuracy), _LIMIT),
+        sections=(
+            Section("points", "Points", "", (_table(accuracy),)),
+            Section("summary", "Errors", "", (_summary_table(accuracy),)),
+            *((Section("steps", "Steps", "", (_steps_table(accuracy),)),) if accuracy.steps else ()),
+        ),
+        checks=(),
+        status="ok",
+    )
+
+
+def text(report: Report) -> str:
+    """Return the report for a terminal: the answer first."""
+    tables = [block for section in report.sections for block in section.blocks]
+    shown = [line for table in tables if isinstance(table, Table) for line in ("", *aligned(table))]
+    return "\n".join([report.answer, " · ".join(report.facts), *shown, "", *report.limits])
+
+
+def answer(accuracy: Accuracy) -> str:
+    """Return the errors, the steps and the choice in sentences."""
+    if not accuracy.summaries:
+        return "The model gives no prediction at any of these points, only both ends."
+    told = accuracy.summaries[0]
+    lines = [
+        f"{words.title_of(accuracy.metric)}: the model errs by {_share(told.mean)} in the mean of "
+        f"{words.plural(told.n, 'point')} and {_signed(told.largest)} at most; "
+        f"LRU of the same bytes by {_share(told.lru_mean)} and {_signed(told.lru_largest)}."
+    ]
+    held = next((one for one in accuracy.summaries if one.name == "held out"), None)
+    if held:
+        lines.append(f"The {words.plural(held.n, 'point')} held out of development: {_share(held.mean)} in the mean.")
+    judged = [step for step in accuracy.steps if step.right is not None]
+    if judged:
+        lines.append(f"It has the sign of {sum(bool(one.right) for one in judged)} of {len(judged)} resolved steps.")
+    if accuracy.chosen and accuracy.regret is not None:
+        cost = "the best" if not accuracy.regret else f"{_share(accuracy.regret)} more reads than {accuracy.best.label}"
+        lines.append(f"It would choose {accuracy.chosen.label}: {cost}.")
+    return " ".join(lines)
+
+
+def as_json(accuracy: Accuracy) -> dict[str, Any]:
+    """Return the accuracy for programs; docs/prediction.md explains the keys."""
+    a, b = accuracy.sides.a.sweep.path, accuracy.sides.b.sweep.path
+    one = accuracy.points[0].prediction
+    return {
+        "status": "ok",
+        "measured": str(a),
+        "predicted": str(b),
+        "metric": accuracy.metric,
+        "unit": metrics.get(accuracy.metric).unit,
+        "model": {"name": one.model, "version": one.model_version},
+        "points": [_point_json(point) for point in accuracy.points],
+        "only_measured": [point.label for point in accuracy.sides.only_a],
+        "only_predicted": [point.label for point in accuracy.sides.only_b],
+        "steps": [
+            {"from": step.a, "to": step.b, "measured": step.measured, "predicted": step.predicted, "right": step.right}
+            for step in accuracy.steps
+        ],
+        "summaries": [
+            {
+                "of": told.name,
+                "n": told.n,
+                "mean_abs_error": told.mean,
+                "largest_error": told.largest,
+                "lru_mean_abs_error": told.lru_mean,
+                "lru_largest_error": told.lru_largest,
+                "times_better_than_lru": told.times_better,
+            }
+            for told in accuracy.summaries
+        ],
+        "chosen": accuracy.chosen.label if accuracy.chosen else None,
+        "best": accuracy.best.label,
+        "regret": accuracy.regret,
+    }
+
+
+def _point_json(point: PointAccuracy) -> dict[str, Any]:
+    mean = point.measured
+    return {
+        "label": point.label,
+        "settings": point.match.settings,
+        "measured": {"mean": mean.value, "ci_low": mean.ci_low, "ci_high": mean.ci_high, "n": mean.n},
+        "predicted": point.predicted,
+        "error": point.error,
+        "inside_interval": point.inside,
+        "lru": point.lru,
+        "lru_error": point.lru_error,
+        "measured_frames": point.measured_frames,
+        "predicted_frames": point.prediction.pool_frames,
+        "in_development": point.in_development,
+        "verdicts": [one.model_dump() for one in point.prediction.verdicts],
+    }
+
+
+def _errors_table(accuracy: Accuracy) -> Table:
+    """Return the errors alone, for the place beside the figure."""
+    columns = tuple(Column(head, numeric=head != "Point") for head in ("Point", "Model's error", "LRU's error"))
+    rows = tuple(Row((one.label, _signed(one.error), _signed(one.lru_error))) for one in accuracy.points)
+    return Table("errors-by-point", "Errors", columns, rows)
+
+
+def _table(accuracy: Accuracy) -> Table:
+    heads = ("Point", "n", "Measured", "Model", "Error", "In the interval", "LRU", "LRU's error", "Frames counted",
+             "Frames played", "Development")  # fmt: skip
+    rows = []
+    for point in accuracy.points:
+        frames = "" if point.measured_frames is None else f"{point.measured_frames:,.0f}"
+        model = "both ends only" if point.predicted is None else f"{point.predicted:.4g}"
+        cells = (
+            point.label,
+            str(point.measured.n),
+            words.cell(accuracy.metric, point.measured),
+            model,
+            _signed(point.error),
+            _YES[point.inside],
+            f"{point.lru:.4g}",
+            _signed(point.lru_error),
+            frames,
+            f"{point.prediction.pool_frames:,}",
+            "seen" if point.in_development else "held out",
+        )
+        rows.append(Row(cells))
+    caption = f"{words.axis_title(accuracy.metric)}. Measured: mean with its 95 % interval. {_SEEN}"
+    columns = tuple(Column(head, numeric=head not in ("Point", "In the interval", "Development")) for head in heads)
+    return Table("accuracy", "Point by point", columns, tuple(rows), caption, brief=heads)
+
+
+def _summary_table(accuracy: Accuracy) -> Table:
+    heads = ("Points", "n", "Mean |error|", "Largest error", "LRU's mean |error|", "LRU's largest", "Times better")
+
+    def cells(told: Summary) -> tuple[str, ...]:
+        times = words.NOTHING if told.times_better is None else f"{told.times_better:.1f}"
+        numbers = (_share(told.mean), _signed(told.largest), _share(told.lru_mean), _signed(told.lru_largest), times)
+        return (told.name, str(told.n), *numbers)
+
+    columns = tuple(Column(head, numeric=head != "Points") for head in heads)
+    return Table(
+        "errors",
+        "Mean and largest error",
+        columns,
+        tuple(Row(cells(told)) for told in accuracy.summaries),
+        "",
+        brief=heads,
+    )
+
+
+def _steps_table(accuracy: Accuracy) -> Table:
+    heads = ("Step", "Measured", "Model", "Right")
+    cells = ((f"{step.a} → {step.b}", step.measured, step.predicted, _YES[step.right]) for step in accuracy.steps)
+    columns = tuple(Column(head, numeric=False) for head in heads)
+    return Table("steps", "Step by step", columns, tuple(map(Row, cells)), "", brief=heads)
+
+
+def _left_out(accuracy: Accuracy) -> list[str]:
+    sides = accuracy.sides
+    told = [("measured", sides.only_a), ("predicted", sides.only_b)]
+    return [f"Only {kind}: {', '.join(point.label for point in points)}." for kind, points in told if points]
+
+
+def _figure(accuracy: Accuracy) -> Figure | None:
+    """Return measured dots with intervals and lines of the model and of LRU; a panel for each group of points."""
+    analysis = accuracy.sides.a
+    by_index = {point.match.a.index: point for point in accuracy.points}
+    axis = Axis.of(analysis, [point.match.a for point in accuracy.points])
+    panels = []
+    for group in analysis.groups:
+        told = [by_index[point.index] for point in group.points if point.index in by_index]
+        places = [axis.place(point.match.a, place) for place, point in enumerate(told)]
+        if not told:
+            continue
+        ticks = [analysis.tick(point.match.a) for point in told]
+        measured = tuple(
+            dot(analysis, accuracy.metric, point.match.a, x, tick)
+            for point, x, tick in zip(told, places, ticks, strict=True)
+        )
+        lines: dict[str, list[float | None]] = {
+            f"model {told[0].prediction.model}": [point.predicted for point in told],
+            "LRU of the same bytes": [point.lru for point in told],
+        }
+        series = [Series("measured", measured, joined=False)]
+        curves = []
+        for label, values in lines.items():
+            known = zip(places, ticks, values, strict=True)
+            dots = tuple(Dot(x, tick, (), value, None, None) for x, tick, value in known if value is not None)
+            if dots:
+                curves.append(Curve("", tuple(one.x for one in dots), tuple(one.mean for one in dots), len(series)))
+                series.append(Series(label, dots, joined=False))
+        panels.append(
+            PointsPlot(
+                x_label=f"{axis.label}; {group.label}" if group.label else axis.label,
+                y_label=words.axis_title(accuracy.metric),
+                series=tuple(series),
+                x_is_log=axis.is_log,
+                y_is_log=False,
+                x_in_bytes=axis.in_bytes,
+                curves=tuple(curves),
+            )
+        )
+    if not panels:
+        return None
+    title = f"{words.title_of(accuracy.metric)}: measured and predicted"
+    caption = "Measured: each run, and means with 95 % intervals. Lines: predicted from one traced run."
+    data = points_data(panels[0], "accuracy-figure", title)
+    plot = panels[0] if len(panels) == 1 else PanelsPlot(tuple(panels))
+    return Figure("accuracy-figure", title, f"{title}. {answer(accuracy)}", caption, plot, data)
+
+
+def _share(error: float) -> str:
+    return f"{100 * abs(error):.1f} %"
+
+
+def _signed(error: float | None) -> str:
+    return words.NOTHING if error is None else f"{100 * error:+.1f} %"

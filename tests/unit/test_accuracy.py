@@ -1,0 +1,132 @@
+"""A predicted sweep beside a measured one: errors by hand, steps, choice, and what must not be set side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.execute.predicted_sweep import predict_sweep
+from bufferlab.models.development import was_seen
+from bufferlab.report.accuracy import accuracy
+from bufferlab.report.accuracy_page import answer, as_json, as_report
+from bufferlab.results.store import SweepFolder
+from bufferlab.spec import Overrides
+from support.fake import Bench
+from support.traced import GET, Access, build, repeat
+
+LOOP: list[Access] = [(page, GET) for page in range(80)]
+"""LRU in 64 frames misses all 80 pages of each pass, in 80 frames none."""
+TWO = 'pool_size = ["256KiB", "320KiB"]'
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "bench")
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> SweepFolder:
+    """80 reads are predicted in the small pool, measured 98 to 102; in the large one 0, and 4."""
+    folder = build(tmp_path, LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})
+    return repeat(folder, [[98, 102, 100, 99], [4, 4, 5, 3, 4]])
+
+
+def predict(bench: Bench, traced: SweepFolder, **overrides: Any) -> SweepFolder:
+    with bench.in_environment():
+        return predict_sweep(traced.path, Overrides(**overrides), bench.out).folder
+
+
+def test_errors_are_those_of_the_means(bench: Bench, measured: SweepFolder) -> None:
+    told = as_json(accuracy(measured, predict(bench, measured)))
+    small, large = told["points"]
+    assert (small["measured"]["mean"], small["measured"]["n"]) == (pytest.approx(99.8 / 4, rel=1e-3), 5)
+    assert small["predicted"] == 20.0
+    assert small["error"] == pytest.approx(80 / 99.8 - 1, rel=1e-3)
+    assert small["inside_interval"] is False
+    assert (small["measured_frames"], small["predicted_frames"]) == (64, 64)
+    assert (large["predicted"], large["error"]) == (0.0, -1.0)
+    assert small["in_development"] is False
+    (every,) = told["summaries"]
+    assert (every["of"], every["n"], every["largest_error"]) == ("all", 2, -1.0)
+    assert every["mean_abs_error"] == pytest.approx((1 + 1 - 80 / 99.8) / 2, rel=1e-3)
+    assert every["times_better_than_lru"] == pytest.approx(1.0)
+
+
+def test_steps_and_the_choice_are_judged_by_what_was_measured(bench: Bench, measured: SweepFolder) -> None:
+    found = accuracy(measured, predict(bench, measured))
+    told = as_json(found)
+    assert told["steps"] == [
+        {"from": "256 KiB", "to": "320 KiB", "measured": "falls", "predicted": "falls", "right": True}
+    ]
+    assert (told["chosen"], told["best"], told["regret"]) == ("320 KiB", "320 KiB", 0.0)
+    assert "It has the sign of 1 of 1 resolved steps. It would choose 320 KiB: the best." in answer(found)
+
+
+def test_a_choice_that_the_measurement_regrets_is_told(bench: Bench, tmp_path: Path) -> None:
+    """The larger pool was measured to read more: a fault of the model would look like this."""
+    folder = build(tmp_path / "odd", LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})
+    folder = repeat(folder, [[100, 100, 101, 99], [150, 151, 149, 150, 150]])
+    told = as_json(accuracy(folder, predict(bench, folder)))
+    assert told["steps"][0]["right"] is False
+    assert (told["chosen"], told["best"], told["regret"]) == ("320 KiB", "256 KiB", pytest.approx(0.5, rel=1e-3))
+
+
+def test_points_of_one_side_alone_are_named(bench: Bench, measured: SweepFolder) -> None:
+    found = accuracy(measured, predict(bench, measured, sweep=(("pool_size", ("256KiB", "280KiB")),)))
+    told = as_json(found)
+    assert (told["only_measured"], told["only_predicted"]) == (["pool_size 320KiB"], ["pool_size 280KiB"])
+    assert "Only predicted: pool_size 280KiB." in as_report(found).limits
+
+
+def test_the_page_has_the_figure_and_the_terminal_the_table(bench: Bench, measured: SweepFolder) -> None:
+    predicted = predict(bench, measured)
+    page, svg = bench.root / "page.html", bench.root / "figure.svg"
+    ended = bench.bufferlab("accuracy", measured.path, predicted.path, "--html", page, "--svg", svg)
+    assert ended.code == 0, ended.err
+    assert "-19.8 %" in ended.out
+    assert "held out" in ended.out
+    assert "<svg" in page.read_text()
+    assert "measured and predicted" in page.read_text()
+    assert svg.read_text().startswith("<?xml")
+
+
+def test_unlike_sources_are_refused_and_named(bench: Bench, measured: SweepFolder) -> None:
+    predicted = predict(bench, measured)
+    for pair, what in (
+        ((predicted.path, measured.path), "this sweep was predicted"),
+        ((measured.path, measured.path), "this sweep was measured"),
+    ):
+        ended = bench.bufferlab("accuracy", *pair)
+        assert (ended.code, ended.out) == (2, "")
+        assert what in ended.err
+    for arguments in ((), ("--force",)):
+        ended = bench.bufferlab("compare", measured.path, predicted.path, *arguments)
+        assert ended.code == 2
+        assert "one side was measured and the other predicted" in ended.err
+        assert "bufferlab accuracy MEASURED PREDICTED" in ended.err
+
+
+def test_other_settings_are_refused_by_name(bench: Bench, tmp_path: Path, measured: SweepFolder) -> None:
+    other = build(tmp_path / "other", LOOP, LOOP, sweep=TWO, knobs='io_mode = "buffered"')
+    ended = bench.bufferlab("accuracy", measured.path, predict(bench, other).path)
+    assert ended.code == 2
+    assert "io_mode was direct when measured and buffered when predicted" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "seen"),
+    [
+        ("5.7.22", {"pool_size": "30%", "lru_scan_depth": "400"}, True),
+        ("8.0.15", {"pool_size": "50%"}, False),
+        ("5.7.22", {"pool_size": "25%", "lru_scan_depth": "100"}, False),
+        ("5.7.22", {"pool_size": "30%", "lru_scan_depth": "100", "warehouses": "4"}, False),
+        ("8.0.15", {"pool_size": "50%", "lru_scan_depth": "100"}, True),
+        ("8.0.15", {"pool_size": "50%", "lru_scan_depth": "400"}, False),
+    ],
+)
+def test_a_cell_of_development_is_known_by_all_its_settings(version: str, asked: dict[str, str], seen: bool) -> None:
+    """lru_scan_depth has 1024 when nobody sets it, and a cell that does not name it had 100."""
+    settings = {"warehouses": "1", "lru_scan_depth": "1024", "old_blocks_time": "0"} | asked
+    assert was_seen("mysql", version, settings, frozenset({"pool_size", "lru_scan_depth"}), "tpcc") is seen
