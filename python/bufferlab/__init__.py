@@ -12,6 +12,7 @@ _MODULES = {
     "Sweep": "api.sweep",
     "compare": "api.comparing",
     "curve": "api.traces",
+    "predict": "api.running",
     "read": "api.sweep",
     "run": "api.running",
     "trace": "api.traces",

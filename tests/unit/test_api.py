@@ -200,6 +200,23 @@ def test_a_run_without_a_trace_is_refused(swept: SweepFolder) -> None:
     assert "page-trace" in str(refused.value.hint)
 
 
+def test_predict_returns_the_predicted_points_with_their_doubts(tmp_path: Path) -> None:
+    loop = [(page, GET) for page in range(65)]
+    source = traced.build(tmp_path, loop, [*loop, (0, READ), (70, CREATE)], reads=60)
+    bench = Bench(tmp_path / "bench")
+    with bench.in_environment():
+        found = bl.predict(source.path, sweep={"pool_size": ["256KiB", "264KiB"]}, out=bench.out)
+    # 65 pages in turn: LRU of 64 frames keeps none until it is wanted again, who knows the future gives up one page.
+    told = found.predictions.select("pool_frames", "reads", "lru_reads", "opt_reads", "transactions").rows()
+    assert told == [(64, 65, 65, 1, 10), (66, 0, 0, 0, 10)]
+    assert found.predictions["doubts"].to_list() == [[], ["the pool holds all 66 pages that the run touched"]]
+    assert found.predictions["is_traced_point"].to_list() == [True, False]
+    assert set(found.runs["source"]) == {"predicted"}
+    assert bl.read(source.path).predictions.height == 0
+    with pytest.raises(bl.BufferlabError, match="as it was begun"):
+        bl.predict(source.path, sweep={"pool_size": ["256KiB"]}, resume=found.path)
+
+
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepFolder, SweepFolder]:
     parent = tmp_path_factory.mktemp("sides")

@@ -1,8 +1,9 @@
-"""Measures, as `bufferlab run` does: the same options, the same progress on standard error, the same folder."""
+"""Measures and predicts, as the commands do: the same options and folders, the same progress on standard error."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,12 +12,15 @@ from bufferlab.cli.options import server_setting
 from bufferlab.cli.progress import progress
 from bufferlab.errors import Interrupted, SpecError
 from bufferlab.execute.page_trace_probe import PageTraceAsked
+from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.execute.resume import open_for_resume
 from bufferlab.execute.sweep import SweepOptions, run_sweep
+from bufferlab.execute.sweep_runs import SweepOutcome
 from bufferlab.report.publish import publish
 from bufferlab.spec import Overrides, load
 
 Setting = str | int | float
+_ALONE = "leave the other arguments out"
 
 
 def run(
@@ -43,11 +47,10 @@ def run(
     what it lacks is done. A run that fails is a row of the results with its reason. Raises a BufferlabError when the
     sweep cannot begin; after Ctrl-C, which keeps what was measured, the one that names the folder to resume.
     """
-    overrides = Overrides(
+    overrides = replace(
+        _overrides(settings, sweep, server),
         profile=profile,
         engine=engine,
-        set_knobs=(*((name, str(value)) for name, value in (settings or {}).items()), *server_setting(server)),
-        sweep=tuple((name, tuple(map(str, values))) for name, values in (sweep or {}).items()),
         repetitions=repetitions,
         transactions=transactions,
         duration=duration,
@@ -55,9 +58,7 @@ def run(
     )
     if resume is not None:
         if experiment is not None or overrides != Overrides():
-            raise SpecError(
-                "a resumed sweep is run as it was begun", "bl.run(resume=...)", "leave the other arguments out"
-            )
+            raise SpecError("a resumed sweep is run as it was begun", "bl.run(resume=...)", _ALONE)
         _, wanted = open_for_resume(Path(resume))
     elif experiment is None:
         raise SpecError("no experiment given", "bl.run", "see `bufferlab list experiments`")
@@ -66,10 +67,44 @@ def run(
     options = SweepOptions(Path(data_dir) if data_dir else None, probes=(PageTraceAsked(),) if page_trace else ())
     with progress() as shown:
         outcome = run_sweep(wanted, Path(out), Path(resume) if resume else None, shown, options)
+    return _ended(outcome, "bl.run(")
+
+
+def predict(
+    run: Path | str,
+    *,
+    settings: Mapping[str, Setting] | None = None,
+    sweep: Mapping[str, Sequence[Setting]] | None = None,
+    out: Path | str = "runs",
+    resume: Path | str | None = None,
+) -> Sweep:
+    """Predict the points of a traced run's experiment, or others, as a new sweep folder below `out`.
+
+    `run` is the folder of a run with a page trace, or of a sweep with one such run. The sweep's `predictions` tell how
+    far to believe them. Raises a BufferlabError for a run that cannot be replayed, a server without a model, or a
+    setting that the model does not know.
+    """
+    overrides = _overrides(settings, sweep)
+    if resume is not None and overrides != Overrides():
+        raise SpecError("a resumed sweep is predicted as it was begun", "bl.predict(run, resume=...)", _ALONE)
+    with progress() as shown:
+        outcome = predict_sweep(Path(run), overrides, Path(out), Path(resume) if resume else None, shown)
+    return _ended(outcome, f'bl.predict("{run}", ')
+
+
+def _overrides(
+    settings: Mapping[str, Setting] | None, sweep: Mapping[str, Sequence[Setting]] | None, server: str | None = None
+) -> Overrides:
+    given = tuple((name, str(value)) for name, value in (settings or {}).items())
+    swept = tuple((name, tuple(map(str, values))) for name, values in (sweep or {}).items())
+    return Overrides(set_knobs=(*given, *server_setting(server)), sweep=swept)
+
+
+def _ended(outcome: SweepOutcome, call: str) -> Sweep:
+    """Return the results, with their report written. Raises Interrupted, which names the folder, after a signal."""
     publish(outcome.folder)
     if outcome.signal_number is not None:
         path = outcome.folder.path
-        raise Interrupted(
-            outcome.signal_number, f"interrupted; the results are in {path}", f'bl.run(resume="{path}") does the rest'
-        )
+        hint = f'{call}resume="{path}") does the rest'
+        raise Interrupted(outcome.signal_number, f"interrupted; the results are in {path}", hint)
     return Sweep(outcome.folder)

@@ -13,6 +13,7 @@ import polars as pl
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import comparisons, summaries
+from bufferlab.report.predicted import predictions
 from bufferlab.results import metrics
 from bufferlab.results.metrics import qualified
 from bufferlab.results.schema import LATENCY_COLUMNS, SAMPLE_COLUMNS
@@ -30,6 +31,13 @@ _RUNS: dict[str, Any] = {**_WHERE, "label": pl.String, "block": pl.Int32, "order
 _FIGURES = {**_POINT, "metric": pl.String, "title": pl.String, "mean": pl.Float64, **_INTERVAL, "unit": pl.String}
 _STEPS = {"from": pl.String, "to": pl.String, "metric": pl.String, "direction": pl.String, "contrast": pl.String,
           "change": pl.Float64, **_INTERVAL, "verdict": pl.String}  # fmt: skip
+_PREDICTIONS: dict[str, Any] = {
+    "label": pl.String,
+    "pool_frames": pl.Int64,
+    **dict.fromkeys(("reads", "reads_low", "reads_high", "lru_reads", "opt_reads", "transactions"), pl.Int64),
+    "is_traced_point": pl.Boolean,
+    "doubts": pl.List(pl.String),
+}
 _CHECKS = dict.fromkeys(("check", "title", "status", "detail"), pl.String)
 _METRICS = dict.fromkeys(("metric", "title", "unit", "kind", "better", "meaning"), pl.String)
 
@@ -168,6 +176,25 @@ class Sweep:
     def latency(self) -> pl.DataFrame:
         """Return the latency histograms of every run: the transactions of each type in each bucket of time."""
         return self._of_runs(LATENCY_COLUMNS, lambda record: record.latency())
+
+    @cached_property
+    def predictions(self) -> pl.DataFrame:
+        """Return a row for each point that a model filled: pages read in the window, and why to doubt them.
+
+        `reads` is null where only two ends can be told, `reads_low` and `reads_high`. LRU is the yardstick, OPT the
+        floor. Of a measured sweep there is no row.
+        """
+        rows = []
+        for point, prediction in predictions(self._analysis):
+            ends = [end.reads for end in prediction.ends.values()]
+            found = prediction.found.reads if prediction.found else None
+            verdicts = [verdict.sentence for verdict in prediction.verdicts]
+            rows.append(
+                (point, prediction.pool_frames, found, min(ends, default=None),
+                 max(ends, default=None), prediction.lru.reads, prediction.opt.reads,
+                 prediction.traced.work["transaction"], prediction.is_traced_point, verdicts)
+            )  # fmt: skip
+        return pl.DataFrame(rows, schema=_PREDICTIONS, orient="row")
 
     @cached_property
     def checks(self) -> pl.DataFrame:

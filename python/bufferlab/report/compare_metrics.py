@@ -1,7 +1,8 @@
 """Compares two sides metric by metric: what is the same, what differs and by how much, what cannot be told apart.
 
-The headline metric is one family of claims, all other metrics together another: the intervals of a family hold together
-at 95 %. This file makes data. compare_words makes sentences of it, compare_page a report, compare_json an object.
+The headline metric is one family of claims, CPU and latencies that the workload does not name another, all other
+metrics the third: the intervals of a family hold together at 95 %. This file makes data. compare_words makes sentences
+of it, compare_page a report, compare_json an object.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bufferlab.stats.fit import Cell
 LEVEL = 0.95
 #: Figures of a phase, per row or per transaction.
 _OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
-#: Compared where both sides have them, whatever the workload names.
+#: Compared where both sides have them, also where the workload does not name them.
 _OF_THE_HOST = ("server_cpu_us_per_transaction", *OF_LATENCIES)
 
 
@@ -98,11 +99,12 @@ def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = 
     method: Method = "welch" if against else method_for([_seeds(match) for match in sides.matched])
     blocked = {metric: _blocked(sides, metric) for metric in metrics}
     present = {metric: [match for match in sides.matched if _has(match, metric)] for metric in metrics}
-    others = sum(len(present[metric]) for metric in metrics[1:] if blocked[metric] is None)
+    families = {metric: _family(sides, metric) for metric in metrics}
     figures: list[MetricCompared] = []
     for metric in metrics:
-        family = len(present[metric]) if metric == metrics[0] else max(others, len(present[metric]))
-        level = single_level(LEVEL, family)
+        together = [one for one in metrics if families[one] == families[metric] and blocked[one] is None]
+        claims = max(len(present[metric]), sum(len(present[one]) for one in together))
+        level = single_level(LEVEL, claims)
         found = _compared(sides, metric, method, level)
         figures += [MetricCompared(match, metric, one, level, blocked[metric]) for match, one in found]
     judged = tuple(_judged(sides, rules, method))
@@ -120,6 +122,13 @@ def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[t
     )
     by_place = {found.name: found for found in judged.compared}
     return [(match, by_place.get(match.place)) for match in sides.matched]
+
+
+def _family(sides: Sides, metric: str) -> str:
+    """Return the family of claims that a metric belongs to."""
+    if metric == sides.a.headline:
+        return "headline"
+    return "host" if metric in _OF_THE_HOST and metric not in sides.a.compared else "others"
 
 
 def _judged(sides: Sides, rules: Sequence[Rule], method: Method) -> Iterator[RuleJudged]:

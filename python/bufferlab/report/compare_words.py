@@ -51,8 +51,8 @@ def limits(compared: SidesCompared) -> list[str]:
     unclaimed = {figure.reason for figure in compared.figures if figure.outcome == "not_claimed" and figure.unclaimed}
     found += [f"Rates and writes are not claimed: {reason}." for reason in sorted(filter(None, unclaimed))]
     found.append(
-        f"The intervals of {_title(compared.headline)} hold together at 95 % for all settings; those of the other "
-        "figures, all together, at 95 % too."
+        f"The intervals of {_title(compared.headline)} hold together at 95 % for all settings; so do those of the "
+        "other figures that the workload names, and those of CPU and latencies beside them."
     )
     return found
 
