@@ -17,15 +17,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import polars as pl
 
+from bufferlab.execute import one_run
+from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.results.keys import canonical_json
 from bufferlab.results.schema import FORMAT_VERSION, LATENCY_COLUMNS, SAMPLE_COLUMNS
+from bufferlab.spec import Overrides
 from campaign import mutate
+from support import traced
 from support.synthetic import BUFFER_SIZE, Sweep, build
 from support.synthetic_innodb import SCAN_DEPTH, scan_depth
 from support.synthetic_postgres import SPLITS, memory_split
+from support.traced import GET
 
 ROOT = Path(__file__).parents[2]
 _AUDIT = ROOT / "tests/fixtures/audit"
@@ -385,8 +391,48 @@ class PageTrace(_Folder):
         self.seal(document, ["page-trace.parquet"])
 
     def arguments(self, rng: random.Random) -> list[str]:
+        if rng.random() < 0.3:
+            # A prediction that succeeds draws a page; this sweep is measured, so it is refused after all was read.
+            return ["predict", str(self.run), "--resume", str(self.path)]
         by = ["--by", "table"] if rng.random() < 0.3 else []
         return ["curve", str(rng.choice((self.path, self.run))), *by, *_asked_of_a_curve(self.folder, rng)]
+
+
+class Predicted(_Folder):
+    """A predicted sweep: its part of run.json, set beside the sweep that it was predicted from."""
+
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        Family.__init__(self, folder, corpus)
+        passes = [(page, GET) for page in range(80)]
+        measured = traced.build(folder / "template-in", passes, passes, reads=80).path
+        self.measured = measured.rename(folder / "template-measured")
+        with (
+            mock.patch.dict(os.environ, BUFFERLAB_CACHE=str(folder / "template-cache")),
+            mock.patch.object(one_run, "new_run_id", return_value="0123456789abcdef"),
+            mock.patch.object(one_run, "_now", return_value="2026-01-05T10:00:09Z"),
+        ):
+            predicted = predict_sweep(self.measured, Overrides(), folder / "template-out")
+        self.templates = [predicted.folder.path.rename(folder / "template-predicted")]
+        self.path = folder / "sweep"
+        self.begin_with(self.templates[0])
+
+    def change(self, rng: random.Random) -> None:
+        document = self.read(self.run / "run.json")
+        part = rng.choice(("prediction", "prediction", "prediction", "settings", "measured"))
+        document[part] = mutate.mangle_json(document[part], rng)
+        self.seal(document)
+
+    def arguments(self, rng: random.Random) -> list[str]:
+        path = str(self.path)
+        commands: dict[int, list[str]] = {
+            5: ["accuracy", str(self.measured), path, "--html", str(self.folder / "page.html")],
+            60: ["accuracy", str(self.measured), path, "--json"],
+            65: ["report", path, "--md", "--json"],
+            80: ["predict", str(self.measured), "--resume", path],
+            100: ["compare", path, str(self.whole), "--json"],
+        }
+        drawn = rng.randrange(100)
+        return next(command for below, command in commands.items() if drawn < below)
 
 
 _Change = Callable[[pl.DataFrame, Any, random.Random], pl.DataFrame]
@@ -476,6 +522,7 @@ FAMILIES: dict[str, type[Family]] = {
     "tables": Tables,
     "accesses": Accesses,
     "page-trace": PageTrace,
+    "predicted": Predicted,
 }
 
 

@@ -11,6 +11,7 @@ from bufferlab.errors import Problem, SpecError
 from bufferlab.models.development import was_seen
 from bufferlab.report.compare_guard import differing_settings, objections
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of, of_two_folders
+from bufferlab.results.metrics import Work
 from bufferlab.results.schema import Prediction
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.estimate import Estimate
@@ -155,7 +156,7 @@ def _require_same(sides: Sides) -> None:
         raise SpecError.of(found)
 
 
-def _points(sides: Sides, metric: str, unit: str) -> Iterable[PointAccuracy]:
+def _points(sides: Sides, metric: str, unit: Work) -> Iterable[PointAccuracy]:
     fit = sides.a.fit(metric)
     for match in sides.matched:
         mean = fit.mean(match.a.index) if fit and match.a.index in fit.points else None

@@ -412,10 +412,16 @@ class TracedRun(_Strict):
     pool_frames: int = Field(gt=0)
     page_size_bytes: int = Field(gt=0)
     pages_touched: int = Field(ge=0)
-    work: dict[str, int]
-    """Units of work in the window, by their names."""
+    work: dict[Literal["transaction", "new_order"], Annotated[int, Field(gt=0)]]
+    """Units of work in the window; always transactions."""
     measured_reads: int = Field(ge=0)
     """Pages that the engine itself counted as read in the window."""
+
+    @model_validator(mode="after")
+    def _counts_transactions(self) -> TracedRun:
+        if "transaction" not in self.work:
+            raise ValueError("a traced run tells its transactions")
+        return self
 
 
 class Prediction(_Strict):

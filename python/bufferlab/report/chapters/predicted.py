@@ -6,7 +6,7 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, points_data
 from bufferlab.report.predicted import doubts, error, predictions, told_ends
-from bufferlab.results.metrics import WORK
+from bufferlab.results.metrics import WORK, Work
 from bufferlab.results.schema import Prediction, Replayed
 from bufferlab.units import format_bytes
 
@@ -22,7 +22,7 @@ def predicted(analysis: Analysis) -> Section | None:
     found = predictions(analysis)
     if not found:
         return None
-    unit = analysis.unit_of_work if analysis.unit_of_work in found[0][1].traced.work else "transaction"
+    unit: Work = analysis.unit_of_work if analysis.unit_of_work in found[0][1].traced.work else "transaction"
     reads = f"Reads per {WORK[unit]}"
     brief = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error")
     heads = (brief[0], brief[1], "Frames", reads, "Misses of gets", *brief[3:])
@@ -33,7 +33,7 @@ def predicted(analysis: Analysis) -> Section | None:
     return Section("predicted", "The prediction", " ".join(doubts(analysis)), (*((figure,) if figure else ()), table))
 
 
-def _cells(label: str, prediction: Prediction, unit: str) -> tuple[str, ...]:
+def _cells(label: str, prediction: Prediction, unit: Work) -> tuple[str, ...]:
     work = prediction.traced.work[unit]
     told = [prediction.found] if prediction.found else list(prediction.ends.values())
     of_model, measured = error(prediction, prediction.found), prediction.traced.measured_reads
@@ -50,7 +50,7 @@ def _cells(label: str, prediction: Prediction, unit: str) -> tuple[str, ...]:
     )
 
 
-def _figure(analysis: Analysis, unit: str, title: str) -> Figure | None:
+def _figure(analysis: Analysis, unit: Work, title: str) -> Figure | None:
     """Return lines through the points by model, LRU and OPT; None where they do not differ in one number alone."""
     axis = Axis.of(analysis, analysis.points)
     if len(analysis.groups) > 1 or not axis.is_numeric:
