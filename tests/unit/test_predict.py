@@ -239,15 +239,6 @@ def test_a_setting_that_the_model_presumes_otherwise_is_told(bench: Bench, tmp_p
     assert verdict["sentence"] == "the model takes buffer_pool_instances to be 1, and the run had 2"
 
 
-def test_one_connection_to_postgres_gives_both_ends(bench: Bench, tmp_path: Path) -> None:
-    server: dict[str, Any] = {"engine": "postgres", "version": "17.2", "page_size": "8KiB"}
-    server |= {"sweep": 'pool_size = ["2MiB"]'}
-    alone = build(tmp_path / "alone", LOOP, LOOP, **server, connections=1)
-    assert set(told(bench, alone.path)["points"][0]["ends"]) == {"every pin counts", "a page stays pinned"}
-    eight = build(tmp_path / "eight", LOOP, LOOP, **server, connections=8)
-    assert told(bench, eight.path)["points"][0]["predicted"]
-
-
 # What is refused.
 
 
@@ -349,15 +340,16 @@ def test_errors_are_json_too(bench: Bench, tmp_path: Path) -> None:
 
 def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> None:
     page, kind = np.zeros(3, np.uint32), np.zeros(3, np.uint8)
-    thread, delta_us = np.zeros(3, np.uint16), np.zeros(3, np.uint32)
+    thread, delta_us, latch = np.zeros(3, np.uint16), np.zeros(3, np.uint32), np.zeros(3, np.uint8)
     for manager in MANAGERS:
         for engine in [part.split()[0] for part in manager.servers.split(";")]:
             known = declaration(engine).by_name()
             assert {*manager.defaults} <= {*known}
             assert {*manager.presumes} <= {*known} | {"change_buffering"}
-            assert all(known[name].minimum <= default for name, default in manager.defaults.items())
+            for name, default in manager.defaults.items():
+                assert str(default) in known[name].choices if known[name].choices else known[name].minimum <= default
             settings = json.dumps(manager.settings(Server(engine, "10.2"), manager.defaults))
-            answer = json.loads(native().replay(manager.name, settings, 600, page, kind, thread, delta_us, 0, 3))
+            answer = json.loads(native().replay(manager.name, settings, 600, page, kind, thread, delta_us, latch, 0, 3))
             assert (answer["gets"], answer["misses"]) == (3, 1)
 
 
@@ -393,9 +385,9 @@ def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
     ("change", "why"),
     [
         ({"manager": "arc"}, "there is no manager arc"),
-        ({"settings_json": "{}"}, "missing field"),
-        ({"settings_json": '{"pin_held_for": 1, "x": 2}'}, "unknown field"),
-        ({"settings_json": '{"pin_held_for": -1}'}, "settings of the manager"),
+        ({"settings_json": "{}", "manager": "innodb57"}, "missing field"),
+        ({"settings_json": '{"x": 2}'}, "unknown field"),
+        ({"settings_json": '{"lru_scan_depth": -1}', "manager": "innodb57"}, "settings of the manager"),
         ({"settings_json": "["}, "settings of the manager"),
         ({"frames": 0}, "a pool has 1 to"),
         ({"frames": 2**32 - 1}, "a pool has 1 to"),
@@ -408,12 +400,13 @@ def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
 def test_the_core_refuses_what_it_cannot_replay(change: dict[str, Any], why: str) -> None:
     asked: dict[str, Any] = {
         "manager": "postgres",
-        "settings_json": '{"pin_held_for": 0}',
+        "settings_json": "{}",
         "frames": 2,
         "page": np.zeros(3, np.uint32),
         "kind": np.zeros(3, np.uint8),
         "thread": np.zeros(3, np.uint16),
         "delta_us": np.zeros(3, np.uint32),
+        "latch": np.zeros(3, np.uint8),
         "first_row": 0,
         "end_row": 3,
     }
@@ -423,7 +416,7 @@ def test_the_core_refuses_what_it_cannot_replay(change: dict[str, Any], why: str
 
 
 def test_the_core_refuses_a_share_of_old_pages_that_innodb_does_not_take() -> None:
-    columns = [np.zeros(1, kind) for kind in (np.uint32, np.uint8, np.uint16, np.uint32)]
+    columns = [np.zeros(1, kind) for kind in (np.uint32, np.uint8, np.uint16, np.uint32, np.uint8)]
     for share in (4, 96, 2**32 - 1):
         settings = {"old_blocks_pct": share, "old_blocks_time_ms": 0, "lru_scan_depth": 100}
         with pytest.raises(ValueError, match="old_blocks_pct is 5 to 95"):

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use bufferlab_sim::{
-    Columns, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Manager, Opt, Postgres,
-    PostgresSettings, Replayed, Sqlite,
+    Columns, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Manager, Opt, Postgres, Replayed,
+    Sqlite,
 };
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -30,6 +30,7 @@ struct OfInnodb57 {
     old_blocks_pct: u32,
     old_blocks_time_ms: u32,
     lru_scan_depth: u32,
+    flush_neighbors: u32,
     wakes_cleaner: bool,
 }
 
@@ -39,12 +40,6 @@ struct OfInnodb1011 {
     old_blocks_pct: u32,
     old_blocks_time_ms: u32,
     lru_scan_depth: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfPostgres {
-    pin_held_for: u32,
 }
 
 fn refused(what: impl Into<String>) -> PyErr {
@@ -71,7 +66,7 @@ struct Checked<'a> {
 impl<'a> Checked<'a> {
     fn new(columns: Columns<'a>, first_row: usize, end_row: usize) -> PyResult<Self> {
         let rows = columns.page.len();
-        if [columns.kind.len(), columns.thread.len(), columns.delta_us.len()] != [rows; 3] {
+        if [columns.kind.len(), columns.latch.len(), columns.thread.len(), columns.delta_us.len()] != [rows; 4] {
             return Err(refused("the columns differ in length"));
         }
         if first_row > end_row || end_row > rows {
@@ -97,7 +92,7 @@ impl<'a> Checked<'a> {
 /// See `bufferlab_sim::replay`. The manager's settings are JSON; the answer is `Replayed` as JSON, with the pages that got
 /// a frame since the trace began. Wrong input is a `ValueError`.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "four of them are the columns of one table")]
+#[allow(clippy::too_many_arguments, reason = "five of them are the columns of one table")]
 pub(crate) fn replay(
     py: Python<'_>,
     manager: &str,
@@ -107,12 +102,14 @@ pub(crate) fn replay(
     kind: PyBuffer<u8>,
     thread: PyBuffer<u16>,
     delta_us: PyBuffer<u32>,
+    latch: PyBuffer<u8>,
     first_row: usize,
     end_row: usize,
 ) -> PyResult<String> {
     let columns = Columns {
         page: column(py, &page)?,
         kind: column(py, &kind)?,
+        latch: column(py, &latch)?,
         thread: column(py, &thread)?,
         delta_us: column(py, &delta_us)?,
     };
@@ -134,10 +131,11 @@ pub(crate) fn replay(
             trace.replay(|| Sqlite::new(frames, pages))
         }
         "innodb57" => {
-            let OfInnodb57 { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, wakes_cleaner } =
+            let OfInnodb57 { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner } =
                 settings(settings_json)?;
             let old_blocks_pct = share(old_blocks_pct)?;
-            let settings = Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, wakes_cleaner };
+            let settings =
+                Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner };
             trace.replay(|| Innodb57::new(frames, pages, &settings))
         }
         "innodb1011" => {
@@ -147,8 +145,8 @@ pub(crate) fn replay(
             trace.replay(|| Innodb1011::new(frames, pages, &settings))
         }
         "postgres" => {
-            let OfPostgres { pin_held_for } = settings(settings_json)?;
-            trace.replay(|| Postgres::new(frames, pages, &PostgresSettings { pin_held_for }))
+            let Nothing {} = settings(settings_json)?;
+            trace.replay(|| Postgres::new(frames, pages))
         }
         other => return Err(refused(format!("there is no manager {other}"))),
     }?;

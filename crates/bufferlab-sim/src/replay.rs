@@ -30,6 +30,8 @@ pub struct Access {
     pub page: u32,
     /// The thread or process, by its number in the trace.
     pub thread: u16,
+    /// The latch that it takes, by the database's number; 0 where it has none.
+    pub latch: u8,
     /// Microseconds since the trace began, by the trace's clock.
     pub now_us: u64,
 }
@@ -90,13 +92,15 @@ pub trait Manager {
     fn frames_used(&self) -> u32;
 }
 
-/// The columns of a page trace, one row an event, in the order of time. No manager looks at the column `latch`.
+/// The columns of a page trace, one row an event, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
     /// The page of each event.
     pub page: &'a [u32],
     /// Its kind, a number of [`kind`].
     pub kind: &'a [u8],
+    /// The latch it takes, as the database numbers them.
+    pub latch: &'a [u8],
     /// Its thread.
     pub thread: &'a [u16],
     /// Microseconds since the event before it.
@@ -122,8 +126,8 @@ pub struct Replayed {
 /// # Panics If the columns differ in length, the window is not within them, or a page is not one of the manager's.
 pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, window: Range<usize>) -> Replayed {
     let rows = columns.page.len();
-    let lengths = [columns.kind.len(), columns.thread.len(), columns.delta_us.len()];
-    assert!(lengths == [rows; 3], "{rows} pages, but {lengths:?} kinds, threads and times");
+    let lengths = [columns.kind.len(), columns.latch.len(), columns.thread.len(), columns.delta_us.len()];
+    assert!(lengths == [rows; 4], "{rows} pages, but {lengths:?} kinds, latches, threads and times");
     let before_us = play(manager, columns, 0..window.start, 0);
     let before = manager.counts();
     play(manager, columns, window.clone(), before_us);
@@ -140,10 +144,11 @@ pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, window: Range<usiz
 fn play<M: Manager>(manager: &mut M, columns: &Columns, rows: Range<usize>, from_us: u64) -> u64 {
     let mut now_us = from_us;
     let pages = columns.page[rows.clone()].iter().zip(&columns.kind[rows.clone()]);
-    let moments = columns.thread[rows.clone()].iter().zip(&columns.delta_us[rows]);
-    for ((&page, &kind), (&thread, &delta_us)) in pages.zip(moments) {
+    let holders = columns.thread[rows.clone()].iter().zip(&columns.latch[rows.clone()]);
+    let moments = holders.zip(&columns.delta_us[rows]);
+    for ((&page, &kind), ((&thread, &latch), &delta_us)) in pages.zip(moments) {
         now_us += u64::from(delta_us);
-        let access = Access { page, thread, now_us };
+        let access = Access { page, thread, latch, now_us };
         match kind {
             kind::GET => manager.get(access),
             kind::GET_IF_IN_POOL => manager.get_if_in_pool(access),

@@ -115,6 +115,7 @@ class Native(Protocol):
         kind: NDArray[np.uint8],
         thread: NDArray[np.uint16],
         delta_us: NDArray[np.uint32],
+        latch: NDArray[np.uint8],
         first_row: int,
         end_row: int,
     ) -> str:

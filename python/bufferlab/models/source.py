@@ -44,8 +44,8 @@ class Source:
     folder: SweepFolder
     run: Run
     server: Server
-    columns: tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint16], NDArray[np.uint32]]
-    """Page, kind, thread and microseconds since the row before, of every row."""
+    columns: tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint16], NDArray[np.uint32], NDArray[np.uint8]]
+    """Page, kind, thread, microseconds since the row before, and latch, of every row."""
     window: tuple[int, int]
     """The window's first row, and the first behind it."""
     pages: int
@@ -135,7 +135,7 @@ def read(path: Path) -> Source:
         folder=SweepFolder.open(record.folder.resolve().parent.parent),
         run=record.run,
         server=Server(record.run.engine, record.run.engine_version or ""),
-        columns=(column("page"), column("kind"), column("thread"), column("delta_us")),
+        columns=(column("page"), column("kind"), column("thread"), column("delta_us"), column("latch")),
         window=(first, end),
         pages=int(table["page"].n_unique()),
         page_size_bytes=trace.page_size_bytes,

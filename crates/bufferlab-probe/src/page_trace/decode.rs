@@ -39,6 +39,8 @@ struct Fields {
     relation: Option<[Field; 4]>,
     mode: Option<Field>,
     latch: Option<Field>,
+    /// In place of a latch: what the session notes of a page that it has pinned, null of another.
+    held: Option<Field>,
     blocks: Option<Field>,
     flag: Option<Field>,
 }
@@ -61,6 +63,7 @@ impl Decoder {
             },
             mode: field("mode"),
             latch: field("latch"),
+            held: field("held"),
             blocks: field("blocks"),
             flag: field("flag"),
         };
@@ -86,7 +89,10 @@ impl Decoder {
         let site = self.fields.site.number(data)? as usize;
         let (object, page) = self.page(data)?;
         let mode = or_zero(self.fields.mode)?;
-        let latch = or_zero(self.fields.latch)? as u8;
+        let latch = match self.fields.held {
+            None => or_zero(self.fields.latch)? as u8,
+            Some(held) => 1 + u8::from(held.number(data)? != 0),
+        };
         let blocks = self.fields.blocks.map_or(Some(1), |field| field.number(data))?;
         let is_flagged = or_zero(self.fields.flag)? & 0xff != 0;
         let thread = numbered(&mut self.number_of_thread, &mut self.threads, thread as u32);
@@ -195,6 +201,17 @@ mod tests {
         let look = decoded(&mut decoder, &sample(1235, 78, &data(11))).expect("a record");
         assert_eq!((look[0].kind, look[0].thread), (Kind::GetIfInPool, 1));
         assert_eq!(decoded(&mut decoder, &sample(1234, 79, &data(10))).expect("a record")[0].thread, 0);
+    }
+
+    #[test]
+    fn a_pin_of_a_session_that_has_the_page_pinned_is_told_from_its_first() {
+        let fields = format(&[("page_id", 0, 8), ("held", 8, 8), ("site", 16, 1)]);
+        let mut decoder = Decoder::new(&fields, &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
+        let mut latch = |held: u64| {
+            let data: Vec<u8> = [7u64.to_le_bytes(), held.to_le_bytes()].concat().into_iter().chain([0]).collect();
+            decoded(&mut decoder, &sample(1, 1, &data)).expect("a record")[0].latch
+        };
+        assert_eq!([latch(0), latch(0x5555_0000_0000)], [1, 2]);
     }
 
     #[test]

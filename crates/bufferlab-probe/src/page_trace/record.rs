@@ -50,7 +50,8 @@ pub struct Access {
     pub thread: u32,
     /// What happened.
     pub kind: Kind,
-    /// The latch asked for, in the engine's numbers; 0 where it has none.
+    /// The latch asked for, in the engine's numbers; 0 where it has none. PostgreSQL: 1 where the session pins the page,
+    /// 2 where it had it pinned already.
     pub latch: u8,
     /// Which place of a server's binary told of it; 0 where there is only one.
     pub site: u8,

@@ -13,5 +13,5 @@ mod sqlite;
 pub use innodb::{Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
 pub use lru::Lru;
 pub use opt::Opt;
-pub use postgres::{Postgres, PostgresSettings};
+pub use postgres::Postgres;
 pub use sqlite::Sqlite;

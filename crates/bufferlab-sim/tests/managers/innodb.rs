@@ -8,14 +8,15 @@ use crate::strings::{Events, frames};
 struct Page {
     number: u32,
     old: bool,
+    dirty: bool,
     first_access_ms: Option<u64>,
     clock: u64,
 }
 
 /// Who wakes the cleaner.
 enum Cleaner {
-    /// MySQL 5.7: the clock and a thread without a frame. MySQL 5.6: the clock.
-    Clock { next_round_us: u64, threads_too: bool },
+    /// MySQL 5.7: the clock, and a thread without a frame or a clean page. MySQL 5.6: the clock.
+    Clock { next_round_us: u64, threads_too: bool, neighbors: u32 },
     /// MariaDB 10.5: a thread that leaves few frames.
     FewFrames,
 }
@@ -114,41 +115,104 @@ impl Naive {
     }
 
     fn clean(&mut self, now_us: u64) {
-        let mut least = 256;
-        if let Cleaner::Clock { next_round_us, .. } = &mut self.cleaner {
-            self.woken |= now_us >= *next_round_us;
-            if now_us >= *next_round_us {
-                *next_round_us = now_us + 1_000_000;
+        match &mut self.cleaner {
+            Cleaner::Clock { next_round_us, neighbors, .. } => {
+                let neighbors = *neighbors;
+                self.woken |= now_us >= *next_round_us;
+                if now_us >= *next_round_us {
+                    *next_round_us = now_us + 1_000_000;
+                }
+                if std::mem::take(&mut self.woken) {
+                    self.batch(neighbors);
+                }
             }
-        } else {
-            least = least.min((self.frames / 20).max(1) - 1);
+            Cleaner::FewFrames => {
+                let least = ((self.frames / 20).max(1) - 1).min(256);
+                if std::mem::take(&mut self.woken) {
+                    while self.free() < self.depth && self.list.len() > least {
+                        self.evict();
+                    }
+                }
+            }
         }
-        if std::mem::take(&mut self.woken) {
-            while self.free() < self.depth && self.list.len() > least {
+    }
+
+    /// A batch of MySQL 5.7.
+    fn batch(&mut self, neighbors: u32) {
+        let most = self.depth.min(self.list.len());
+        let (mut taken, mut written) = (0, 0);
+        // Written pages are free when 120 are together.
+        while taken < most && self.free() - written % 120 < self.depth && self.list.len() > 256 {
+            let tail = self.list.last().expect("more than 256");
+            if !tail.dirty {
                 self.evict();
+                taken += 1;
+                continue;
+            }
+            for page in self.with_neighbors(tail.number, neighbors, most - written.min(most)) {
+                let place = self.find(page).expect("it is in the list");
+                self.lose(place);
+                self.counts.evictions += 1;
+                (taken, written) = (taken + 1, written + 1);
             }
         }
+    }
+
+    /// A dirty page, and those that are written with it.
+    fn with_neighbors(&self, page: u32, neighbors: u32, most: usize) -> Vec<u32> {
+        if neighbors == 0 || self.list.len() < 512 {
+            return vec![page];
+        }
+        let power = (0..).map(|bit| 1usize << bit).find(|&power| power >= self.frames / 32).expect("some power");
+        let area = power.min(64).min(self.frames / 16) as u32;
+        let dirty = |number: u32| self.list.iter().any(|page| page.number == number && page.old && page.dirty);
+        let extent: Vec<u32> = (page / area * area..(page / area + 1) * area).collect();
+        let mut chosen: Vec<u32> = Vec::new();
+        for &other in &extent {
+            let between = other.min(page)..=other.max(page);
+            let joined = neighbors == 2 || between.into_iter().all(|between| between == page || dirty(between));
+            if other == page || joined && dirty(other) && chosen.len() < most {
+                chosen.push(other);
+            }
+        }
+        chosen
     }
 
     /// Leave a free frame for a page that enters the list next.
     fn take_frame(&mut self) {
         let none_free = self.free() == 0;
+        let mut none_clean = false;
         if none_free {
-            self.evict();
+            let searched = match self.cleaner {
+                Cleaner::Clock { threads_too: true, .. } => 100,
+                Cleaner::Clock { threads_too: false, .. } => self.depth.max(1),
+                Cleaner::FewFrames => 0,
+            };
+            match self.list.iter().rev().take(searched).position(|page| !page.dirty) {
+                Some(from_tail) => {
+                    self.lose(self.list.len() - 1 - from_tail);
+                    self.counts.evictions += 1;
+                }
+                None => {
+                    none_clean = true;
+                    self.evict();
+                }
+            }
         }
         self.woken |= match self.cleaner {
-            Cleaner::Clock { threads_too, .. } => none_free && threads_too,
+            Cleaner::Clock { threads_too, .. } => none_clean && threads_too,
             Cleaner::FewFrames => self.list.len() > 256 && self.free() - 1 < self.depth / 2,
         };
     }
 
     fn admit(&mut self, page: u32, old: bool) {
-        self.add(Page { number: page, old, first_access_ms: None, clock: 0 }, old);
+        self.add(Page { number: page, old, dirty: false, first_access_ms: None, clock: 0 }, old);
     }
 
     fn access(&mut self, access: Access) {
         let (now_ms, place) = (access.now_us / 1000, self.find(access.page).expect("in the pool"));
         let first_ms = *self.list[place].first_access_ms.get_or_insert(now_ms);
+        self.list[place].dirty |= access.latch == 2 || access.latch == 4;
         let page = &self.list[place];
         if self.clock == 0 {
             return;
@@ -193,7 +257,7 @@ impl Manager for Naive {
             self.counts.creates += 1;
             self.admit(access.page, false);
         }
-        self.access(access);
+        self.access(Access { latch: 2, ..access });
     }
 
     fn prefetch(&mut self, access: Access) {
@@ -238,13 +302,14 @@ proptest! {
         old_blocks_pct in prop::sample::select(vec![5, 37, 95]),
         old_blocks_time_ms in prop::sample::select(vec![0, 5, 1000, u32::MAX]),
         lru_scan_depth in prop_oneof![0u32..120, 400u32..900],
+        flush_neighbors in 0u32..3,
         wakes_cleaner: bool,
     ) {
         let pages = size + more_pages;
         let events = Events::random(seed, pages, size.min(pages), 600);
-        let old = Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, wakes_cleaner };
+        let old = Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner };
         let mut fast = Innodb57::new(frames(size), pages, &old);
-        let clock = Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner };
+        let clock = Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner, neighbors: flush_neighbors };
         let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, clock);
         events.play_to_both(&mut fast, &mut naive, |pool| {
             holds(size, old_blocks_pct, pool.free_len(), pool.lru_len(), pool.old_len())

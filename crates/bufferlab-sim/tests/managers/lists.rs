@@ -113,7 +113,8 @@ proptest! {
 fn a_pool_of_nine_frames_is_a_stock_cache_of_size_ten() {
     // Vector P8 of the project's specification of SQLite.
     let page: Vec<u32> = (1..=20).chain(12..=20).chain((0..50).map(|index| 30 + index % 10)).collect();
-    let events = Events { kind: vec![kind::GET; 79], thread: vec![0; 79], delta_us: vec![0; 79], page };
+    let events =
+        Events { kind: vec![kind::GET; 79], latch: vec![0; 79], thread: vec![0; 79], delta_us: vec![0; 79], page };
     let misses = |window| replay(&mut Sqlite::new(frames(9), 40), &events.columns(), window).counts.misses;
     assert_eq!([misses(0..20), misses(20..29), misses(29..79)], [20, 0, 50]);
 }
@@ -123,6 +124,7 @@ fn the_frame_of_a_dropped_page_is_free_at_once_in_sqlite_and_not_in_the_yardstic
     let events = Events {
         page: vec![0, 1, 1, 2, 0],
         kind: vec![kind::GET, kind::GET, kind::DROP, kind::GET, kind::GET],
+        latch: vec![0; 5],
         thread: vec![0; 5],
         delta_us: vec![0; 5],
     };
@@ -131,16 +133,22 @@ fn the_frame_of_a_dropped_page_is_free_at_once_in_sqlite_and_not_in_the_yardstic
 }
 
 #[test]
-#[should_panic(expected = "2 pages, but [2, 1, 2] kinds, threads and times")]
+#[should_panic(expected = "2 pages, but [2, 2, 1, 2] kinds, latches, threads and times")]
 fn columns_of_unlike_length_are_refused() {
-    let events = Events { page: vec![0, 1], kind: vec![0, 0], thread: vec![0], delta_us: vec![0, 0] };
+    let events =
+        Events { page: vec![0, 1], kind: vec![0, 0], latch: vec![0, 0], thread: vec![0], delta_us: vec![0, 0] };
     events.counts(Lru::new(frames(1), 2));
 }
 
 #[test]
 fn events_before_the_window_fill_the_pool_and_do_not_count() {
-    let events =
-        Events { page: vec![0, 1, 2, 0, 1, 2], kind: vec![0, 0, 0, 0, 1, 0], thread: vec![0; 6], delta_us: vec![0; 6] };
+    let events = Events {
+        page: vec![0, 1, 2, 0, 1, 2],
+        kind: vec![0, 0, 0, 0, 1, 0],
+        latch: vec![0; 6],
+        thread: vec![0; 6],
+        delta_us: vec![0; 6],
+    };
     let seen = replay(&mut Sqlite::new(frames(2), 3), &events.columns(), 2..5);
     assert_eq!((seen.gets, seen.gets_if_in_pool, seen.frames_used), (2, 1, 2));
     assert_eq!(seen.counts, Counts { misses: 2, evictions: 2, ..Counts::default() });

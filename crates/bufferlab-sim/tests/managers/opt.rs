@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use bufferlab_sim::{
-    Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Opt, Postgres, PostgresSettings, Sqlite, kind,
-};
+use bufferlab_sim::{Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Opt, Postgres, Sqlite, kind};
 use proptest::prelude::*;
 
 use crate::strings::{Events, frames};
@@ -60,7 +58,6 @@ proptest! {
         size in prop_oneof![1u32..60, 500u32..700],
         old_blocks_time_ms in prop::sample::select(vec![0, 2, 1000]),
         lru_scan_depth in 0u32..100,
-        pin_held_for in prop::sample::select(vec![0, 2, u32::MAX]),
     ) {
         let pages = size * 3 / 2;
         let events = Events::random(seed, pages, 0, 600);
@@ -70,7 +67,7 @@ proptest! {
         let all = [
             events.counts(Lru::new(frames(size), pages)),
             events.counts(Sqlite::new(frames(size), pages)),
-            events.counts(Postgres::new(frames(size), pages, &PostgresSettings { pin_held_for })),
+            events.counts(Postgres::new(frames(size), pages)),
             events.counts(Innodb57::new(frames(size), pages, &old)),
             events.counts(Innodb1011::new(frames(size), pages, &new)),
         ];

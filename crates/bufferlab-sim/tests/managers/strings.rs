@@ -10,6 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Events {
     pub page: Vec<u32>,
     pub kind: Vec<u8>,
+    pub latch: Vec<u8>,
     pub thread: Vec<u16>,
     pub delta_us: Vec<u32>,
 }
@@ -32,6 +33,7 @@ impl Events {
         let mut all = Events {
             page: (0..scanned).collect(),
             kind: vec![kind::GET; scanned as usize],
+            latch: vec![0; scanned as usize],
             thread: vec![0; scanned as usize],
             delta_us: vec![100; scanned as usize],
         };
@@ -44,6 +46,7 @@ impl Events {
                 found
             });
             all.kind.push(kind.expect("the shares add up to 64").0);
+            all.latch.push([1, 1, 2, 2, 4, 8][(random.next_u32() % 6) as usize]);
             all.thread.push((random.next_u32() % 4) as u16);
             // Now and then half a second passes.
             all.delta_us.push(random.next_u32() % if random.next_u32() % 128 == 0 { 1_000_000 } else { 3000 });
@@ -52,7 +55,13 @@ impl Events {
     }
 
     pub fn columns(&self) -> Columns<'_> {
-        Columns { page: &self.page, kind: &self.kind, thread: &self.thread, delta_us: &self.delta_us }
+        Columns {
+            page: &self.page,
+            kind: &self.kind,
+            latch: &self.latch,
+            thread: &self.thread,
+            delta_us: &self.delta_us,
+        }
     }
 
     /// Play all events to both managers; after each, both must have done the same and `holds` must be true of the
@@ -61,7 +70,7 @@ impl Events {
         let mut now_us = 0;
         for row in 0..self.page.len() {
             now_us += u64::from(self.delta_us[row]);
-            let access = Access { page: self.page[row], thread: self.thread[row], now_us };
+            let access = Access { page: self.page[row], thread: self.thread[row], latch: self.latch[row], now_us };
             hear(fast, self.kind[row], access);
             hear(naive, self.kind[row], access);
             let both = |manager: &dyn Manager| (manager.counts(), manager.frames_used());

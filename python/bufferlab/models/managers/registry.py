@@ -6,7 +6,7 @@ from bufferlab.models.managers import innodb57, innodb1011, postgres, sqlite
 from bufferlab.models.managers.declaration import BufferManager, Server
 
 MANAGERS: tuple[BufferManager, ...] = (
-    innodb57.MANAGER,
+    *innodb57.MANAGERS,
     innodb1011.MANAGER,
     postgres.MANAGER,
     sqlite.MANAGER,

@@ -68,14 +68,16 @@ impl Cleaner for Cleaner1011 {
     fn work(&mut self, pool: &mut Pool, _now_us: u64) {
         if self.woken {
             self.woken = false;
-            pool.evict_batch(self.lru_scan_depth, self.least_len);
+            while pool.free < self.lru_scan_depth && pool.lru.len() > self.least_len {
+                pool.evict(pool.lru.tail());
+            }
         }
     }
 
     /// buf0lru.cc, `buf_LRU_get_free_block`, `buf_LRU_scan_and_free_block`.
     fn provide_frame(&mut self, pool: &mut Pool) {
         if pool.free == 0 {
-            pool.evict_tail();
+            pool.evict(pool.lru.tail());
         }
     }
 
@@ -93,7 +95,7 @@ mod tests {
     fn filled(frames: u32, lru_scan_depth: u32, pages: u32) -> Innodb1011 {
         let settings = Innodb1011Settings { lru_scan_depth, ..Innodb1011Settings::default() };
         let mut pool = Innodb1011::new(NonZeroU32::new(frames).unwrap(), 5000, &settings);
-        (0..pages).for_each(|page| pool.get(Access { page, thread: 0, now_us: 0 }));
+        (0..pages).for_each(|page| pool.get(Access { page, thread: 0, latch: 1, now_us: 0 }));
         pool
     }
 
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn the_clock_alone_does_not_wake_the_cleaner() {
         let mut pool = filled(1000, 100, 940);
-        pool.get(Access { page: 0, thread: 0, now_us: 5_000_000 });
+        pool.get(Access { page: 0, thread: 0, latch: 1, now_us: 5_000_000 });
         assert_eq!(pool.free_len(), 60);
     }
 

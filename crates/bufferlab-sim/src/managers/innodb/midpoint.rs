@@ -29,6 +29,8 @@ struct Page {
     /// The first access since the page got its frame, in ms from 1 on; 0 before it (`access_time`).
     first_access_ms: u32,
     old: bool,
+    /// Whether the page was changed since it got its frame (`oldest_modification`).
+    dirty: bool,
 }
 
 /// The list (`buf_pool->LRU`).
@@ -82,6 +84,25 @@ impl Midpoint {
     /// The page that is evicted next. The list must not be empty.
     pub fn tail(&self) -> u32 {
         self.list.oldest()
+    }
+
+    /// The page before this one, towards the head.
+    pub fn newer(&self, page: u32) -> u32 {
+        self.list.newer(page)
+    }
+
+    pub fn is_dirty(&self, page: u32) -> bool {
+        self.list[page].dirty
+    }
+
+    /// Whether the page is in the list, old and dirty.
+    pub fn is_old_and_dirty(&self, page: u32) -> bool {
+        self.contains(page) && self.list[page].old && self.list[page].dirty
+    }
+
+    #[inline]
+    pub fn make_dirty(&mut self, page: u32) {
+        self.list[page].dirty = true;
     }
 
     pub fn made_young(&self) -> u64 {

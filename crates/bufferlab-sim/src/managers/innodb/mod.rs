@@ -3,9 +3,13 @@
 //! Two generations of servers differ in who frees frames and when: [`Innodb57`] and [`Innodb1011`]. Everything else is
 //! here and in `midpoint.rs`. The rules are those of storage/innobase; each names its file and function.
 //!
-//! Left out, because predicting reads did not need it: dirty pages and their writes (a page can always be evicted),
-//! pages in use, more than one buffer pool instance, and the change buffer. Read-ahead is played as the traced server
-//! asked for it, though a pool of another size may ask for more or less. `frames` is the server's
+//! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. On MySQL 5.7.22 (TPC-C,
+//! 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this tells of 98 to 100 % of the pages that its I/O
+//! threads freed after a write that they were dirty, and of 98 to 99 % of those that its cleaner freed that they were not.
+//!
+//! Left out: writes from the flush list, after which a page stays in the pool and is clean; pages in use; more than one
+//! buffer pool instance; the change buffer; and how long anything takes. Read-ahead is played as the traced server asked
+//! for it, though a pool of another size may ask for more or less. `frames` is the server's
 //! `Innodb_buffer_pool_pages_total` without the pages of its own use (`pages_misc`), never bytes by page size.
 
 mod innodb1011;
@@ -19,6 +23,9 @@ pub use innodb1011::{Innodb1011, Innodb1011Settings};
 
 use self::midpoint::{Midpoint, MidpointSettings};
 use crate::replay::{Access, Counts, Manager};
+
+/// Latches under which a thread changes a page (sync0types.h, `RW_X_LATCH`, `RW_SX_LATCH`; MySQL 5.6 has the first).
+const EXCLUSIVE: [u8; 2] = [2, 4];
 
 /// Who frees frames, and when.
 pub trait Cleaner {
@@ -40,18 +47,19 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Free the frame of the page at the tail (`buf_LRU_free_page`).
-    fn evict_tail(&mut self) {
-        let tail = self.lru.tail();
-        self.lru.free(tail);
+    /// Free the frame of a page (`buf_LRU_free_page`).
+    fn evict(&mut self, page: u32) {
+        self.lru.free(page);
         self.free += 1;
         self.counts.evictions += 1;
     }
 
-    /// Free frames at the tail until `enough` are free or `least` pages are left (`buf_flush_LRU_list_batch`).
-    fn evict_batch(&mut self, enough: u32, least: u32) {
-        while self.free < enough && self.lru.len() > least {
-            self.evict_tail();
+    /// Note an access to a page that is in the list.
+    #[inline]
+    fn access(&mut self, access: Access) {
+        self.lru.access(access.page, access.now_us);
+        if EXCLUSIVE.contains(&access.latch) {
+            self.lru.make_dirty(access.page);
         }
     }
 }
@@ -104,14 +112,14 @@ impl<C: Cleaner> Manager for Innodb<C> {
             self.take_frame();
             self.pool.lru.admit(access.page, true);
         }
-        self.pool.lru.access(access.page, access.now_us);
+        self.pool.access(access);
     }
 
     /// buf0buf.cc, `buf_page_get_gen` with `BUF_GET_IF_IN_POOL`: a page that the pool does not have stays where it is.
     fn get_if_in_pool(&mut self, access: Access) {
         self.cleaner.work(&mut self.pool, access.now_us);
         if self.pool.lru.contains(access.page) {
-            self.pool.lru.access(access.page, access.now_us);
+            self.pool.access(access);
         }
     }
 
@@ -126,7 +134,8 @@ impl<C: Cleaner> Manager for Innodb<C> {
             self.pool.counts.creates += 1;
             self.pool.lru.admit(access.page, false);
         }
-        self.pool.lru.access(access.page, access.now_us);
+        self.pool.access(access);
+        self.pool.lru.make_dirty(access.page);
     }
 
     /// buf0rea.cc, `buf_read_page_background`, which btr0cur.cc's `btr_cur_prefetch_siblings` calls, and read-ahead.
