@@ -91,8 +91,8 @@ class Source:
         self._replay(manager, settings, frames, slice(0), (0, 0))
 
     def _replay(self, manager: str, settings: Settings, frames: int, rows: slice, window: tuple[int, int]) -> Replayed:
-        page, kind, thread, delta_us = self.columns
-        columns = page[rows], kind[rows], thread[rows], delta_us[rows]
+        page, kind, thread, delta_us, latch = self.columns
+        columns = page[rows], kind[rows], thread[rows], delta_us[rows], latch[rows]
         try:
             told = native().replay(manager, json.dumps(dict(settings)), frames, *columns, *window)
         except ValueError as error:

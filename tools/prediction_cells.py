@@ -1,0 +1,148 @@
+"""Predictions are set beside measurements on the cells of docs/prediction.md. Called by prediction-cells.
+
+Each sweep has a folder of its own, and a file beside it once it is whole. A sweep that was broken off is resumed, a
+prediction is made anew. A sweep that fails is told at the end, and the others go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FOUR = ("--warehouses", "4", "--connections", "8")
+TRACED = ("--transactions", "10000", "--repetitions", "1", "--probe", "page-trace")
+POOLS = "pool_size=10%,20%,30%,40%,50%"
+DEPTHS = "lru_scan_depth=100,400,1024"
+FEW = "pool_size=20%,30%,50%"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A measured sweep, the traced run that predicts it, and the settings of both."""
+
+    name: str
+    source: str
+    """Name of the traced run, one of `TRACES`."""
+    measured: tuple[str, ...]
+    """What `bufferlab run` is asked, without the points."""
+    points: tuple[str, ...] = field(default=())
+    """The points, as both commands take them."""
+
+
+def _server(engine: str, server: str) -> tuple[str, ...]:
+    return ("buffer-size", "--engine", engine, "--server", server, *FOUR)
+
+
+def _sqlite() -> tuple[str, ...]:
+    return ("tests/fixtures/page-trace/pool-sizes.toml", "--set", "warehouses=4", "--repetitions", "1")
+
+
+def _runs(transactions: int, repetitions: int) -> tuple[str, ...]:
+    return ("--transactions", str(transactions), "--repetitions", str(repetitions))
+
+
+TRACES = {
+    "mysql57": (*_server("mysql", "mysql-5.7"), "--sweep", "pool_size=30%", *TRACED),
+    "postgres17": (*_server("postgres", "postgres-17"), "--sweep", "pool_size=30%", *TRACED),
+    "postgres15": (*_server("postgres", "postgres-15"), "--sweep", "pool_size=30%", *TRACED),
+    "sqlite": (*_sqlite(), "--sweep", "pool_size=25%", "--probe", "page-trace"),
+    "mysql80": (*_server("mysql", "mysql-8.0"), "--sweep", "pool_size=30%", *TRACED),
+    "mariadb102": (*_server("mariadb", "mariadb-10.2"), "--sweep", "pool_size=30%", *TRACED),
+    "mariadb114": (*_server("mariadb", "mariadb-11.4"), "--sweep", "pool_size=30%", *TRACED),
+}
+
+#: The most telling first.
+CELLS = (
+    Cells("mysql57", "mysql57", (*_server("mysql", "mysql-5.7"), *_runs(6000, 3)), ("--sweep", POOLS)),
+    Cells(
+        "mysql57-depth30",
+        "mysql57",
+        (*_server("mysql", "mysql-5.7"), *_runs(6000, 1)),
+        ("--set", "pool_size=30%", "--sweep", DEPTHS),
+    ),
+    Cells(
+        "mysql57-depth50",
+        "mysql57",
+        (*_server("mysql", "mysql-5.7"), *_runs(6000, 1)),
+        ("--set", "pool_size=50%", "--sweep", DEPTHS),
+    ),
+    Cells("postgres17", "postgres17", (*_server("postgres", "postgres-17"), *_runs(6000, 2)), ("--sweep", FEW)),
+    Cells("postgres15", "postgres15", (*_server("postgres", "postgres-15"), *_runs(6000, 2)), ("--sweep", FEW)),
+    Cells("sqlite", "sqlite", _sqlite(), ("--sweep", "pool_size=8%,15%,35%,60%")),
+    Cells("mysql80", "mysql80", (*_server("mysql", "mysql-8.0"), *_runs(6000, 1)), ("--sweep", POOLS)),
+    Cells("mariadb102", "mariadb102", (*_server("mariadb", "mariadb-10.2"), *_runs(6000, 1)), ("--sweep", POOLS)),
+    Cells("mariadb114", "mariadb114", (*_server("mariadb", "mariadb-11.4"), *_runs(6000, 1)), ("--sweep", POOLS)),
+)
+
+
+def sweep_folder(folder: Path) -> Path | None:
+    """Return the sweep that a folder has, if it has one."""
+    return next((path.parent for path in sorted(folder.glob("*/plan.json"))), None)
+
+
+def bufferlab(log: Path, *arguments: str) -> bool:
+    """Run the command, with what it prints in a file; return whether it succeeded."""
+    with log.open("a") as opened:
+        return subprocess.run(["./bufferlab", *arguments], stdout=opened, stderr=opened, check=False).returncode == 0
+
+
+def run(folder: Path, name: str, arguments: Sequence[str]) -> bool:
+    """Do a sweep, or what it lacks; return whether it is whole."""
+    done, into = folder / f"{name}.done", folder / name
+    if done.exists():
+        return True
+    begun = sweep_folder(into)
+    print(f"{name}: {'going on' if begun else 'begun'}", flush=True)
+    asked = ("run", "--resume", str(begun)) if begun else ("run", *arguments, "--out", str(into))
+    if bufferlab(folder / f"{name}.log", *asked):
+        done.touch()
+    return done.exists()
+
+
+def table(folder: Path, cells: Cells) -> bool:
+    """Predict the measured points and print both; return whether that succeeded."""
+    source, measured = sweep_folder(folder / f"{cells.source}-trace"), sweep_folder(folder / cells.name)
+    assert source is not None
+    assert measured is not None
+    log, into = folder / f"{cells.name}-predicted.log", folder / f"{cells.name}-predicted"
+    before = {*into.glob("*")}
+    if not bufferlab(log, "predict", str(source), *cells.points, "--out", str(into)):
+        return False
+    (predicted,) = {*into.glob("*")} - before
+    print(f"\n{cells.name}", flush=True)
+    return subprocess.run(["./bufferlab", "accuracy", str(measured), str(predicted)], check=False).returncode == 0
+
+
+def failures(folder: Path, wanted: Sequence[Cells], runs_only: bool) -> Iterator[str]:
+    """Do all, and yield the names of what could not be done."""
+    for cells in wanted:
+        traced = run(folder, f"{cells.source}-trace", TRACES[cells.source])
+        if not (traced and run(folder, cells.name, (*cells.measured, *cells.points))):
+            yield cells.name
+        elif not runs_only and not table(folder, cells):
+            yield f"{cells.name}, its prediction"
+
+
+def main() -> int:
+    """Do what the arguments ask; return 1 when something could not be done."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="names of cells, with commas between them")
+    parser.add_argument("--runs-only", action="store_true", help="measure, and print no table")
+    given = parser.parse_args()
+    names = given.only.split(",") if given.only else [cells.name for cells in CELLS]
+    if unknown := {*names} - {cells.name for cells in CELLS}:
+        parser.error(f"no cells are named {', '.join(sorted(unknown))}")
+    given.folder.mkdir(parents=True, exist_ok=True)
+    failed = list(failures(given.folder, [cells for cells in CELLS if cells.name in names], given.runs_only))
+    for name in failed:
+        print(f"not done: {name}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
