@@ -183,7 +183,7 @@ def test_reads_of_a_server_are_misses_and_prefetches(bench: Bench, tmp_path: Pat
 def test_a_setting_left_to_the_server_has_the_servers_default(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, **(SERVER | {"knobs": 'lru_scan_depth = "200"'}))
     settings = told(bench, folder.path)["points"][0]["settings"]
-    assert settings == {"lru_scan_depth": 200, "old_blocks_pct": 37, "old_blocks_time": 1000}
+    assert settings == {"lru_scan_depth": 200, "old_blocks_pct": 37, "old_blocks_time": 1000, "flush_neighbors": 1}
     settings = told(bench, folder.path, "--set", "lru_scan_depth=auto")["points"][0]["settings"]
     assert settings["lru_scan_depth"] == 1024
 
