@@ -72,9 +72,12 @@ def _now() -> str:
 
 def describe(record: RunRecord) -> str:
     """Return the run in one line, for people."""
-    run = record.run
+    run, label = record.run, f"{record.run.point.label}, block {record.run.block + 1}"
+    if run.prediction and record.ok:
+        found, work = run.prediction.found, run.prediction.traced.work["transaction"]
+        return f"{label}: {f'{found.reads / work:.4g} reads a transaction' if found else 'both ends only'}"
     measured = run.measured
     spent = f"{measured.transactions:,} transactions in {measured.seconds:.1f} s" if measured else ""
     end_bytes = run.database.bytes_end if run.database else None
     size = f", database {format_bytes(end_bytes)}" if end_bytes else ""
-    return f"{run.point.label}, block {run.block + 1}: {record.reason or spent + size}"
+    return f"{label}: {record.reason or spent + size}"
