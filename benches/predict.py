@@ -96,9 +96,8 @@ def _whole(ours: list[str], told: dict[str, Any], arguments: argparse.Namespace,
     print("|---" * 6 + "|")
     ours_s, theirs_s = (statistics.median(cpu_s_of[name]) for name in ("ours", "theirs"))
     pairs = ratio([mine / peer for mine, peer in zip(cpu_s_of["ours"], cpu_s_of["theirs"], strict=True)])
-    print(
-        f"| {len(told['points'])} | {arguments.pairs} | {ours_s:.2f} | {theirs_s:.2f} | {pairs} | {statistics.median(took_s):.2f} |"
-    )
+    counts, wall_s = f"{len(told['points'])} | {arguments.pairs}", statistics.median(took_s)
+    print(f"| {counts} | {ours_s:.2f} | {theirs_s:.2f} | {pairs} | {wall_s:.2f} |")
     if arguments.measured:
         spent = [
             datetime.fromisoformat(record.run.ended_at) - datetime.fromisoformat(record.run.started_at)
