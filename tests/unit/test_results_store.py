@@ -550,11 +550,23 @@ def test_a_small_table_with_much_text_is_refused(sweep: SweepFolder) -> None:
 
 
 def test_tables_are_read_after_the_process_that_decodes_them_was_killed(sweep: SweepFolder, tmp_path: Path) -> None:
+    other = build(tmp_path / "other", replace(SMALL, seed=2))
+    decoding._decoded.clear()  # As another process would meet them.
     read_all(sweep)
     (child,) = decoding._children
     child.kill()
     child.wait()
-    read_all(build(tmp_path / "other", replace(SMALL, seed=2)))
+    read_all(other)
+    assert decoding._children[0].pid != child.pid
+
+
+def test_only_tables_that_this_process_has_made_itself_are_read_without_another_one(sweep: SweepFolder) -> None:
+    decoding._end()
+    read_all(sweep)
+    assert decoding._children == []
+    decoding._decoded.clear()
+    read_all(sweep)
+    assert len(decoding._children) == 1
 
 
 def test_no_change_of_a_table_ends_in_anything_but_a_refusal(

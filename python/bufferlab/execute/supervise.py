@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from bufferlab.errors import Failure
 from bufferlab.execute.stop import StopRequest
@@ -69,15 +69,7 @@ def supervise(
     started = time.monotonic()
     envelope = {"kind": kind, "engine": engine, "job": job, "parent_pid": os.getpid()}
     with log_file.open("ab") as log:
-        # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the
-        # terminal reaches this process alone, and the processes that the worker starts can be killed with it.
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-        )
+        process = _started(engine, log)
     try:
         watch = _Watch(process, stop, silent_seconds, on_event)
         _send_job(process, envelope)
@@ -87,6 +79,19 @@ def supervise(
     outcome = _outcome(process, watch, _tail(log_file))
     _LOG.debug("%s ended as %s after %.2f s", kind, outcome.kind, time.monotonic() - started)
     return outcome
+
+
+def _started(engine: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a worker for a job of that engine (tests/support/forked.py has another way for the fake one)."""
+    # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal
+    # reaches this process alone, and the processes that the worker starts can be killed with it.
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,
+    )
 
 
 class _Watch:

@@ -6,6 +6,7 @@ The template escapes everything that comes from a run; only our own SVG goes in 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,37 @@ from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw, for_page
 
 if TYPE_CHECKING:
+    from jinja2 import Template
+
     from bufferlab.results.store import SweepFolder
 
 
 def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report") -> str:
     """Return the page as text. `folder_name` tells the reader where the samples are, `made_by` what makes it again."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
+
+    def svg(figure: Figure) -> Markup:
+        # matplotlib escapes every text it draws, and the label is escaped where it is made.
+        return Markup(for_page(draw(figure), figure))
+
+    counts = {
+        status: sum(check.status == status for check in report.checks)
+        for status in ("passed", "failed", "not_applicable")
+    }
+    return _template().render(
+        report=report,
+        folder_name=folder_name,
+        made_by=made_by,
+        svg=svg,
+        check_counts=counts,
+        is_figure=lambda block: isinstance(block, Figure),
+    )
+
+
+@cache
+def _template() -> Template:
+    """Return the page's template, compiled once in a process."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -29,25 +54,8 @@ def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-    def svg(figure: Figure) -> Markup:
-        # matplotlib escapes every text it draws, and the label is escaped where it is made.
-        return Markup(for_page(draw(figure), figure))
-
     environment.filters["kept"] = _kept_together
-    counts = {
-        status: sum(check.status == status for check in report.checks)
-        for status in ("passed", "failed", "not_applicable")
-    }
-    template = environment.get_template("page.html.j2")
-    return template.render(
-        report=report,
-        folder_name=folder_name,
-        made_by=made_by,
-        svg=svg,
-        check_counts=counts,
-        is_figure=lambda block: isinstance(block, Figure),
-    )
+    return environment.get_template("page.html.j2")
 
 
 def _kept_together(text: str) -> str:

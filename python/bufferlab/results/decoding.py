@@ -41,7 +41,7 @@ _SECONDS_OF_ANY_FILE = 10
 _BYTES_PER_SECOND = 1 << 20
 
 _decoded: set[bytes] = set()
-"""The SHA-256 of every file that a child has decoded: reports read a file several times."""
+"""The SHA-256 of every file that a child has decoded, or this process has made: reports read a file several times."""
 _children: list[subprocess.Popen[str]] = []
 """The child, once there is one."""
 
@@ -55,6 +55,11 @@ def refusal(path: Path) -> str | None:
             return why
         _decoded.add(digest)
     return None
+
+
+def made_here(sha256: str) -> None:
+    """Note a file that this process has written from tables of its own: it claims no more than they held."""
+    _decoded.add(bytes.fromhex(sha256))
 
 
 def _answer(path: Path) -> str:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 from bufferlab import marked
 from bufferlab.errors import DataFileError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
+from bufferlab.results import decoding
 from bufferlab.results.keys import canonical_json
 from bufferlab.results.reading import (
     COPY_HINT,
@@ -281,6 +282,8 @@ class SweepFolder:
                 raise InternalError(f"the run {run_id} is already published", str(final))
             temporary.rename(final)
             sync_folder(final.parent)
+        for name in ("samples.parquet", "latency.parquet"):
+            decoding.made_here(files[name]["sha256"])
         return RunRecord(final, document)
 
     def runs(self) -> list[RunRecord]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bufferlab.results import metrics
 
@@ -25,8 +25,7 @@ class Value:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One metric of one subject at an edge: a number or the reason why there is none."""
 
     number: float | None
