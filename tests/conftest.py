@@ -9,12 +9,15 @@ from hypothesis import settings
 
 from bufferlab.engines import registry as engines
 from bufferlab.execute.device_lock import lock_directory
+from support import forked
 
 assert engines.ENGINES  # Importing the registry hands in what the engines own of their results.
 
 # A busy machine makes any example slow: what an example may cost is no property of the code.
 settings.register_profile("bufferlab", deadline=None)
 settings.load_profile("bufferlab")
+
+forked.install()
 
 if lane := os.environ.get("PYTEST_XDIST_WORKER"):
     # Two lanes use one disk, and neither measures time: each has locks of its own.

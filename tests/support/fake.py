@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -134,8 +133,8 @@ class Bench:
 
     def bufferlab(self, *arguments: str | Path) -> Ended:
         """Run the command and wait."""
-        with tempfile.TemporaryDirectory() as folder:
-            return Ended(*prepared.run([*map(str, arguments)], self.environment, Path(folder)))
+        done = prepared.run(arguments, self.environment)
+        return Ended(done.returncode, done.stdout, done.stderr)
 
     def measure(
         self, experiment: Path, heard: Heard | None = None, options: SweepOptions | None = None, *, failing: int = 0

@@ -35,12 +35,18 @@ _LIBRARIES = (
 
 
 def run(
-    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, timeout_s: float = 120
-) -> tuple[int, str, str]:
-    """Run `bufferlab ARGUMENTS` to its end; return its exit code, standard output and standard error.
+    arguments: Sequence[str | Path], environment: Mapping[str, str], timeout_s: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run `bufferlab ARGUMENTS` in this folder to its end. Raises subprocess.TimeoutExpired."""
+    words = [str(argument) for argument in arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        code, out, err = _run(words, environment, Path(folder), timeout_s)
+    return subprocess.CompletedProcess(["bufferlab", *words], code, out, err)
 
-    Raises subprocess.TimeoutExpired.
-    """
+
+def _run(
+    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, timeout_s: float
+) -> tuple[int, str, str]:
     out, err = folder / "stdout", folder / "stderr"
     if os.environ.get("BUFFERLAB_TEST_COMMANDS") == "exec":
         command = [sys.executable, "-m", "bufferlab", *arguments]
@@ -86,6 +92,12 @@ def _serve() -> None:
             importlib.import_module(module.name)
     for name in _LIBRARIES:
         importlib.import_module(name)
+    # The tests are not on its path, and shall not be on that of its commands.
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from support import forked
+
+    del sys.path[0]
+    forked.install()
     gc.freeze()
     for line in sys.stdin:
         child = os.fork()
