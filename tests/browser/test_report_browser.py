@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bufferlab.report.publish import publish
-from support.chromium import chromium, console_messages, fetched
+from support.chromium import chromium, console_messages, fetched, look
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
@@ -73,11 +73,17 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sweep.path / "report.html"
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One for all: a start takes longer than most looks."""
+    with chromium(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
 @pytest.fixture
-def desk(tmp_path: Path, page: Path) -> Iterator[Any]:
-    with chromium(tmp_path / "profile") as browser:
-        browser.get(page.as_uri())
-        yield browser
+def desk(browser: Any, page: Path) -> Any:
+    look(browser, page)
+    return browser
 
 
 def test_the_page_loads_without_a_word_in_the_console_and_fetches_nothing(desk: Any, page: Path) -> None:
@@ -130,73 +136,68 @@ def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:
     assert overlaps == []
 
 
-def test_the_page_works_without_javascript(tmp_path: Path, page: Path) -> None:
-    with chromium(tmp_path / "profile") as browser:
-        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-        browser.get(page.as_uri())
-        summary = browser.find_element("css selector", "#reads-per-new-order summary")
-        rows = browser.find_elements("css selector", "#reads-per-new-order details tbody tr")
-        assert len(rows) == 5
-        assert not rows[0].is_displayed()
-        summary.click()
-        assert rows[0].is_displayed()
+def test_the_page_works_without_javascript(browser: Any, page: Path) -> None:
+    look(browser, page, scripts=False)
+    summary = browser.find_element("css selector", "#reads-per-new-order summary")
+    rows = browser.find_elements("css selector", "#reads-per-new-order details tbody tr")
+    assert len(rows) == 5
+    assert not rows[0].is_displayed()
+    summary.click()
+    assert rows[0].is_displayed()
 
 
 @pytest.mark.parametrize("width", [320, 360, 768])
-def test_a_narrow_screen_scrolls_in_one_direction_only(tmp_path: Path, page: Path, width: int) -> None:
-    with chromium(tmp_path / "profile", width=width) as browser:
-        browser.get(page.as_uri())
-        browser.save_screenshot(str(tmp_path / f"width-{width}.png"))
-        browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        assert browser.execute_script(_CUT_OFF) == []
-        answer = browser.execute_script(_VISIBLE, "#answer")
-        assert answer["bottom"] <= 800
-        assert answer["right"] <= width
+def test_a_narrow_screen_scrolls_in_one_direction_only(browser: Any, tmp_path: Path, page: Path, width: int) -> None:
+    look(browser, page, width=width)
+    browser.save_screenshot(str(tmp_path / f"width-{width}.png"))
+    browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script(_CUT_OFF) == []
+    answer = browser.execute_script(_VISIBLE, "#answer")
+    assert answer["bottom"] <= 800
+    assert answer["right"] <= width
 
 
-def test_a_sweep_of_many_lines_and_chapters_fits_a_telephone_too(tmp_path: Path) -> None:
+def test_a_sweep_of_many_lines_and_chapters_fits_a_telephone_too(browser: Any, tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     sweep = 'layout = ["scattered", "clustered"]\npage_size = ["4k", "16k"]\nhot_rows = ["50%", "120%", "250%"]'
     workload = 'name = "hot_rows"\nrows = 100000'
     bench.measure(bench.experiment(workload=workload, knobs='pool_size = "1MiB"', sweep=sweep, repetitions=1))
     publish(bench.sweep())
-    with chromium(tmp_path / "profile", width=360) as browser:
-        browser.get((bench.sweep_path() / "report.html").as_uri())
-        browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
-        assert browser.execute_script(_CUT_OFF) == []
-        assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
-        assert browser.find_elements("css selector", "#knee-figure svg")
-        assert browser.find_elements("css selector", "#knee-section table")
+    look(browser, bench.sweep_path() / "report.html", width=360)
+    browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+    assert browser.execute_script(_CUT_OFF) == []
+    assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
+    assert browser.find_elements("css selector", "#knee-figure svg")
+    assert browser.find_elements("css selector", "#knee-section table")
 
 
-def test_figures_stay_legible_on_a_telephone(tmp_path: Path, page: Path) -> None:
-    with chromium(tmp_path / "profile", width=360) as browser:
-        browser.get(page.as_uri())
-        assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
+def test_figures_stay_legible_on_a_telephone(browser: Any, page: Path) -> None:
+    look(browser, page, width=360)
+    assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
 
 
-def test_the_dark_changes_the_colours_of_page_and_figure(tmp_path: Path, page: Path) -> None:
+def test_the_dark_changes_the_colours_of_page_and_figure(browser: Any, page: Path) -> None:
     seen = {}
     for dark in (False, True):
-        with chromium(tmp_path / f"profile-{dark}", dark=dark) as browser:
-            browser.get(page.as_uri())
-            seen[dark] = browser.execute_script(_COLOURS)
+        look(browser, page, dark=dark)
+        seen[dark] = browser.execute_script(_COLOURS)
     assert len(seen[False]) == 3
     assert not set(seen[False]) & set(seen[True])
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_stands_out_from_its_ground_by_day_and_by_night(tmp_path: Path, page: Path, dark: bool) -> None:
+def test_text_stands_out_from_its_ground_by_day_and_by_night(
+    browser: Any, tmp_path: Path, page: Path, dark: bool
+) -> None:
     """WCAG 2.1 asks for 4.5 to 1; text of the figures included."""
-    with chromium(tmp_path / "profile", dark=dark) as browser:
-        browser.get(page.as_uri())
-        browser.save_screenshot(str(tmp_path / "scheme.png"))
-        assert browser.execute_script(_CONTRAST) >= 4.5
+    look(browser, page, dark=dark)
+    browser.save_screenshot(str(tmp_path / "scheme.png"))
+    assert browser.execute_script(_CONTRAST) >= 4.5
 
 
-def test_hostile_names_are_shown_as_text_and_do_nothing(tmp_path: Path) -> None:
+def test_hostile_names_are_shown_as_text_and_do_nothing(browser: Any, tmp_path: Path) -> None:
     sweep = build(
         tmp_path,
         Sweep(
@@ -208,14 +209,13 @@ def test_hostile_names_are_shown_as_text_and_do_nothing(tmp_path: Path) -> None:
         ),
     )
     publish(sweep)
-    with chromium(tmp_path / "profile") as browser:
-        browser.get((sweep.path / "report.html").as_uri())
-        assert browser.title == "buffer-size · bufferlab"
-        assert console_messages(browser) == []
-        assert browser.find_elements("css selector", "script, img") == []
-        assert HOSTILE in browser.find_element("css selector", ".question").text
-        assert all(address.startswith(("file://", "data:")) for address in fetched(browser))
-        assert len(browser.find_elements("css selector", "main")) == 1
+    look(browser, sweep.path / "report.html")
+    assert browser.title == "buffer-size · bufferlab"
+    assert console_messages(browser) == []
+    assert browser.find_elements("css selector", "script, img") == []
+    assert HOSTILE in browser.find_element("css selector", ".question").text
+    assert all(address.startswith(("file://", "data:")) for address in fetched(browser))
+    assert len(browser.find_elements("css selector", "main")) == 1
 
 
 def test_a_missing_chromium_fails_with_the_command_that_installs_it(

@@ -37,8 +37,8 @@ def _needed(program: str) -> str:
 
 
 @contextmanager
-def chromium(profile: Path, *, width: int = 1280, height: int = 800, dark: bool = False) -> Iterator[Any]:
-    """A browser with a viewport of exactly that size, its console and network log kept."""
+def chromium(profile: Path) -> Iterator[Any]:
+    """A browser, its console and network log kept."""
     options = Options()
     options.binary_location = _needed("chromium")
     for flag in (*_FLAGS, f"--user-data-dir={profile}"):
@@ -46,16 +46,23 @@ def chromium(profile: Path, *, width: int = 1280, height: int = 800, dark: bool 
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(_needed("chromedriver")))
     try:
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-        # The browser's own first page asks for its own parts: let them come before the test listens.
-        driver.get("about:blank")
-        driver.get_log("performance")
         yield driver
     finally:
         driver.quit()
+
+
+def look(driver: Any, page: Path, *, width: int = 1280, dark: bool = False, scripts: bool = True) -> None:
+    """Show the page in a viewport of exactly that width; nothing stays of what the browser showed before."""
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not scripts})
+    # The browser's own first page asks for its own parts: let them come before the test listens.
+    driver.get("about:blank")
+    for kind in ("performance", "browser"):
+        driver.get_log(kind)
+    driver.get(page.as_uri())
 
 
 def console_messages(driver: Any) -> list[str]:
