@@ -17,7 +17,7 @@ import pytest
 
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
-from support import core
+from support import core, prepared
 from support.fake import children
 
 pytestmark = pytest.mark.real
@@ -64,8 +64,8 @@ class Place:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "bufferlab", "run", *map(str, arguments), "--share-device", "--json"],
-            env={**os.environ, "PYTHONPATH": str(core.ROOT / "python"), "BUFFERLAB_CACHE": str(self.root / "cache")},
+            [sys.executable, "-m", "bufferlab", "run", *map(str, arguments)],
+            env=core.environment(self.root),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -73,11 +73,14 @@ class Place:
             start_new_session=True,
         )
 
+    def arguments(self) -> list[str | Path]:
+        return [self.toml, "--out", self.root / "out", "--share-device", "--json"]
+
     def begin(self) -> subprocess.Popen[str]:
-        return self.start(self.toml, "--out", self.root / "out")
+        return self.start(*self.arguments())
 
     def resume(self) -> subprocess.Popen[str]:
-        return self.start("--resume", self.folder().path)
+        return self.start("--resume", self.folder().path, "--share-device", "--json")
 
     def folder(self) -> SweepFolder:
         (path,) = (path for path in (self.root / "out").iterdir() if path.name.startswith("few-hot-rows-"))
@@ -114,7 +117,9 @@ def misses(document: dict[str, Any]) -> dict[tuple[str, str], float]:
 
 def test_below_the_predicted_knee_nothing_is_missed_and_above_it_more_with_every_row(place: Place) -> None:
     place.write()
-    found = misses(answer(place.begin()))
+    done = prepared.run(["run", *place.arguments()], core.environment(place.root), 300)
+    assert done.returncode == 0, done.stderr
+    found = misses(json.loads(done.stdout))
     for layout in ("scattered", "clustered"):
         assert [found[layout, share] for share in BELOW] == [0.0, 0.0], layout
         few, many = (found[layout, share] for share in ABOVE)

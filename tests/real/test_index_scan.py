@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ from bufferlab.engines import read_ahead
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.results import derive
 from bufferlab.results.store import SweepFolder
-from support import core, innodb, postgres
+from support import core, innodb, postgres, prepared
 
 pytestmark = pytest.mark.real
 
@@ -29,13 +26,7 @@ def results_of(folder: Path, *more: str) -> Path:
     """The smoke size of the experiment by the command line; where its results are."""
     out = folder / "index-scan"
     arguments = ["index-scan", "--smoke", "--share-device", "--json", "--out", str(out), *more]
-    ended = subprocess.run(
-        [sys.executable, "-m", "bufferlab", "run", *arguments],
-        env={**os.environ, "PYTHONPATH": str(core.ROOT / "python"), "BUFFERLAB_CACHE": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = prepared.run(["run", *arguments], core.environment(folder), 600)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)
     (found,) = out.glob("index-scan-*")

@@ -15,7 +15,7 @@ import pytest
 
 from bufferlab.results.schema import PAGE_TRACE_KINDS
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord, SweepFolder
-from support import core
+from support import core, prepared
 from support.fake import children, wait_until
 
 pytestmark = pytest.mark.real
@@ -37,9 +37,7 @@ def place(disk: Path) -> Iterator[Path]:
 
 
 def bufferlab(disk: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        command(*arguments), env=core.environment(disk), capture_output=True, text=True, timeout=1800, check=False
-    )
+    done = prepared.run(arguments, core.environment(disk), 1800)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -133,9 +131,7 @@ def test_the_curve_of_one_run_tells_what_the_other_pool_misses(disk: Path, sweep
 
 def test_the_curve_of_a_sweep_asks_which_run_is_meant(disk: Path, sweep: dict[str, RunRecord]) -> None:
     folder = next(iter(sweep.values())).folder
-    done = subprocess.run(
-        command("curve", str(folder.parent.parent)), env=core.environment(disk), capture_output=True, text=True
-    )
+    done = prepared.run(["curve", folder.parent.parent], core.environment(disk))
     assert done.returncode == 65
     assert "2 runs of this sweep have a page trace" in done.stderr
     assert folder.name in done.stderr
@@ -147,10 +143,7 @@ def test_the_trace_of_another_run_is_refused(disk: Path, sweep: dict[str, RunRec
     shutil.copytree(small.folder.parent.parent, folder)
     try:
         shutil.copy(large.folder / PAGE_TRACE_FILE, folder / "runs" / small.folder.name / PAGE_TRACE_FILE)
-        done = subprocess.run(
-            command("curve", str(folder / "runs" / small.folder.name)),
-            env=core.environment(disk), capture_output=True, text=True,
-        )  # fmt: skip
+        done = prepared.run(["curve", folder / "runs" / small.folder.name], core.environment(disk))
         assert done.returncode == 65
         assert PAGE_TRACE_FILE in done.stderr
     finally:

@@ -20,7 +20,7 @@ import pytest
 from bufferlab.results.integrity import MeasuredRun, check_sweep
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
-from support import core
+from support import core, prepared
 
 pytestmark = pytest.mark.real
 
@@ -94,9 +94,7 @@ def unpublished(out: Path) -> list[Path]:
 def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: Path, out: Path, pools: str) -> None:
     swept = ("--sweep", f"pool_size={pools}", "--repetitions", "3", "--transactions", "2000")
     arguments = ["buffer-size", "--warehouses", "1", *swept, "--out", str(out), "--json"]
-    done = subprocess.run(
-        command("run", *arguments), env=core.environment(disk), capture_output=True, text=True, timeout=600, check=False
-    )
+    done = prepared.run(["run", *arguments], core.environment(disk), 600)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     reads = [summary(point, "reads_per_new_order") for point in answer["points"]]
@@ -138,14 +136,8 @@ def summary(point: dict[str, Any], metric: str) -> dict[str, Any]:
 def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as_they_were(
     disk: Path, out: Path
 ) -> None:
-    done = subprocess.run(
-        command("run", "page-size", "--smoke", "--repetitions", "1", "--out", str(out), "--share-device", "--json"),
-        env=core.environment(disk),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    arguments = ["page-size", "--smoke", "--repetitions", "1", "--out", out, "--share-device", "--json"]
+    done = prepared.run(["run", *arguments], core.environment(disk), 600)
     assert done.returncode == 0, done.stderr
     records = SweepFolder.open(json.loads(done.stdout)["sweep"]).runs()
     assert len(records) == 2
@@ -202,14 +194,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
         published_before = published
     folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))
     arguments = ["--resume", str(folders[-1])] if folders else fresh
-    done = subprocess.run(
-        command("run", *arguments, "--json"),
-        env=core.environment(disk),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = prepared.run(["run", *arguments, "--json"], core.environment(disk), 600)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     sweep_folder = Path(answer["sweep"])
