@@ -70,7 +70,7 @@ def _become(stdin: int, stdout: int, stderr: int, begun: int, mask: Any) -> None
         for number, descriptor in enumerate((stdin, stdout, stderr)):
             os.dup2(descriptor, number)
         os.write(begun, b".")
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        os.closerange(3, 1 + max(map(int, os.listdir("/proc/self/fd"))))
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         code = worker.main()
