@@ -34,7 +34,7 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
         if any(point.index in fit.points for point in group.points)
     )
     values = [value for one in series for dot in one.dots for value in dot.runs]
-    y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
+    y_is_log = reads_better_on_a_log_axis(values)
     plot = PointsPlot(
         x_label=axis.label,
         y_label=words.axis_title(metric),
@@ -47,6 +47,11 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
     )
     title = f"{_titled(metric)} over {(analysis.axis or 'the points').replace('_', ' ')}"
     return Figure(id, title, _alt(plot, metric), _caption(analysis, metric, plot), plot, points_data(plot, id, title))
+
+
+def reads_better_on_a_log_axis(values: Sequence[float]) -> bool:
+    """Return whether the smallest of these values could hardly be seen on a linear axis."""
+    return min(values) > 0 and max(values) / min(values) >= _LOG_FROM
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
-from bufferlab.chapter.points_figure import Axis, dot, points_data
+from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
 from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
 from bufferlab.report.curve_page import aligned
 from bufferlab.report.document import Report
@@ -213,10 +213,10 @@ def _figure(accuracy: Accuracy) -> Figure | None:
             for point, x, tick in zip(told, places, ticks, strict=True)
         )
         lines: dict[str, list[float | None]] = {
-            f"model {told[0].prediction.model}": [point.predicted for point in told],
             "LRU of the same bytes": [point.lru for point in told],
+            f"model {told[0].prediction.model}": [point.predicted for point in told],
         }
-        series = [Series("measured", measured, joined=False)]
+        series: list[Series] = []
         curves = []
         for label, values in lines.items():
             known = zip(places, ticks, values, strict=True)
@@ -224,13 +224,15 @@ def _figure(accuracy: Accuracy) -> Figure | None:
             if dots:
                 curves.append(Curve("", tuple(one.x for one in dots), tuple(one.mean for one in dots), len(series)))
                 series.append(Series(label, dots, joined=False))
+        series.append(Series("measured", measured, joined=False))  # The last is drawn over the others.
+        heights = [height for one in series for point in one.dots for height in (point.mean, *point.runs)]
         panels.append(
             PointsPlot(
                 x_label=f"{axis.label}; {group.label}" if group.label else axis.label,
                 y_label=words.axis_title(accuracy.metric),
                 series=tuple(series),
                 x_is_log=axis.is_log,
-                y_is_log=False,
+                y_is_log=reads_better_on_a_log_axis(heights),
                 x_in_bytes=axis.in_bytes,
                 curves=tuple(curves),
             )
