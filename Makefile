@@ -1,6 +1,6 @@
 # Shortcuts for people; `make help` lists them. The real work is in ./bufferlab, ./test and tools/.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench bench-mysql bench-storage bench-pages fmt lock
+.PHONY: help setup run test lint wheel bench bench-mysql bench-storage bench-pages fmt lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
@@ -16,6 +16,9 @@ test: ## exactly what CI runs
 
 lint: ## style, lints, types and layers, without the tests
 	./test --lint
+
+wheel: ## a wheel for any Linux on x86-64 since glibc 2.28, and the source distribution, in dist/
+	tools/build-wheel
 
 bench: ## what loading, driving and recording cost; docs/benchmarks.md has results
 	cargo bench --locked -p bufferlab-drive --bench sqlite
@@ -38,9 +41,10 @@ fmt: ## put Rust and Python into the project's format
 	.venv/bin/ruff format --quiet
 
 # One resolution serves Python 3.11 and later (--universal writes the markers); uv only resolves, pip installs.
-LOCK = uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url \
-	--no-emit-find-links --custom-compile-command "make lock" --group build
+LOCK = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock"
 
-lock: ## write requirements.lock and requirements-dev.lock anew (needs uv: pip install uv)
-	$(LOCK) --upgrade -o requirements.lock
-	$(LOCK) --upgrade --group dev -c requirements.lock -o requirements-dev.lock
+lock: ## write the three lock files anew (needs uv: pip install uv)
+	$(LOCK) pyproject.toml --group build --upgrade -o requirements.lock
+	$(LOCK) pyproject.toml --group build --group dev --upgrade -c requirements.lock -o requirements-dev.lock
+	$(LOCK) --group build --group wheel --upgrade -c requirements.lock -o requirements-wheel.lock

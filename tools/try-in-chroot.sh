@@ -6,10 +6,11 @@ ROOT=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 
 usage() {
     cat <<'TEXT'
-usage: tools/try-in-chroot.sh SUITE [--dir DIR] [--again] [COMMAND...]
+usage: tools/try-in-chroot.sh SUITE [--dir DIR] [--again] [--put FILE]... [COMMAND...]
   SUITE      bookworm or trixie (Debian 12, 13), noble (Ubuntu 24.04; needs Ubuntu's archive keyring)
   --dir DIR  where chroot and caches are kept (default: /var/tmp/bufferlab-chroot-SUITE)
   --again    go on in the chroot of the last time instead of a fresh one: how quick is the second time?
+  --put FILE copy a file of this machine, a wheel for example, into dist/ of the clone
   COMMAND    run in the clone of this repository's last commit (default: ./test)
 The base system and downloaded packages are kept in DIR; remove DIR when done.
 TEXT
@@ -23,10 +24,12 @@ case $suite in
 esac
 dir=/var/tmp/bufferlab-chroot-$suite
 again=no
+put=()
 while [ $# -gt 0 ]; do
     case $1 in
         --dir) dir=$2 && shift 2 ;;
         --again) again=yes && shift ;;
+        --put) put+=("$2") && shift 2 ;;
         -*) usage >&2 && exit 2 ;;
         *) break ;;
     esac
@@ -88,6 +91,10 @@ if [ "$again" = no ] || [ ! -d "$tree" ]; then
     copy_network_settings
     git clone --quiet "$ROOT" "$tree/srv/bufferlab"
 fi
+for file in "${put[@]}"; do
+    mkdir -p "$tree/srv/bufferlab/dist"
+    cp "$file" "$tree/srv/bufferlab/dist/"
+done
 mkdir -p "$tree/root/.cache" "$tree/root/.cargo/registry" "$tree/root/.m2"
 
 settings=()

@@ -25,6 +25,7 @@ EXCUSED: dict[str, str] = {
     "tools/campaign": "takes an hour; tests/unit/test_campaign.py tries its checkers",
     "tools/campaign --only fuzz --minutes 10": "as the one above",
     "tools/campaign --minutes 0": "as the one above",
+    "make wheel": "takes five minutes; tests/real/test_wheel.py runs it",
     "make bench": "takes a minute alone on the machine; its small size runs with cargo test",
     "make bench-pages": "takes five minutes alone on the machine; tests/real/test_page_trace.py records traces",
     ".venv/bin/python benches/curve.py FILE.oracleGeneral --peer PYTHON": "needs libcachesim, and a minute alone",

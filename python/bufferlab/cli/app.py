@@ -21,7 +21,7 @@ from typing import Any, cast
 import click
 
 from bufferlab import __version__
-from bufferlab.cli.output import print_json, say
+from bufferlab.cli.output import print_json, put, say
 from bufferlab.errors import (
     EXIT_INTERRUPTED_INT,
     BufferlabError,
@@ -37,7 +37,7 @@ from bufferlab.errors import (
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
-    "list": "List experiments, engines, workloads, load settings and metrics.",
+    "list": "List experiments, engines, workloads, load settings and metrics; past runs with their answers.",
     "engines": "List the database servers that can be used here, and fetch others.",
     "cache": "List and remove loaded databases, fetched servers, and what killed runs left.",
     "doctor": "Tell what this host can measure, and why it cannot measure the rest.",
@@ -67,6 +67,15 @@ class _Commands(click.Group):
             return None
         return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{cmd_name}").command))
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            # click proposes only commands that are loaded, which none is.
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -81,7 +90,15 @@ def _typed(command: click.Command) -> click.Command:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="bufferlab")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, asked: _show_version(context) if asked else None,
+    help="Show the versions of bufferlab, its core and SQLite, and the commit; then exit.",
+)
 def group() -> None:
     """A laboratory for database buffer pools and the storage under them.
 
@@ -96,6 +113,13 @@ def group() -> None:
     Exit codes: 0 done; 1 some point failed, results kept; 2 usage; 3 the environment lacks something;
     4 what --fail-if names; 65 a corrupt or foreign file; 70 a bug in bufferlab; 130 and 143 interrupted, results kept.
     """
+
+
+def _show_version(context: click.Context) -> None:
+    from bufferlab.cli.version import version_text
+
+    put(version_text())
+    context.exit()
 
 
 def run(arguments: Sequence[str]) -> int:

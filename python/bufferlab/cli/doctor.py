@@ -31,6 +31,8 @@ from bufferlab.errors import BufferlabError, Problem, runnable
 from bufferlab.execute import block_trace_probe, cache, storage, tracefs_clean
 from bufferlab.execute.device_lock import lock_directory
 from bufferlab.execute.restore_host import restore_host
+from bufferlab.spec import builtin_experiments
+from bufferlab.spec.catalog import EXPERIMENTS
 from bufferlab.units import format_bytes
 
 _ENOUGH_BYTES = 2 << 30
@@ -86,6 +88,7 @@ def _host() -> Iterable[Finding]:
     cores = os.cpu_count() or 1
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     yield Finding("host", "bufferlab", True, f"{__version__}, Python {platform.python_version()}")
+    yield _experiments()
     yield Finding("host", "kernel", True, f"{platform.system()} {platform.release()} on {platform.machine()}")
     yield Finding(
         "host",
@@ -97,6 +100,12 @@ def _host() -> Iterable[Finding]:
     )
     yield Finding("host", "memory", True, format_bytes(memory_bytes))
     yield _try("host", "memory limit", lambda: str(memory_limit.usable()), needed=False)
+
+
+def _experiments() -> Finding:
+    found = len(builtin_experiments())
+    hint = None if found else "the installation is damaged: install bufferlab again"
+    return Finding("host", "experiments", found > 0, f"{found or 'none'} in {EXPERIMENTS}", hint)
 
 
 def _directories(directory: Path) -> Iterable[Finding]:

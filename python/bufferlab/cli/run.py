@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from bufferlab.cli import complete
 from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
 from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
@@ -27,11 +28,12 @@ PAGE_TRACE = "page-trace"
 
 
 @click.command("run")
-@click.argument("experiment", required=False)
-@click.option("--engine", help="Use another engine than the experiment's.")
+@click.argument("experiment", required=False, shell_complete=complete.experiments)
+@click.option("--engine", shell_complete=complete.engine_names, help="Use another engine than the experiment's.")
 @click.option(
     "--server",
     metavar="BUILD",
+    shell_complete=complete.servers,
     help="A name of `bufferlab engines`, the path of a binary or folder, or the URL of a server that runs already "
     "(docs/existing-server.md). Short for --set server=BUILD.",
 )

@@ -1,6 +1,7 @@
 """Finds built-in experiments: the folders that hold an experiment.toml.
 
-They stand in experiments/ at the root of the checkout, where an editable installation finds them.
+They stand in `experiments` inside the package. In a checkout that is a link to experiments/ at its root, so that a
+checkout runs its own.
 """
 
 from __future__ import annotations
@@ -10,22 +11,14 @@ from pathlib import Path
 
 from bufferlab.errors import SpecError
 
-_PACKAGE = Path(__file__).resolve().parent.parent
-
-SEARCH_PATH: tuple[Path, ...] = (
-    # <checkout>/python/bufferlab.
-    _PACKAGE.parent.parent / "experiments",
-)
+#: The folder of the built-in experiments.
+EXPERIMENTS = (Path(__file__).parent.parent / "experiments").resolve()
 FILE_NAME = "experiment.toml"
 
 
 def builtin_experiments() -> dict[str, Path]:
     """Return the path of every built-in experiment's TOML, keyed by name."""
-    found: dict[str, Path] = {}
-    for root in SEARCH_PATH:
-        for file in sorted(root.glob(f"*/{FILE_NAME}")):
-            found.setdefault(file.parent.name, file)
-    return found
+    return {file.parent.name: file for file in sorted(EXPERIMENTS.glob(f"*/{FILE_NAME}"))}
 
 
 def find_experiment(path_or_name: str) -> Path:

@@ -1,0 +1,76 @@
+"""Tells the shell which experiments, engines, settings and servers there are, where one is being typed.
+
+click completes commands, options and their fixed choices by itself. Nothing here starts an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import click
+from click.shell_completion import CompletionItem
+
+from bufferlab.engines import registry as engines
+from bufferlab.errors import BufferlabError
+from bufferlab.knob import Knob
+from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.spec import builtin_experiments, load
+from bufferlab.workloads import registry as workloads
+
+
+def experiments(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the built-in experiments that begin like this; files are completed too."""
+    return [*_beginning(builtin_experiments(), typed), CompletionItem(typed, type="file")]
+
+
+def engine_names(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the engines that begin like this."""
+    return _beginning(engines.names(), typed)
+
+
+def servers(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the servers that can be fetched and begin like this; paths are completed too."""
+    return [*fetchable(context, parameter, typed), CompletionItem(typed, type="file")]
+
+
+def fetchable(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the servers that can be fetched and begin like this."""
+    from bufferlab.engines.servers import families
+
+    return _beginning(families.names(), typed)
+
+
+def settings(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the settings that begin like this, or after the equals sign a setting's words."""
+    name, equals, value = typed.partition("=")
+    # An option that still lacks its value keeps click from telling arguments from each other.
+    experiment = context.params.get("experiment") or next(iter(context.args), None)
+    knobs = {knob.name: knob for knob in _knobs(context.params.get("engine"), experiment)}
+    if not equals:
+        return [CompletionItem(f"{knob.name}=", help=knob.meaning) for knob in knobs.values() if _fits(knob.name, name)]
+    words = knobs[name].choices if name in knobs else ()
+    return [CompletionItem(f"{name}={word}") for word in words if _fits(word, value)]
+
+
+def _beginning(names: Iterable[str], typed: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if _fits(name, typed)]
+
+
+def _fits(name: str, typed: str) -> bool:
+    return name.startswith(typed)
+
+
+def _knobs(engine: str | None, experiment: str | None) -> Iterator[Knob]:
+    """Yield the settings of the engine and workload on the command line; of all where they are not known."""
+    workload = None
+    if experiment:
+        try:
+            asked = load(experiment)
+            engine, workload = engine or asked.engine, asked.workload.name
+        except BufferlabError:
+            pass  # A mistake on the line is told when it is run.
+    for name in [engine] if engine in engines.names(hidden=True) else engines.names():
+        yield from engines.declaration(name).knobs
+    for name in [workload] if workload else workloads.names():
+        yield from workloads.declaration(name).parameters
+    yield from LOAD_KNOBS

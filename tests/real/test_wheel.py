@@ -1,0 +1,193 @@
+"""The wheel as somebody gets it who has no clone: what is in it, where it runs, and what it writes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bufferlab.spec import builtin_experiments
+from support.core import ROOT
+
+pytestmark = pytest.mark.slow
+
+OLDEST_GLIBC = (2, 28)
+
+
+def ran(*command: object, **settings: object) -> subprocess.CompletedProcess[str]:
+    words = list(map(str, command))
+    return subprocess.run(words, capture_output=True, text=True, check=False, **settings)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a wheel and a source distribution; the wheel is built from the source distribution."""
+    folder = tmp_path_factory.mktemp("dist")
+    done = ran("tools/build-wheel", "--out", folder, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (file,) = built.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment with the wheel, in a folder that every user may read."""
+
+    folder: Path
+
+    @property
+    def packages(self) -> Path:
+        (found,) = self.folder.glob("lab/lib/python*/site-packages")
+        return found
+
+    def bufferlab(self, *arguments: object, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": os.defpath, "HOME": str(home), **more}
+        return ran(self.folder / "lab/bin/bufferlab", *arguments, env=environment, cwd=self.folder / "work")
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path) -> Iterator[Installed]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="bufferlab-wheel-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "work").mkdir()
+        ran(sys.executable, "-m", "venv", folder / "lab")
+        done = ran(folder / "lab/bin/pip", "install", "--quiet", wheel)
+        assert done.returncode == 0, done.stderr
+        yield Installed(folder)
+
+
+def test_the_core_needs_no_newer_c_library_than_the_wheels_name_says(wheel: Path, unpacked: Path) -> None:
+    symbols = ran("objdump", "-T", unpacked / "bufferlab/_native.abi3.so").stdout
+    wanted = {(int(major), int(minor)) for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", symbols)}
+    assert max(wanted) <= OLDEST_GLIBC
+    assert len(wanted) > 3
+    assert wheel.name.endswith("-cp311-abi3-manylinux_2_28_x86_64.whl")
+
+
+def test_the_core_is_stripped(unpacked: Path) -> None:
+    sections = ran("objdump", "-h", unpacked / "bufferlab/_native.abi3.so").stdout
+    assert ".text" in sections
+    assert ".debug" not in sections
+    assert ".symtab" not in sections
+
+
+def test_the_wheel_has_experiments_manual_pages_and_its_commit_but_no_figures_and_tests(unpacked: Path) -> None:
+    files = {str(file.relative_to(unpacked)) for file in unpacked.rglob("*") if file.is_file()}
+    experiments = {name for name in files if name.startswith("bufferlab/experiments/")}
+    assert {name.split("/")[2] for name in experiments if name.endswith("/experiment.toml")} == set(
+        builtin_experiments()
+    )
+    assert any(name.endswith(".sql") for name in experiments)
+    assert {name.rpartition(".")[2] for name in experiments} == {"toml", "sql", "md"}
+    assert any(name.endswith("data/share/man/man1/bufferlab-run.1") for name in files)
+    head = ran("git", "rev-parse", "HEAD", cwd=ROOT).stdout
+    assert head.startswith((unpacked / "bufferlab/commit.txt").read_text().strip())
+    assert not [name for name in files if "test" in name.split("/")[0] or name.endswith(".pyc")]
+
+
+def test_the_description_leads_nowhere_in_the_repository(unpacked: Path) -> None:
+    (metadata,) = unpacked.glob("*.dist-info/METADATA")
+    text = metadata.read_text()
+    assert "Requires-Python: >=3.11" in text
+    assert "Project-URL: Repository, " in text
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        (("--python-version", "3.10"), "requires a different Python"),
+        (("--platform", "musllinux_1_2_x86_64"), "not a supported wheel"),
+        (("--platform", "manylinux_2_28_aarch64"), "not a supported wheel"),
+    ],
+)
+def test_pip_refuses_where_the_wheel_cannot_run(
+    wheel: Path, tmp_path: Path, asked: tuple[str, str], refused: str
+) -> None:
+    options = ("--target", tmp_path, "--only-binary=:all:", "--no-deps", "--dry-run")
+    done = ran(sys.executable, "-m", "pip", "install", *options, *asked, wheel)
+    assert done.returncode != 0
+    assert refused in done.stderr
+
+
+def test_an_installed_wheel_runs_an_experiment_to_its_report_and_writes_nothing_beside_itself(
+    installed: Installed,
+) -> None:
+    def files() -> dict[str, int]:
+        return {str(file): file.stat().st_mtime_ns for file in installed.packages.rglob("*")}
+
+    home = installed.folder / "home"
+    home.mkdir()
+    before = files()
+    ended = installed.bufferlab("run", "buffer-size", "--smoke", home=home)
+    assert ended.returncode == 0, ended.stderr
+    (report,) = installed.folder.glob("work/runs/buffer-size-*/report.html")
+    assert report.stat().st_size > 50_000
+    doctor = installed.bufferlab("doctor", home=home)
+    assert f"in {installed.packages}/bufferlab/experiments" in "".join(doctor.stdout.split("\n")).replace("  ", "")
+    assert files() == before
+
+
+def test_a_home_that_cannot_be_written_is_told_and_another_cache_helps(installed: Installed) -> None:
+    cache = installed.folder / "cache"
+    # /proc takes no folders, from root either.
+    refused = installed.bufferlab("run", "buffer-size", "--smoke", home=Path("/proc"))
+    assert refused.returncode == 3, refused.stderr
+    assert "BUFFERLAB_CACHE" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    helped = installed.bufferlab("run", "buffer-size", "--smoke", home=Path("/proc"), BUFFERLAB_CACHE=str(cache))
+    assert helped.returncode == 0, helped.stderr
+    assert "Traceback" not in helped.stderr
+
+
+def steps_of(dockerfile: str) -> str:
+    """Return a shell script of what a Dockerfile does in its image, after the base."""
+    script = ["set -eu"]
+    for line in dockerfile.replace("\\\n", " ").splitlines():
+        word, _, rest = line.strip().partition(" ")
+        match word:
+            case "RUN":
+                script.append(f"(cd / && {rest})")
+            case "COPY":
+                script.append(f"cp {rest}")
+            case "ENV":
+                name, _, value = rest.partition("=")
+                script.append(f"export {name}={shlex.quote(value)}")
+    return "\n".join(script)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("debootstrap"), reason="a chroot needs root and debootstrap")
+def test_the_dockerfile_makes_an_image_that_measures(wheel: Path) -> None:
+    script = steps_of((ROOT / "Dockerfile").read_text())
+    assert script.count("(cd /") >= 3
+    script += (
+        "\ncd / && bufferlab --version && bufferlab run buffer-size --smoke && ls runs/buffer-size-*/report.html\n"
+    )
+    done = ran("tools/try-in-chroot.sh", "bookworm", "--put", wheel, "sh", "-c", script, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "commit " in done.stdout
+    assert "report.html" in done.stdout
