@@ -1,11 +1,12 @@
 """`bufferlab list`: lists experiments, engines, workloads, load settings and metrics, with units and limits.
 
-It reads declarations only and drives nothing.
+It reads declarations, and for `list runs` what past sweeps left. It drives nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.errors import runnable
+from bufferlab.errors import SpecError, runnable
 from bufferlab.knob import AUTO, Knob, KnobKind
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.results import metrics
@@ -25,15 +26,29 @@ from bufferlab.workloads import registry as workloads
 _LONG = 40
 """The longest default, in characters, that is shown: a longer one would widen its column too far."""
 KINDS = ("experiments", "engines", "workloads", "load", "metrics")
+_RUNS = "runs"
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.argument("kind", type=click.Choice([*KINDS, _RUNS]), required=False)
+@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Also what exists for tests.")
 @common
-def command(kind: str | None, everything: bool, as_json: bool, debug: bool) -> int:
-    """List experiments, engines with their knobs, workloads, load settings and metrics."""
-    if as_json:
+def command(kind: str | None, folder: Path | None, everything: bool, as_json: bool, debug: bool) -> int:
+    """List experiments, engines with their knobs, workloads, load settings and metrics.
+
+    `runs` lists the sweeps in DIR, with their answers; without DIR those in runs/.
+
+    \b
+      bufferlab list engines
+      bufferlab list runs
+      bufferlab list runs elsewhere --json
+    """
+    if folder is not None and kind != _RUNS:
+        raise SpecError("only sweeps are in a folder", f"argument {folder}", f"bufferlab list {_RUNS} {folder}")
+    if kind == _RUNS:
+        _show_runs(folder or Path(_RUNS), as_json)
+    elif as_json:
         print_json({name: _DATA[name](everything) for name in ([kind] if kind else KINDS)})
     elif kind:
         put(_TEXT[kind](everything))
@@ -41,6 +56,16 @@ def command(kind: str | None, everything: bool, as_json: bool, debug: bool) -> i
         put("\n\n".join(_TEXT[name](everything) for name in KINDS if name != "metrics"))
         put(runnable(f"\n{len(metrics.everything())} metrics: bufferlab list metrics"))
     return 0
+
+
+def _show_runs(folder: Path, as_json: bool) -> None:
+    from bufferlab.cli.past_runs import as_data, as_text, past
+
+    sweeps = past(folder)
+    if as_json:
+        print_json({"runs": as_data(sweeps)})
+    else:
+        put(as_text(sweeps))
 
 
 def _experiments(everything: bool) -> list[dict[str, Any]]:
