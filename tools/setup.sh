@@ -8,6 +8,38 @@ readonly LACKING=3
 
 say() { printf 'bufferlab: %s\n' "$*" >&2; }
 
+# told WHAT ABOUT COMMAND...: says what runs and about how long it takes, then how long it took.
+told() {
+    local started=$SECONDS outcome=0
+    say "$1 (about $2)"
+    shift 2
+    "$@" || outcome=$?
+    [ "$outcome" != 0 ] || say "done in $((SECONDS - started)) s"
+    return "$outcome"
+}
+
+# with_clock COMMAND...: runs a silent command; on a terminal a clock shows that it still runs.
+with_clock() {
+    local clock outcome=0
+    [ -t 2 ] || {
+        "$@"
+        return
+    }
+    tick "$SECONDS" &
+    clock=$!
+    "$@" || outcome=$?
+    kill "$clock" 2>/dev/null || true
+    wait "$clock" 2>/dev/null || true
+    printf '\r\033[K' >&2
+    return "$outcome"
+}
+
+# tick SINCE: a clock on the last line, until it is killed or this shell ends. It holds no lock of the shell.
+tick() {
+    exec 8<&- 9<&-
+    while sleep 1 && kill -0 $$ 2>/dev/null; do printf '\r  %d s ' "$((SECONDS - $1))" >&2; done
+}
+
 # lack WHAT HINT: ends with exit code 3, in the three lines of every bufferlab error.
 lack() {
     printf 'error: %s\n  where: setting up %s\n  hint:  %s\n' "$1" "$ROOT" "$2" >&2
@@ -27,8 +59,8 @@ refresh_apt_lists() {
     [ "$APT_LISTS_FRESH" = no ] || return 0
     APT_LISTS_FRESH=yes
     [ "$(id -u)" = 0 ] || return 0
-    say "reading the distribution's package lists (apt-get update)"
-    apt-get -qq -o DPkg::Lock::Timeout=120 update >&2 || say "apt-get update failed; going on with the lists there are"
+    told "reading the distribution's package lists (apt-get update)" "5 s" \
+        with_clock apt-get -qq -o DPkg::Lock::Timeout=120 update >&2 || say "apt-get update failed; going on with the lists there are"
 }
 
 # A new machine may have no lists at all; asking them about a package then proves nothing.
@@ -49,10 +81,8 @@ install_packages() {
         "install the equivalent of these Debian packages, then run the command again: $*"
     refresh_apt_lists
     if [ "$(id -u)" = 0 ]; then
-        say "installing $why: $command"
         # shellcheck disable=SC2086  # the words of the command
-        DEBIAN_FRONTEND=noninteractive $command -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 \
-            </dev/null >"$APT_LOG" 2>&1 || {
+        told "installing $why: $command" "$(about_packages $#)" with_clock quietly $command || {
             tail -n 15 "$APT_LOG" >&2
             lack "apt-get could not install $why" "see $APT_LOG, or install by hand: $command"
         }
@@ -71,6 +101,14 @@ install_packages() {
     fi
     lack "$why: not found" "sudo apt-get update && sudo $command"
 }
+
+# quietly APT-COMMAND...: what it prints goes to a log, and it asks nothing.
+quietly() {
+    DEBIAN_FRONTEND=noninteractive "$@" -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 </dev/null >"$APT_LOG" 2>&1
+}
+
+# about_packages COUNT: how long apt takes for them, by what was measured: 14 s for five, 40 s for a browser with Maven.
+about_packages() { printf '%d s' "$((5 + 3 * $1))"; }
 
 # --- Compiler, Python, Rust ------------------------------------------------------------------------
 
@@ -186,7 +224,7 @@ setup() {
     # Two commands started together must not build into each other; descriptor 9 is closed again below.
     exec 9<"$ROOT/pyproject.toml"
     flock 9
-    if ! is_stamped "$name" "$(environment_stamp "$lock")" || ! native_is_built; then
+    if ! environment_is_made "$lock" "$name" || ! native_is_built; then
         find_system_tools
         make_environment "$lock" "$name"
         build_native
@@ -194,17 +232,23 @@ setup() {
     exec 9<&-
 }
 
+# environment_is_made LOCK NAME: the packages are there. Those of tests hold those of users, in the same versions.
+environment_is_made() {
+    is_stamped "$2" "$(environment_stamp "$1")" ||
+        { [ "$2" = requirements ] && is_stamped requirements-dev "$(environment_stamp requirements-dev.lock)"; }
+}
+
 make_environment() {
     local lock=$1 name=$2
-    if is_stamped "$name" "$(environment_stamp "$lock")"; then return; fi
+    if environment_is_made "$lock" "$name"; then return; fi
     if [ ! -x "$VENV/bin/python" ] || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
         ! grep -qsF "$VENV" "$VENV/bin/activate"; then
-        say "making the virtual environment .venv with $("$PYTHON" --version)"
         rm -rf "$VENV"
-        "$PYTHON" -m venv "$VENV"
+        told "making the virtual environment ${VENV#"$ROOT/"} with $("$PYTHON" --version)" "5 s" \
+            with_clock "$PYTHON" -m venv "$VENV"
     fi
-    say "installing the Python packages of $lock"
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$ROOT/$lock" >&2 ||
+    told "installing the Python packages of $lock" "30 s" \
+        with_clock "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$ROOT/$lock" >&2 ||
         lack "pip could not install the packages of $lock" "the lines above say why; a package index must be reachable"
     environment_stamp "$lock" >"$VENV/.stamp-$name"
 }
@@ -214,19 +258,29 @@ build_native() {
     stamp=$(built_stamp)
     # Without cargo, maturin would fetch a compiler by itself: stop here instead.
     command -v cargo >/dev/null || lack "no cargo on PATH" "$(rust_hint)"
-    (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2) ||
+    told "fetching the crates of Cargo.lock" "15 s" with_clock fetch_crates ||
         lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why: no way to the crate registry, or a Cargo.lock older than a Cargo.toml"
-    say "building the Rust core (about two minutes the first time: SQLite is compiled from source)"
-    # Built by maturin, whose output shows the progress of some minutes; then installed by pip, which
-    # finds it built, keeps to the lock file (--no-deps) and looks for maturin on PATH.
-    (
-        cd "$ROOT"
-        export PATH=$VENV/bin:$PATH VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python
-        maturin develop --release --locked --skip-install >&2 &&
-            python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . >&2
-    ) || {
+    told "building the Rust core, whose SQLite is compiled from source" "$(about_build)" compile || {
         say "the Rust core did not build; the compiler's words are above"
         exit 70
     }
     printf '%s\n' "$stamp" >"$VENV/.stamp-native"
+}
+
+fetch_crates() (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2)
+
+# Built by maturin, whose output shows the progress of some minutes; then installed by pip, which
+# finds it built, keeps to the lock file (--no-deps) and looks for maturin on PATH.
+compile() (
+    cd "$ROOT"
+    export PATH=$VENV/bin:$PATH VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python
+    maturin develop --release --locked --skip-install >&2 &&
+        python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . >&2
+)
+
+# about_build: four minutes of one core for everything, a quarter of that where the crates of others are built.
+about_build() {
+    local seconds=$((240 / $(nproc)))
+    [ ! -d "$ROOT/target/release/deps" ] || seconds=$((seconds / 4))
+    printf '%d s on an idle machine with %d cores' "$seconds" "$(nproc)"
 }

@@ -17,7 +17,7 @@ import pytest
 
 from bufferlab.cli.app import COMMANDS
 from bufferlab.errors import STARTED_AS, runnable
-from support.core import ROOT
+from support.core import OF_A_CLONE, ROOT
 from support.fake import Bench
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -111,9 +111,7 @@ def test_an_error_says_what_where_and_what_to_try(bench: Bench, name: str, argum
 
 
 def test_hints_name_the_command_that_works_where_it_was_started(bench: Bench) -> None:
-    # ./test built the core without optimising across crates; without this, ./bufferlab would build it once more.
-    lto = {name: value for name, value in os.environ.items() if name == "CARGO_PROFILE_RELEASE_LTO"}
-    environment = {**bench.environment, **lto}
+    environment = {**bench.environment, **OF_A_CLONE}
 
     def from_a_clone(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

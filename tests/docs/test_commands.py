@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -14,11 +15,15 @@ from bufferlab.report.compare_rules import parse
 from bufferlab.spec import Overrides, load
 from docs.commands import EXCUSED, RUN
 from docs.documents import ROOT, console_commands, documents
+from support.core import OF_A_CLONE
 
 
 @pytest.mark.parametrize(("command", "code"), RUN.items())
 def test_the_command_ends_as_the_documents_say(command: str, code: int) -> None:
-    done = subprocess.run(command.split(), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    environment = {**os.environ, **OF_A_CLONE}
+    done = subprocess.run(
+        command.split(), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == code, done.stdout + done.stderr
 
 

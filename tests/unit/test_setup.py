@@ -1,0 +1,69 @@
+"""What the set-up of ./bufferlab and ./test says while it works."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from support.core import ROOT
+
+SETUP = f"set -euo pipefail; ROOT={ROOT}; . {ROOT}/tools/setup.sh; "
+
+
+def test_a_step_says_what_runs_how_long_it_may_take_and_how_long_it_took() -> None:
+    script = SETUP + 'told "making tea" "4 min" with_clock true'
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert said.stderr.splitlines() == ["bufferlab: making tea (about 4 min)", "bufferlab: done in 0 s"]
+    assert said.stdout == ""
+
+
+def test_a_step_that_fails_keeps_its_exit_code_and_is_not_done() -> None:
+    script = SETUP + 'told "making tea" "4 min" with_clock false || echo "ended with $?"'
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert said.stdout == "ended with 1\n"
+    assert "done" not in said.stderr
+
+
+def test_a_terminal_shows_a_clock_while_a_silent_step_runs() -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(["bash", "-c", SETUP + "with_clock sleep 1.4; say after"], stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # The end of a terminal is an error.
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    assert process.wait(10) == 0
+    assert shown.startswith(b"\r  1 s ")
+    assert shown.endswith(b"\r\x1b[Kbufferlab: after\r\n")
+
+
+def test_an_environment_for_tests_serves_users_until_its_packages_change(tmp_path: Path) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    for name in ("requirements.lock", "requirements-dev.lock"):
+        (tmp_path / name).write_text("click==8\n")
+
+    def shell(commands: str) -> str:
+        script = f"{SETUP} ROOT={tmp_path} VENV={tmp_path}/.venv; {commands}"
+        return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+
+    asked = "environment_is_made requirements.lock requirements && echo made || echo missing"
+    assert shell(asked) == "missing\n"
+    shell('environment_stamp requirements-dev.lock >"$VENV/.stamp-requirements-dev"')
+    assert shell(asked) == "made\n"
+    assert "missing" in shell(asked.replace("requirements.lock requirements", "requirements-wheel.lock wheel"))
+    (tmp_path / "requirements-dev.lock").write_text("click==9\n")
+    assert shell(asked) == "missing\n"
+
+
+def test_the_compile_step_tells_less_time_where_the_crates_of_others_are_built(tmp_path: Path) -> None:
+    def seconds(root: Path) -> int:
+        said = subprocess.run(["bash", "-c", f"{SETUP} ROOT={root}; about_build"], capture_output=True, check=True)
+        return int(said.stdout.split()[0])
+
+    whole = seconds(tmp_path)
+    os.makedirs(f"{tmp_path}/target/release/deps")
+    assert 0 < seconds(tmp_path) <= whole / 4
