@@ -4,7 +4,8 @@
 
 LOG=$(mktemp)
 UNTESTED=$(mktemp)
-trap 'rm -f "$LOG" "$UNTESTED"' EXIT
+BESIDE_LOGS=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$LOG" "$UNTESTED" "$BESIDE_LOGS"' EXIT
 SUMMARY=()
 FAILED_STEPS=0
 TESTS_PASSED=0
@@ -19,6 +20,29 @@ step() {
     "$@" || outcome=FAILED
     [ "$outcome" = ok ] || FAILED_STEPS=$((FAILED_STEPS + 1))
     note "$name" "$outcome" "$((SECONDS - started)) s"
+}
+
+# begin NAME COMMAND...: starts a step that needs one core, beside those that follow; `ended` shows it and notes it.
+declare -A BESIDE
+begin() {
+    local name=$1
+    shift
+    "$@" >"$BESIDE_LOGS/$name" 2>&1 &
+    BESIDE[$name]="$! $*"
+}
+
+# ended NAME: waits for a step that was begun; its seconds are those that were waited for it.
+ended() {
+    local name=$1
+    step "$name" wait_for "$name"
+}
+
+wait_for() {
+    local outcome=0
+    printf '%s\n' "${BESIDE[$1]#* }"
+    wait "${BESIDE[$1]%% *}" || outcome=$?
+    cat "$BESIDE_LOGS/$1"
+    return $outcome
 }
 
 # tests NAME COMMAND...: a step whose output also says how many tests ran.
