@@ -26,6 +26,10 @@ LOAD_KNOBS: tuple[Knob, ...] = (
                 default="a"),
 )  # fmt: skip
 
+#: The connections that run transactions at once. It stands in [workload]; its default is the engine's.
+CONNECTIONS = Knob.count("connections", "connections that run transactions at the same time; only servers take several",
+                         default="8", minimum=1, maximum=1000)  # fmt: skip
+
 
 def by_name() -> Mapping[str, Knob]:
     """Return the load's settings, keyed by the name that people write."""

@@ -11,6 +11,7 @@ RUN: dict[str, int] = {
     "./bufferlab list experiments": 0,
     "./bufferlab run buffer-size --dry-run": 0,
     "./bufferlab run script --dry-run": 0,
+    "./bufferlab run script --engine postgres --dry-run": 0,
     "./bufferlab curve tests/fixtures/traces/ten.csv": 0,
     "./bufferlab curve tests/fixtures/traces/ten.csv --page-size 16KiB --sizes 50%,48KiB --json": 0,
     "./bufferlab audit tests/fixtures/audit/page-size.txt tests/fixtures/audit/buffer-size.txt "

@@ -1,7 +1,8 @@
 """A/A: short comparisons of one setting with itself on the real engine, judged by `compare` as a user's would be.
 
 Each side has runs with seeds of its own on fresh copies of one tiny database, published as a sweep folder. There is no
-difference, so "different" is wrong each time it is said; at 95 % that should be about once in twenty.
+difference, so "different" is wrong each time it is said; at 95 % that should be about once in twenty. A smaller pool on
+one side is a regression, which `--fail-if` is to find.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 
-from bufferlab.report.compare_metrics import compare_sides
+from bufferlab.report.compare_metrics import SidesCompared, compare_sides
+from bufferlab.report.compare_rules import parse
 from bufferlab.report.compare_sides import of_two_folders
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from support import core
@@ -28,6 +31,9 @@ RUNS_A_SIDE = 4
 FIRST_SEED = 40_000
 #: A table of 4 MB, hot rows on most of its pages, a pool of a quarter of them: chance decides which reads miss.
 ROWS, HOT_ROWS, POOL_BYTES = 20_000, 8_000, 1 << 20
+#: Five per cent more reads than POOL_BYTES, as long means of both tell.
+SMALLER_POOL_BYTES = 876 << 10
+RULE = parse("reads_per_transaction worse 5%")
 KNOBS: dict[str, Any] = {
     "page_size_bytes": 4096,
     "pool_size_bytes": POOL_BYTES,
@@ -55,12 +61,12 @@ class Bench:
     table: Path
     folder: Path
 
-    def measure(self, seed: int) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
+    def measure(self, seed: int, pool_bytes: int = POOL_BYTES) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
         """One run on a fresh copy."""
         copy = core.copy(self.table, self.folder / f"{seed}.db")
         job = {
             "database": str(copy),
-            "knobs": KNOBS,
+            "knobs": {**KNOBS, "pool_size_bytes": pool_bytes},
             "workload": {**WORKLOAD, "seed": seed},
             "warm_up": {"max_transactions": 2000, "max_seconds": 20},
             "measure": {"transactions": 1500, "max_seconds": 60},
@@ -104,18 +110,26 @@ class Bench:
             folder.publish_run(run, samples, latency_rows(answer["latency"]), "")
         return folder
 
-    def outcomes(self, pairs: int, runs_a_side: int) -> Iterator[str]:
-        """What `compare` says of the headline figure, pair by pair; two runs at a time."""
+    def compared(
+        self, pairs: int, runs_a_side: int, *, pool_of_b: int = POOL_BYTES, first_seed: int = FIRST_SEED
+    ) -> Iterator[SidesCompared]:
+        """What `compare --fail-if` says of each pair; two runs at a time."""
         per_pair = 2 * runs_a_side
+        pools = [POOL_BYTES] * runs_a_side + [pool_of_b] * runs_a_side
         with ThreadPoolExecutor(2) as pool:
-            measured = pool.map(self.measure, range(FIRST_SEED, FIRST_SEED + pairs * per_pair))
+            measured = pool.map(self.measure, range(first_seed, first_seed + pairs * per_pair), pools * pairs)
             for pair in range(pairs):
                 runs = [next(measured) for _ in range(per_pair)]
                 a = self.publish(f"a-{pair}", runs[:runs_a_side])
                 b = self.publish(f"b-{pair}", runs[runs_a_side:])
-                compared = compare_sides(of_two_folders(a, b))
+                compared = compare_sides(of_two_folders(a, b), rules=[RULE])
                 assert compared.method == "welch"
-                yield compared.of(compared.headline)[0].outcome
+                yield compared
+
+    def outcomes(self, pairs: int, runs_a_side: int) -> Iterator[str]:
+        """What `compare` says of the headline figure, pair by pair."""
+        for compared in self.compared(pairs, runs_a_side):
+            yield compared.of(compared.headline)[0].outcome
 
 
 @pytest.fixture
@@ -151,3 +165,23 @@ def test_a_setting_differs_from_itself_in_1_to_10_per_cent_of_pairs(
                 line = f"A/A: {wrong} of {pair} pairs called different, {time.monotonic() - began:.0f} s"
                 print(f"\r{line}", end="" if pair < PAIRS else "\n", file=sys.stderr, flush=True)
     assert 0.01 <= wrong / PAIRS <= 0.10, f"{wrong} of {PAIRS} pairs called different"
+
+
+@pytest.mark.slow
+def test_fail_if_leaves_equal_sides_alone_and_finds_a_pool_that_reads_five_per_cent_more(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    equal = list(bench.compared(40, RUNS_A_SIDE, first_seed=50_000))
+    smaller = list(bench.compared(20, RUNS_A_SIDE, pool_of_b=SMALLER_POOL_BYTES, first_seed=60_000))
+    wrong, found = (sum(pair.rules[0].outcome == "broken" for pair in pairs) for pairs in (equal, smaller))
+    untold = sum(pair.rules[0].outcome == "undecided" for pair in equal)
+    ratios = [pair.of(pair.headline)[0].found for pair in smaller]
+    planted = fmean(one.value_b / one.value_a for one in ratios if one) - 1
+    with capsys.disabled():
+        line = (
+            f"fail-if: {wrong} of 40 equal pairs fail, {untold} cannot be told; {found} of 20 with {planted:+.1%} reads"
+        )
+        print(f"\n{line}", file=sys.stderr)
+    assert 0.045 <= planted <= 0.055
+    assert wrong <= 2
+    assert found >= 16

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import bufferlab as bl
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import reach, storage
@@ -44,6 +45,15 @@ def test_a_sweep_on_a_directory_runs_and_leaves_nothing_behind(bench: Bench) -> 
     assert bench.leftovers() == []
     kept = {path.name for path in entry(bench).iterdir()}
     assert kept == {"database", "manifest.json", marked.MARK}, "no log of the load is kept"
+
+
+def test_connections_are_swept_and_each_run_says_its_own(bench: Bench) -> None:
+    bench.measure(experiment(bench, sweep="connections = [1, 16]", repetitions=1))
+    told = {run["point"]["label"]: run["workload"]["connections"] for run in bench.runs()}
+    assert told == {"connections 1": 1, "connections 16": 16}
+    points = bl.read(bench.sweep_path()).points
+    assert points["connections"].to_list() == [1, 16]
+    bench.resume()
 
 
 def test_the_report_of_a_scripted_server_says_that_nothing_was_measured(bench: Bench) -> None:

@@ -135,7 +135,22 @@ def test_an_engine_the_experiment_has_no_tables_for_is_told_what_belongs_to_whom
 def test_connections_are_the_engines_unless_they_are_said() -> None:
     assert [load(engine=name).workload.connections for name in ("sqlite", "mysql")] == [1, 8]
     assert load(engine="mysql", connections=3).workload.connections == 3
+    assert load(engine="mysql", set_knobs=(("connections", "3"),)).workload.connections == 3
     assert "5 connections: sqlite takes 1" in refused(connections=5)
+    assert "5 connections: sqlite takes 1" in refused(set_knobs=(("connections", "5"),))
+    assert "5 connections: sqlite takes 1" in refused(sweep=(("connections", ("1", "5")),))
+    assert "connections is given twice" in refused(connections=5, sweep=(("connections", ("1", "5")),))
+
+
+def test_connections_are_swept_like_any_setting() -> None:
+    experiment = load(engine="mysql", sweep=(("connections", ("1", "8")),))
+    assert experiment.sweep["connections"] == ("1", "8")
+    assert experiment.workload.connections is None
+    points = make(experiment, estimated_facts(experiment)).points
+    assert [point.connections for point in points[:2]] == [1, 8]
+    assert [point.settings["connections"].planned for point in points[:2]] == [1, 8]
+    assert run_job(experiment, points[1], 1, Path("db"))["connections"] == 8
+    assert spec.loads(spec.to_toml(experiment), "as-run.toml") == experiment
 
 
 def test_a_variable_is_passed_through_set_and_swept() -> None:
@@ -231,3 +246,13 @@ def test_a_programs_data_are_those_of_the_workload_that_loads_them() -> None:
     job = run_job(experiment, point, 1, Path("/somewhere/database"))
     assert job["program"] == {"exec": "sysbench {socket} run", "kind_of_transaction": "com_commit"}
     assert job["connections"] == 8
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "mysql", "mariadb", "postgres"])
+def test_a_script_in_place_of_an_experiment_runs_on_every_engine(engine: str, tmp_path: Path) -> None:
+    script = tmp_path / "mine.sql"
+    script.write_text("SELECT 1;\n")
+    for name in (str(script), "script"):
+        experiment = spec.load(name, Overrides(engine=engine))
+        assert experiment.engine == engine
+        assert experiment.workload.script

@@ -131,7 +131,7 @@ def test_a_profile_may_set_what_the_experiment_sweeps() -> None:
         ("pool_sise", "5%", "did you mean pool_size?"),
         ("warehouses", "5", "warehouses is a setting of workload tpcc"),
         ("script", "x.sql", "script is a setting of workload script"),
-        ("connections", "2", "there is no setting"),
+        ("connections", "2", "2 connections: sqlite takes 1"),
     ],
 )
 def test_an_impossible_setting_names_the_flag_and_the_reason(name: str, value: str, what: str) -> None:

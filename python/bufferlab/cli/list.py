@@ -17,7 +17,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError, runnable
 from bufferlab.knob import AUTO, Knob, KnobKind
-from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
 from bufferlab.results import metrics
 from bufferlab.spec import builtin_experiments, load
 from bufferlab.versions import in_words
@@ -113,7 +113,7 @@ def _workloads(everything: bool) -> list[dict[str, Any]]:
 
 
 def _load(everything: bool) -> list[dict[str, Any]]:
-    return _settings(LOAD_KNOBS)
+    return _settings((*LOAD_KNOBS, CONNECTIONS))
 
 
 def _settings(knobs: Sequence[Knob]) -> list[dict[str, Any]]:
@@ -180,7 +180,7 @@ def _workloads_text(everything: bool) -> str:
 
 
 def _load_text(everything: bool) -> str:
-    return f"load, of every workload: how transactions arrive\n{_settings_text('setting', LOAD_KNOBS)}"
+    return f"load, of every workload: how transactions arrive\n{_settings_text('setting', (*LOAD_KNOBS, CONNECTIONS))}"
 
 
 def _settings_text(what: str, knobs: Sequence[Knob]) -> str:

@@ -55,7 +55,8 @@ def _engine(experiment: Experiment) -> str:
         return experiment.engine
     builds = experiment.sweep.get("server") or (experiment.knobs["server"],)
     where = ", ".join("the one on PATH" if build == "path" else build for build in builds)
-    return f"{experiment.engine} ({where}; {experiment.workload.connections} connections)"
+    connections = experiment.sweep.get("connections") or (str(experiment.workload.connections),)
+    return f"{experiment.engine} ({where}; {', '.join(connections)} connections)"
 
 
 def _load(plan: Plan) -> str:

@@ -233,7 +233,7 @@ def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
     return {
         "name": experiment.workload.name,
         "version": workload_of(experiment).version,
-        "connections": experiment.workload.connections,
+        "connections": point.connections,
         **point.workload,
         **({"script": script.source, "script_sha256": script.sha256} if script else {}),
     }

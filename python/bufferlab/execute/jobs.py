@@ -26,7 +26,7 @@ def run_job(
     """Return the core's job for one run on the copy `database`."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
-        **_connections(experiment),
+        **_connections(experiment, point),
         **({"allow_online_changes": True} if allow_online_changes else {}),
         "database": str(database),
         "knobs": point.native_knobs,
@@ -43,11 +43,11 @@ def run_job(
     }
 
 
-def _connections(experiment: Experiment) -> Job:
+def _connections(experiment: Experiment, point: Point) -> Job:
     """Return the number of connections, for an engine that takes more than one."""
     if engines.declaration(experiment.engine).max_connections == 1:
         return {}
-    return {"connections": experiment.workload.connections}
+    return {"connections": point.connections}
 
 
 def _transactions(workload: Workload, point: Point, seed: int) -> Job:

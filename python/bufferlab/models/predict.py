@@ -12,6 +12,7 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, Problem, SpecError
+from bufferlab.load_knobs import CONNECTIONS
 from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BothEnds, BufferManager
 from bufferlab.models.managers.declaration import Point as ModelPoint
@@ -141,10 +142,10 @@ def _require_known(
 ) -> None:
     """Refuse settings that are neither the source's nor obeyed by the model. Raises SpecError, which names each."""
     known = (engines.declaration(source.run.engine).frame_knob, *manager.defaults)
-    asked = {**base.workload.parameters, **base.knobs}
+    asked = {**base.workload.parameters, **base.knobs, CONNECTIONS.name: str(base.workload.connections)}
     flags = {name: f"--set {name}={value}" for name, value in overrides.set_knobs}
     flags |= {name: f"--sweep {name}={','.join(values)}" for name, values in overrides.sweep}
-    now = {**experiment.workload.parameters, **experiment.knobs}
+    now = {**experiment.workload.parameters, **experiment.knobs, CONNECTIONS.name: str(experiment.workload.connections)}
     wanted = {name: (now[name],) for name, _ in overrides.set_knobs if name in now} | dict(experiment.sweep)
     problems = []
     for name, values in wanted.items():

@@ -14,7 +14,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError
 from bufferlab.knob import Knob, Native
-from bufferlab.load_knobs import LOAD_KNOBS, native_load
+from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS, native_load
 from bufferlab.plan.facts import DataKnobs, Facts, data_knobs, reference_data, workload_of
 from bufferlab.results.keys import point_key
 from bufferlab.spec import Experiment
@@ -57,6 +57,8 @@ class Point:
     """The workload's parameters as the core takes them, with percentages turned into counts."""
     load: dict[str, Any] = field(hash=False)
     """The load as the core takes it."""
+    connections: int
+    """The connections that run transactions at once."""
     data: DataKnobs
     """The knobs of the loaded database that the point runs on."""
     database_bytes: int
@@ -155,6 +157,7 @@ def _point(
             for knob in LOAD_KNOBS
             if knob.name in swept or asked[knob.name] != knob.parse(knob.default)
         },
+        **({CONNECTIONS.name: _of_connections(swept)} if CONNECTIONS.name in swept else {}),
         **{
             knob.name: PlannedSetting(knob, swept[knob.name], of_workload[knob.native_name], read_back=False)
             for knob in workload.parameters
@@ -170,6 +173,7 @@ def _point(
         native_knobs=native,
         workload=of_workload,
         load=native_load(asked),
+        connections=int(swept.get(CONNECTIONS.name) or experiment.workload.connections or 1),
         data=data,
         database_bytes=database_bytes,
         point_key=point_key(experiment=experiment.name, engine=experiment.engine, workload=identity, knobs_asked=texts),
@@ -184,6 +188,11 @@ def _of_engine(
     cut = knob.name == engine.frame_knob and knob.share(text) is None and planned != knob.native(text, None)
     note = "rounded to whole pages" if cut else ""
     return PlannedSetting(knob, text, None if planned is None else knob.typed(planned), read_back=True, note=note)
+
+
+def _of_connections(swept: Mapping[str, str]) -> PlannedSetting:
+    text = swept[CONNECTIONS.name]
+    return PlannedSetting(CONNECTIONS, text, CONNECTIONS.native(text, None), read_back=False)
 
 
 def _label(swept: dict[str, str]) -> str:

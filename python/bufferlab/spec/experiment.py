@@ -77,7 +77,8 @@ class Workload(Table):
 
     name: str
     parameters: dict[str, AskedText] = {}
-    connections: int = Field(default=1, ge=1, le=_MOST)
+    connections: int | None = Field(default=None, ge=1, le=_MOST)
+    """None where they are swept."""
     script: Script | None = None
 
 

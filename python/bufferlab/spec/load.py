@@ -205,6 +205,8 @@ def _given_twice(overrides: Overrides) -> list[Problem]:
         flags.insert(0, ("script", f"argument {overrides.script}"))
     if overrides.warehouses is not None:
         flags.append(("warehouses", f"--warehouses {overrides.warehouses}"))
+    if overrides.connections is not None:
+        flags.append(("connections", f"--connections {overrides.connections}"))
     names = [name for name, _ in flags]
     return [
         Problem(

@@ -15,12 +15,13 @@ from typing import Any
 
 from bufferlab.engines import registry
 from bufferlab.errors import Problem
+from bufferlab.load_knobs import CONNECTIONS
 from bufferlab.spec.lines import KeyPath, line_of
 from bufferlab.spec.overrides import PROFILES, Overrides
 from bufferlab.units import brief
 
-NOT_PARAMETERS = ("name", "connections")
-"""The keys of [workload] that are not settings of a point."""
+NOT_PARAMETERS = ("name", CONNECTIONS.name)
+"""The keys of [workload] that are not parameters of the workload."""
 _SETTINGS = ("knobs", "workload", "sweep")
 ENGINES = "engines"
 _REPLACED = ("knobs", "sweep")
@@ -155,7 +156,11 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
             _set(merged, path, value, f"{flag} {brief(value)}")
     # A flag does not tell whether a setting is the engine's or the workload's; settings.py finds its owner.
     for name, value in overrides.set_knobs:
-        _set(merged, ("knobs", name), value, f"--set {name}={brief(value)}")
+        if name == CONNECTIONS.name:
+            number = int(value) if value.isdigit() else value
+            _set(merged, ("workload", name), number, f"--set {name}={brief(value)}")
+        else:
+            _set(merged, ("knobs", name), value, f"--set {name}={brief(value)}")
     for name, values in overrides.sweep:
         _set(merged, ("sweep", name), list(values), f"--sweep {name}={','.join(map(brief, values))}")
 
@@ -188,7 +193,7 @@ def _drop_rivals(document: dict[str, Any], path: KeyPath) -> None:
         elif name == "transactions" and "duration" in measure:
             # A duration becomes the cap of a count.
             measure["max_duration"] = measure.pop("duration")
-    elif table in _SETTINGS and name not in NOT_PARAMETERS:
+    elif table in _SETTINGS and name != "name":
         for other in _SETTINGS:
             rival = document.get(other)
             if other != table and isinstance(rival, dict):

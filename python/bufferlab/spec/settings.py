@@ -15,7 +15,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
 from bufferlab.knob import Knob, KnobKind
-from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
 from bufferlab.spec.merge import NOT_PARAMETERS, Merged
 from bufferlab.texts import PASSWORD_HINT, has_password
 from bufferlab.units import UnitError, format_bytes
@@ -45,11 +45,13 @@ class _Known:
 
     def table_of(self, name: str) -> str | None:
         """Return the table of the TOML in which a setting belongs; None for an unknown setting."""
-        if self.workload and self.workload.parameter(name):
+        if name == CONNECTIONS.name or (self.workload and self.workload.parameter(name)):
             return "workload"
         return "knobs" if name in self.knobs() or self.engine.variable(name) else None
 
     def knob(self, name: str) -> Knob | None:
+        if name == CONNECTIONS.name:
+            return CONNECTIONS
         own = self.knobs().get(name) or (self.workload.parameter(name) if self.workload else None)
         return own or self.engine.variable(name)
 
@@ -59,6 +61,7 @@ class _Known:
 
     def all(self) -> Iterator[Knob]:
         yield from self.knobs().values()
+        yield CONNECTIONS
         if self.workload:
             yield from self.workload.parameters
 
@@ -82,7 +85,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
                 given[name] = _judge_value(merged, known, path, value, judged)
     variables = [knob for name in given if (knob := engine.variable(name)) is not None]
     for knob in (*known.all(), *variables):
-        if knob.name in lists or knob.kind is KnobKind.FILE:
+        if knob.name in lists or knob.kind is KnobKind.FILE or knob is CONNECTIONS:
             continue
         text = given[knob.name] if knob.name in given else knob.parse(knob.default)
         if text is not None:
@@ -96,18 +99,24 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
 def judge_connections(merged: Merged, engine: EngineDeclaration) -> list[Problem]:
     """Return the problem of more connections than the engine takes, with the engine's reason.
 
-    An experiment that gives no number of connections gets the engine's default.
+    An experiment that neither gives nor sweeps the number of connections gets the engine's default.
     """
-    connections = merged.document["workload"].setdefault("connections", engine.default_connections)
-    if not isinstance(connections, int) or connections <= engine.max_connections:
+    swept, workload, name = merged.document.get("sweep"), merged.document["workload"], CONNECTIONS.name
+    place, values = ("workload", name), [workload.get(name)]
+    if isinstance(swept, dict) and name in swept:
+        if name in workload:
+            hint = "leave it out of [workload], or of [sweep]"
+            return [Problem(f"{name} is set and swept at once", merged.where(place), hint)]
+        # What no engine takes is refused with the other values of sweeps.
+        place, values = ("sweep", name), [value for value in swept[name] if str(value).isdigit()]
+        values = [int(value) for value in values if int(value) <= (CONNECTIONS.maximum or 0)]
+    elif name not in workload:
+        values = [workload.setdefault(name, engine.default_connections)]
+    most = max((value for value in values if isinstance(value, int)), default=0)
+    if most <= engine.max_connections:
         return []
-    return [
-        Problem(
-            f"{connections} connections: {engine.name} takes {engine.max_connections}",
-            merged.where(("workload", "connections")),
-            engine.connections_reason,
-        )
-    ]
+    what = f"{most} connections: {engine.name} takes {engine.max_connections}"
+    return [Problem(what, merged.where(place), engine.connections_reason)]
 
 
 def on_its_data(merged: Merged, workload: WorkloadDeclaration) -> WorkloadDeclaration:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bufferlab.spec.experiment import Experiment, Script
+from bufferlab.spec.experiment import Experiment, Script, Workload
 from bufferlab.units import canonical_bytes
 
 
@@ -23,7 +23,7 @@ def to_toml(experiment: Experiment) -> str:
     }
     workload, reference = experiment.workload, experiment.reference.page_size
     tables: dict[str, dict[str, Any]] = {
-        "workload": {"name": workload.name, "connections": workload.connections, **workload.parameters},
+        "workload": {"name": workload.name, **_connections(workload), **workload.parameters},
         **({"workload.script": _script(workload.script)} if workload.script else {}),
         "reference": {"page_size": reference if isinstance(reference, str) else canonical_bytes(reference)},
         "knobs": dict(experiment.knobs),
@@ -39,6 +39,10 @@ def to_toml(experiment: Experiment) -> str:
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_pairs(table)]
     return "\n".join(lines) + "\n"
+
+
+def _connections(workload: Workload) -> dict[str, int]:
+    return {} if workload.connections is None else {"connections": workload.connections}
 
 
 def _script(script: Script) -> dict[str, Any]:
