@@ -1,0 +1,570 @@
+"""The objects that the commands print with `--json`, as types: docs/schemas is written from them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bufferlab.results.schema import StoredSetting, Verdict
+
+Number = float | None
+
+
+class Document(BaseModel):
+    """The base of every object: a key that is not declared here would be undocumented."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class Printed(Document):
+    """The base of what a command prints."""
+
+    format_version: Literal[1, 2]
+    """Of this object; later versions add keys and rename none."""
+
+
+class Problem(Document):
+    what: str
+    where: str | None
+    hint: str | None
+
+
+class Error(Printed):
+    """Any command that ended with an error."""
+
+    status: Literal["error"]
+    exit_code: int
+    kind: str
+    """Of which kind the failure is: docs/reliability.md lists them."""
+    errors: list[Problem]
+
+
+class Summary(Document):
+    metric: str
+    value: float
+    """The mean of the point's runs."""
+    ci_low: Number
+    """Null with one run: there is no interval."""
+    ci_high: Number
+    n: int
+    unit: str
+
+
+class FailedRun(Problem):
+    run_id: str
+    block: int
+    status: str
+    kind: str
+
+
+class Point(Document):
+    label: str
+    swept: dict[str, str]
+    settings: dict[str, StoredSetting]
+    status: Literal["ok", "failed", "skipped", "interrupted"]
+    reason: str | None
+    failures: list[FailedRun]
+    summaries: list[Summary]
+
+
+class Step(Document):
+    from_: str = Field(alias="from")
+    to: str
+    metric: str
+    ratio: float | None = None
+    """The second point's value over the first's; a step has either this or `difference`."""
+    difference: float | None = None
+    ci_low: Number
+    ci_high: Number
+    n: int
+    direction: Literal["falls", "rises", "not_resolved", "identical", "no_interval"]
+    verdict: str
+
+
+class Check(Document):
+    name: str
+    title: str
+    status: Literal["passed", "failed", "not_applicable"]
+    detail: str
+
+
+class Report(Printed):
+    """`run` and `report`: numbers unrounded; per cent is in sentences only."""
+
+    sweep: str
+    status: Literal["ok", "failed"]
+    answer: str
+    warnings: list[str]
+    points: list[Point]
+    steps: list[Step]
+    checks: list[Check]
+
+
+class PlannedPoint(Document):
+    index: int
+    label: str
+    point_key: str
+    swept: dict[str, str]
+    settings: dict[str, dict[str, Any]]
+    workload: dict[str, int | float | str]
+    load: dict[str, Any]
+    database_bytes: int
+
+
+class PlannedRun(Document):
+    order: int
+    point: int
+    block: int
+    repetition: int
+    seed: int
+
+
+class Plan(Document):
+    format_version: int
+    experiment: str
+    engine: str
+    database_bytes: int
+    reference_page_size_bytes: int | None
+    """Null: percentages refer to each point's own database."""
+    seed: int
+    points: list[PlannedPoint]
+    runs: list[PlannedRun]
+
+
+class Estimate(Document):
+    load_seconds: float
+    restore_seconds: float
+    warm_up_seconds: float
+    measure_seconds: float
+    check_seconds: float
+    seconds: float
+    cache_bytes: int
+    data_bytes: int
+    results_bytes: int
+
+
+class DryRun(Printed):
+    """`run --dry-run`."""
+
+    dry_run: Literal[True]
+    plan: Plan
+    estimate: Estimate
+
+
+class ComparedSide(Document):
+    name: str
+    sweep: str
+    experiment: str
+
+
+class ComparedFigure(Document):
+    metric: str
+    unit: str
+    outcome: Literal["different", "same", "not_distinguishable", "not_claimed"]
+    reason: str | None
+    a: Number
+    b: Number
+    n_a: int
+    n_b: int
+    contrast: Literal["ratio", "difference"] | None
+    value: Number
+    ci_low: Number
+    ci_high: Number
+    level: float
+    smallest_detectable: Number
+
+
+class ComparedPoint(Document):
+    settings: dict[str, str]
+    a: str
+    b: str
+    figures: list[ComparedFigure]
+
+
+class UnmatchedPoint(Document):
+    label: str
+    settings: dict[str, str]
+    runs: int
+
+
+class RulePoint(Document):
+    settings: dict[str, str]
+    outcome: Literal["broken", "holds", "undecided"]
+    low: Number
+    high: Number
+    reason: str | None
+
+
+class Rule(Document):
+    rule: str
+    metric: str
+    limit: float
+    outcome: Literal["broken", "holds", "undecided"]
+    level: float
+    points: list[RulePoint]
+
+
+class Comparison(Printed):
+    """`compare`; docs/compare.md explains the keys."""
+
+    comparison_version: Literal[1]
+    status: Literal["ok"]
+    answer: str
+    headline: str
+    method: Literal["paired", "welch"]
+    one_sweep: bool
+    a: ComparedSide
+    b: ComparedSide
+    differing_settings: dict[str, dict[Literal["a", "b"], str]]
+    warnings: list[str]
+    forced: list[Problem]
+    limits: list[str]
+    rules: list[Rule]
+    points: list[ComparedPoint]
+    unmatched: dict[Literal["a", "b"], list[UnmatchedPoint]]
+
+
+class PoolOfCurve(Document):
+    pool_pages: int
+    accesses: int
+    misses: int
+
+
+class MeasuredPool(Document):
+    pool_pages: int
+    misses: int
+
+
+class OfTable(Document):
+    accesses: int
+    misses: list[int]
+    """In the order of `curve`."""
+
+
+class WorkingSet(Document):
+    end_s: float
+    pages: int
+
+
+class Curve(Printed):
+    """`curve`."""
+
+    curve: list[PoolOfCurve]
+    knee_pages: int
+    pages: int
+    measured: MeasuredPool | None
+    by_table: dict[str, OfTable]
+    working_set: list[WorkingSet]
+
+
+class Model(Document):
+    name: str
+    version: int
+
+
+class TracedRun(Document):
+    engine: str
+    run_id: str
+    point: str
+    engine_version: str
+    page_trace_sha256: str
+    pool_bytes: int
+    pool_frames: int
+    page_size_bytes: int
+    pages_touched: int
+    work: dict[str, int]
+    measured_reads: int
+
+
+class Counts(Document):
+    reads: int
+    """All pages read: misses and prefetched pages."""
+    gets: int
+    gets_if_in_pool: int
+    misses: int
+    prefetch_reads: int
+    creates: int
+    evictions: int
+    made_young: int
+    not_made_young: int
+    frames_used: int
+    brought_in_since_start: int
+    reads_per: dict[str, float]
+    """By unit of work: "transaction", and "new_order" where the workload has them."""
+    misses_per: dict[str, float]
+
+
+class PredictedPoint(Document):
+    label: str
+    swept: dict[str, str]
+    settings: dict[str, int]
+    pool_bytes: int
+    pool_frames: int
+    nominal_frames: int
+    predicted: Counts | None
+    """Null where only two ends can be told."""
+    ends: dict[str, Counts]
+    lru: Counts
+    opt: Counts
+    turnovers: float
+    is_traced_point: bool
+    error: Number
+    verdicts: list[Verdict]
+
+
+class Prediction(Printed):
+    """`predict`; docs/prediction.md explains the keys."""
+
+    sweep: str
+    status: Literal["ok", "interrupted"]
+    source: TracedRun | None
+    model: Model | None
+    points: list[PredictedPoint]
+
+
+class Mean(Document):
+    mean: float
+    ci_low: Number
+    ci_high: Number
+    n: int
+
+
+class AccuratePoint(Document):
+    label: str
+    settings: dict[str, str]
+    measured: Mean
+    predicted: Number
+    error: Number
+    inside_interval: bool | None
+    lru: Number
+    lru_error: Number
+    measured_frames: Number
+    predicted_frames: int
+    in_development: bool
+    verdicts: list[Verdict]
+
+
+class AccurateStep(Document):
+    from_: str = Field(alias="from")
+    to: str
+    measured: str
+    predicted: str
+    right: bool | None
+
+
+class AccuracySummary(Document):
+    of: str
+    n: int
+    mean_abs_error: Number
+    largest_error: Number
+    lru_mean_abs_error: Number
+    lru_largest_error: Number
+    times_better_than_lru: Number
+
+
+class Accuracy(Printed):
+    """`accuracy`; docs/prediction.md explains the keys."""
+
+    status: Literal["ok"]
+    measured: str
+    predicted: str
+    metric: str
+    unit: str
+    model: Model
+    points: list[AccuratePoint]
+    only_measured: list[str]
+    only_predicted: list[str]
+    steps: list[AccurateStep]
+    summaries: list[AccuracySummary]
+    chosen: str | None
+    best: str
+    regret: Number
+
+
+class AuditFinding(Document):
+    rule: str
+    file: str
+    line: int | None
+    label: str | None
+    what: str
+    consequence: str
+    corrected: str
+    numbers: dict[str, Any]
+
+
+class CorrectedTable(Document):
+    title: str
+    rows: list[dict[str, str]]
+
+
+class Audit(Printed):
+    """`audit`."""
+
+    status: Literal["ok"]
+    files: list[str]
+    unrecognised: list[Problem]
+    findings: list[AuditFinding]
+    corrected: list[CorrectedTable]
+
+
+class Setting(Document):
+    name: str
+    native_name: str
+    unit: str
+    default: str
+    values: str
+    meaning: str
+    decides_data: bool
+    versions: str
+    auto: str | None
+
+
+class ListedExperiment(Document):
+    name: str
+    question: str
+    engine: str
+    workload: str
+    sweep: dict[str, list[str]]
+    file: str
+
+
+class ListedEngine(Document):
+    name: str
+    meaning: str
+    connections_max: int
+    notes: list[str]
+    knobs: list[Setting]
+
+
+class ListedWorkload(Document):
+    name: str
+    version: int
+    meaning: str
+    caveat: str
+    transaction_types: list[str]
+    parameters: list[Setting]
+
+
+class ListedMetric(Document):
+    name: str
+    unit: str
+    kind: Literal["counter", "gauge", "ratio", "share", "latency"]
+    better: Literal["lower", "higher", "neither"]
+    scale: Literal["log", "linear"]
+    needs_long_window: bool
+    probe: str
+    meaning: str
+    source: str
+
+
+class Listing(Printed):
+    """`list`; with a kind, that key alone."""
+
+    experiments: list[ListedExperiment] | None = None
+    engines: list[ListedEngine] | None = None
+    workloads: list[ListedWorkload] | None = None
+    load: list[Setting] | None = None
+    metrics: list[ListedMetric] | None = None
+
+
+class PastSweep(Document):
+    folder: str
+    experiment: str | None
+    engine: str | None
+    began_at: str | None
+    runs_planned: int
+    runs_ok: int
+    runs_failed: int
+    answer: str | None
+    problem: str | None
+    status: str
+
+
+class PastSweeps(Printed):
+    """`list runs`."""
+
+    runs: list[PastSweep]
+
+
+class Server(Document):
+    name: str
+    usable: bool
+    flavour: str | None
+    version: str | None
+    where: str | None
+    reason: str | None
+    hint: str | None
+
+
+class Servers(Printed):
+    """`engines` and `engines fetch`."""
+
+    servers: list[Server]
+
+
+class CacheEntry(Document):
+    kind: str
+    name: str
+    path: str
+    size_bytes: int
+    last_used_at: str
+    in_use: bool
+
+
+class CacheList(Printed):
+    """`cache list`."""
+
+    entries: list[CacheEntry]
+    size_bytes: int
+
+
+class CachePrune(Printed):
+    """`cache prune`."""
+
+    dry_run: bool
+    removed: list[CacheEntry]
+    size_bytes: int
+
+
+class DoctorFinding(Document):
+    subject: str
+    name: str
+    ok: bool
+    detail: str
+    hint: str | None
+    needed: bool
+
+
+class Doctor(Printed):
+    """`doctor`."""
+
+    status: Literal["ok", "lacking"]
+    data_directory: str
+    findings: list[DoctorFinding]
+
+
+DOCUMENTS: dict[str, type[Printed]] = {
+    "accuracy": Accuracy,
+    "audit": Audit,
+    "cache-list": CacheList,
+    "cache-prune": CachePrune,
+    "compare": Comparison,
+    "curve": Curve,
+    "doctor": Doctor,
+    "dry-run": DryRun,
+    "engines": Servers,
+    "error": Error,
+    "list": Listing,
+    "list-runs": PastSweeps,
+    "predict": Prediction,
+    "report": Report,
+}
+"""By the name of the file in docs/schemas."""
+
+
+def schema(name: str) -> str:
+    """The JSON Schema of a document, as its file holds it."""
+    found = {"$schema": "https://json-schema.org/draft/2020-12/schema", **DOCUMENTS[name].model_json_schema()}
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
