@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bufferlab.chapter.blocks import Dot, Figure, PointsPlot, Series, Table
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
@@ -225,3 +226,10 @@ def test_importing_the_report_does_not_load_matplotlib_or_polars() -> None:
     )
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
     assert loaded == "[]"
+
+
+def test_control_characters_leave_a_figure_readable_xml_and_warn_of_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    dots = tuple(Dot(float(place), f"{place}\x1b]0;title\x07", (1.0,), 1.0, None, None) for place in (1, 2))
+    plot = PointsPlot("\x1b[31m", "reads", (Series("one\x07", dots),), x_is_log=False, y_is_log=False)
+    ElementTree.fromstring(draw(Figure("glyphs", "Glyphs", "", "", plot, Table("data", "", (), ()))))
+    assert [str(one.message) for one in recwarn if "Glyph" in str(one.message)] == []

@@ -427,7 +427,7 @@ class TracedRun(_Strict):
 class Prediction(_Strict):
     """How a model filled a predicted run: from which trace, with which settings, and how far to believe it."""
 
-    model: str
+    model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
     traced: TracedRun
     values: dict[str, int]

@@ -7,6 +7,7 @@ series differ by marker too. matplotlib is imported on first use, because it cos
 from __future__ import annotations
 
 import re
+import warnings
 from functools import lru_cache
 from html import escape
 from io import StringIO
@@ -26,6 +27,7 @@ from bufferlab.report.figures.clouds import draw_histograms, draw_scatter
 from bufferlab.report.figures.points import draw_panels, draw_points
 from bufferlab.report.figures.stacked import draw_stacked
 from bufferlab.report.figures.times import draw_times
+from bufferlab.texts import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -64,7 +66,9 @@ def draw(figure: Figure) -> str:
     """Return the figure as a standalone SVG document on a white ground."""
     import matplotlib as mpl
 
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        # A character that no font has is drawn as a box; the warning would put it on the terminal as it is.
+        warnings.filterwarnings("ignore", message="Glyph")
         # A user's matplotlibrc must not change a report, and ids are made from the figure's own name.
         mpl.rcdefaults()
         style: Any = {**_STYLE, "svg.hashsalt": figure.id}
@@ -72,7 +76,8 @@ def draw(figure: Figure) -> str:
         drawn = _drawn(figure.plot)
         text = StringIO()
         drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
-    return _on_white(text.getvalue())
+    # XML has no control characters, not even escaped ones.
+    return _on_white(printable(text.getvalue()))
 
 
 def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot | HistogramPlot) -> Canvas:
