@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FOUR = ("--warehouses", "4", "--connections", "8")
-TRACED = ("--transactions", "10000", "--repetitions", "1", "--probe", "page-trace")
 POOLS = "pool_size=10%,20%,30%,40%,50%"
 DEPTHS = "lru_scan_depth=100,400,1024"
 FEW = "pool_size=20%,30%,50%"
@@ -45,14 +44,31 @@ def _runs(transactions: int, repetitions: int) -> tuple[str, ...]:
     return ("--transactions", str(transactions), "--repetitions", str(repetitions))
 
 
+def _hot_rows() -> tuple[str, ...]:
+    rows = ("--set", "layout=scattered", "--set", "page_size=16k", "--set", "hot_rows=500", "--repetitions", "1")
+    return ("hot-rows", "--engine", "mysql", "--server", "mysql-5.7", *rows)
+
+
+def _slow() -> tuple[str, ...]:
+    """A rate at which a page that was read stays in the old sublist for ten times `old_blocks_time`."""
+    slow = ("--set", "old_blocks_time=1000", "--set", "rate=50", "--warehouses", "1", "--connections", "8")
+    return ("buffer-size", "--engine", "mysql", "--server", "mysql-5.7", *slow, *_runs(2000, 1))
+
+
+def _trace(engine: str, server: str) -> tuple[str, ...]:
+    return ("tools/prediction-cells.toml", "--engine", engine, "--server", server, "--connections", "8")
+
+
 TRACES = {
-    "mysql57": (*_server("mysql", "mysql-5.7"), "--sweep", "pool_size=30%", *TRACED),
-    "postgres17": (*_server("postgres", "postgres-17"), "--sweep", "pool_size=30%", *TRACED),
-    "postgres15": (*_server("postgres", "postgres-15"), "--sweep", "pool_size=30%", *TRACED),
-    "sqlite": (*_sqlite(), "--sweep", "pool_size=25%", "--probe", "page-trace"),
-    "mysql80": (*_server("mysql", "mysql-8.0"), "--sweep", "pool_size=30%", *TRACED),
-    "mariadb102": (*_server("mariadb", "mariadb-10.2"), "--sweep", "pool_size=30%", *TRACED),
-    "mariadb114": (*_server("mariadb", "mariadb-11.4"), "--sweep", "pool_size=30%", *TRACED),
+    "mysql57": _trace("mysql", "mysql-5.7"),
+    "postgres17": _trace("postgres", "postgres-17"),
+    "postgres15": _trace("postgres", "postgres-15"),
+    "sqlite": (*_sqlite(), "--sweep", "pool_size=25%"),
+    "mysql80": _trace("mysql", "mysql-8.0"),
+    "mariadb102": _trace("mariadb", "mariadb-10.2"),
+    "mariadb114": _trace("mariadb", "mariadb-11.4"),
+    "hot-rows": (*_hot_rows(), "--sweep", "pool_size=10MiB"),
+    "slow": (*_slow(), "--sweep", "pool_size=40MiB"),
 }
 
 #: The most telling first.
@@ -73,9 +89,11 @@ CELLS = (
     Cells("postgres17", "postgres17", (*_server("postgres", "postgres-17"), *_runs(6000, 2)), ("--sweep", FEW)),
     Cells("postgres15", "postgres15", (*_server("postgres", "postgres-15"), *_runs(6000, 2)), ("--sweep", FEW)),
     Cells("sqlite", "sqlite", _sqlite(), ("--sweep", "pool_size=8%,15%,35%,60%")),
-    Cells("mysql80", "mysql80", (*_server("mysql", "mysql-8.0"), *_runs(6000, 1)), ("--sweep", POOLS)),
-    Cells("mariadb102", "mariadb102", (*_server("mariadb", "mariadb-10.2"), *_runs(6000, 1)), ("--sweep", POOLS)),
-    Cells("mariadb114", "mariadb114", (*_server("mariadb", "mariadb-11.4"), *_runs(6000, 1)), ("--sweep", POOLS)),
+    Cells("mysql80", "mysql80", (*_server("mysql", "mysql-8.0"), *_runs(4000, 1)), ("--sweep", FEW)),
+    Cells("mariadb102", "mariadb102", (*_server("mariadb", "mariadb-10.2"), *_runs(4000, 1)), ("--sweep", FEW)),
+    Cells("mariadb114", "mariadb114", (*_server("mariadb", "mariadb-11.4"), *_runs(4000, 1)), ("--sweep", FEW)),
+    Cells("hot-rows", "hot-rows", _hot_rows(), ("--sweep", "pool_size=8MiB,9MiB,10MiB,11MiB,12MiB")),
+    Cells("slow", "slow", _slow(), ("--sweep", "pool_size=32MiB,40MiB,48MiB")),
 )
 
 
@@ -120,7 +138,7 @@ def table(folder: Path, cells: Cells) -> bool:
 def failures(folder: Path, wanted: Sequence[Cells], runs_only: bool) -> Iterator[str]:
     """Do all, and yield the names of what could not be done."""
     for cells in wanted:
-        traced = run(folder, f"{cells.source}-trace", TRACES[cells.source])
+        traced = run(folder, f"{cells.source}-trace", (*TRACES[cells.source], "--probe", "page-trace"))
         if not (traced and run(folder, cells.name, (*cells.measured, *cells.points))):
             yield cells.name
         elif not runs_only and not table(folder, cells):
