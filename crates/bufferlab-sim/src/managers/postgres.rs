@@ -3,10 +3,10 @@
 //! src/backend/storage/buffer, freelist.c and bufmgr.c: a pin raises the buffer's usage count up to 5, the clock's hand
 //! lowers it, and a buffer that the hand finds at 0 is the victim.
 //!
-//! Approximated: a trace has pins and no unpins, so no buffer is pinned when the hand passes. Left out: the rings of large
-//! sequential scans, VACUUM and bulk writes, because a trace does not say which pin belongs to one; the background
-//! writer and the checkpointer, which write buffers and free none; the kernel's page cache, from which many of these
-//! reads come.
+//! Approximated: a trace has pins and no unpins, so no buffer is pinned when the hand passes. Left out: the rings of
+//! large sequential scans, VACUUM and bulk writes, because a trace does not say which pin belongs to one; the
+//! background writer and the checkpointer, which write buffers and free none; the kernel's page cache, from which many
+//! of these reads come.
 //!
 //! A session that pins a page twice raises its usage count once. The trace tells which pin was the first (its column
 //! `latch`). Counting all pins, reads were 5 to 8 % too many on PostgreSQL 17.2 at 20 and 30 % of the data.

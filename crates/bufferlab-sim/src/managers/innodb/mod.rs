@@ -3,13 +3,14 @@
 //! Two generations of servers differ in who frees frames and when: [`Innodb57`] and [`Innodb1011`]. Everything else is
 //! here and in `midpoint.rs`. The rules are those of storage/innobase; each names its file and function.
 //!
-//! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. On MySQL 5.7.22 (TPC-C,
-//! 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this tells of 98 to 100 % of the pages that its I/O
-//! threads freed after a write that they were dirty, and of 98 to 99 % of those that its cleaner freed that they were not.
+//! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. On MySQL 5.7.22
+//! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this tells of 98 to 100 % of the pages that
+//! its I/O threads freed after a write that they were dirty, and of 98 to 99 % of those that its cleaner freed that
+//! they were not.
 //!
 //! Left out: writes from the flush list, after which a page stays in the pool and is clean; pages in use; more than one
-//! buffer pool instance; the change buffer; and how long anything takes. Read-ahead is played as the traced server asked
-//! for it, though a pool of another size may ask for more or less. `frames` is the server's
+//! buffer pool instance; the change buffer; and how long anything takes. Read-ahead is played as the traced server
+//! asked for it, though a pool of another size may ask for more or less. `frames` is the server's
 //! `Innodb_buffer_pool_pages_total` without the pages of its own use (`pages_misc`), never bytes by page size.
 
 mod innodb1011;
