@@ -211,7 +211,7 @@ def test_predict_returns_the_predicted_points_with_their_doubts(tmp_path: Path) 
     assert told == [(64, 65, 65, 1, 10), (66, 0, 0, 0, 10)]
     assert found.predictions["doubts"].to_list() == [[], ["the pool holds all 66 pages that the run touched"]]
     assert found.predictions["is_traced_point"].to_list() == [True, False]
-    assert set(found.runs["source"]) == {"predicted"}
+    assert set(found.runs["source"]) == set(found.figures["source"]) == {"predicted"}
     assert bl.read(source.path).predictions.height == 0
     with pytest.raises(bl.BufferlabError, match="as it was begun"):
         bl.predict(source.path, sweep={"pool_size": ["256KiB"]}, resume=found.path)

@@ -28,7 +28,8 @@ _SETTINGS = {**_POINT, "setting": pl.String, "asked": pl.String, "ran": pl.Strin
 _RUNS: dict[str, Any] = {**_WHERE, "label": pl.String, "block": pl.Int32, "order": pl.Int32, "seed": pl.UInt64,
          **_STATUS, "source": pl.String, "engine": pl.String, "version": pl.String,
          "started_at": pl.Datetime("us", "UTC")}  # fmt: skip
-_FIGURES = {**_POINT, "metric": pl.String, "title": pl.String, "mean": pl.Float64, **_INTERVAL, "unit": pl.String}
+_FIGURES = {**_POINT, "metric": pl.String, "title": pl.String, "mean": pl.Float64, **_INTERVAL, "unit": pl.String,
+            "source": pl.String}  # fmt: skip
 _STEPS = {"from": pl.String, "to": pl.String, "metric": pl.String, "direction": pl.String, "contrast": pl.String,
           "change": pl.Float64, **_INTERVAL, "verdict": pl.String}  # fmt: skip
 _PREDICTIONS: dict[str, Any] = {
@@ -142,11 +143,12 @@ class Sweep:
     def figures(self) -> pl.DataFrame:
         """Return a row for each value of each point: the mean of its runs with its 95 % interval, n and unit.
 
-        With one run there is no interval, and both its ends are null.
+        With one run there is no interval, and both its ends are null. `source` is "measured" or "predicted".
         """
+        source = {point.index: run.run.source for point in self._analysis.points for run in point.ok}
         rows = [
             (one.point_index, one.point_label, one.metric, metrics.get(one.metric).label, one.value, one.ci_low,
-             one.ci_high, one.n, one.unit)
+             one.ci_high, one.n, one.unit, source[one.point_index])
             for one in summaries(self._analysis)
             if one.statistic == "mean"
         ]  # fmt: skip
