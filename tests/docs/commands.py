@@ -26,6 +26,7 @@ EXCUSED: dict[str, str] = {
     "tools/campaign": "takes an hour; tests/unit/test_campaign.py tries its checkers",
     "tools/campaign --only fuzz --minutes 10": "as the one above",
     "tools/campaign --minutes 0": "as the one above",
+    "tools/prediction-cells /var/tmp/cells": "takes an hour and a half, as root",
     "make wheel": "takes five minutes; tests/real/test_wheel.py runs it",
     "make bench": "takes a minute alone on the machine; its small size runs with cargo test",
     "make bench-pages": "takes five minutes alone on the machine; tests/real/test_page_trace.py records traces",
