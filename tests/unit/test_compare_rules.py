@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bufferlab.report.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.compare_page import as_report
 from bufferlab.report.compare_rules import RuleAtPoint, judge, parse, sentences
 from bufferlab.report.compare_sides import MatchedPoint, of_two_folders
+from bufferlab.report.compare_words import table
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.comparison import Compared
 from bufferlab.stats.estimate import Estimate
@@ -163,3 +165,15 @@ def test_latencies_are_compared_in_long_windows_and_named_in_short_ones(
     found = compared.of("latency_p99_us")
     assert [figure.outcome for figure in found] == ["not_claimed", "not_claimed"]
     assert all(figure.found and figure.found.value_a > 0 for figure in found)
+
+
+def test_the_smallest_change_that_would_have_been_found_is_named_also_where_nothing_is_claimed(
+    folders: tuple[SweepFolder, SweepFolder],
+) -> None:
+    compared = judged(folders)
+    shown = table(compared)
+    assert re.search(r"Not claimed \(window [0-9.]+ s, needs 60 s\): .*transactions per second \([0-9.,]+ %\)", shown.caption)
+    told = [figure for figure in compared.figures if figure.outcome == "not_distinguishable"]
+    detectable = [row.cells[-1] for row in shown.rows if "not distinguishable" in row.cells]
+    assert len(detectable) == len(told) >= 3
+    assert all(re.fullmatch(r"<?[0-9.,]+ (%|percentage points)", cell) for cell in detectable), detectable
