@@ -172,7 +172,9 @@ def test_the_smallest_change_that_would_have_been_found_is_named_also_where_noth
 ) -> None:
     compared = judged(folders)
     shown = table(compared)
-    assert re.search(r"Not claimed \(window [0-9.]+ s, needs 60 s\): .*transactions per second \([0-9.,]+ %\)", shown.caption)
+    assert re.search(
+        r"Not claimed \(window [0-9.]+ s, needs 60 s\): .*transactions per second \([0-9.,]+ %\)", shown.caption
+    )
     told = [figure for figure in compared.figures if figure.outcome == "not_distinguishable"]
     detectable = [row.cells[-1] for row in shown.rows if "not distinguishable" in row.cells]
     assert len(detectable) == len(told) >= 3
