@@ -11,8 +11,8 @@ from pathlib import Path
 
 import manual
 
-#: Where wheels carry what is to lie beside Python's own folders; found by its name (maturin).
-MANUAL = "bufferlab.data/data/share/man/man1"
+#: What is to lie beside the folders of Python; maturin finds it by the name of the extension.
+MANUAL = "bufferlab._native.data/data/share/man/man1"
 _IMAGE = re.compile(r"^!\[[^\]]*\]\([^)]*\)\n+", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:)[^)]*\)")
 
