@@ -33,6 +33,8 @@ def ran(*command: object, **settings: object) -> subprocess.CompletedProcess[str
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a wheel and a source distribution; the wheel is built from the source distribution."""
     folder = tmp_path_factory.mktemp("dist")
+    # Noted now: somebody may commit while it is built.
+    (folder / "commit").write_text(ran("git", "rev-parse", "HEAD", cwd=ROOT).stdout)
     done = ran("tools/build-wheel", "--out", folder, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return folder
@@ -95,7 +97,9 @@ def test_the_core_is_stripped(unpacked: Path) -> None:
     assert ".symtab" not in sections
 
 
-def test_the_wheel_has_experiments_manual_pages_and_its_commit_but_no_figures_and_tests(unpacked: Path) -> None:
+def test_the_wheel_has_experiments_manual_pages_and_its_commit_but_no_figures_and_tests(
+    built: Path, unpacked: Path
+) -> None:
     files = {str(file.relative_to(unpacked)) for file in unpacked.rglob("*") if file.is_file()}
     experiments = {name for name in files if name.startswith("bufferlab/experiments/")}
     assert {name.split("/")[2] for name in experiments if name.endswith("/experiment.toml")} == set(
@@ -104,8 +108,9 @@ def test_the_wheel_has_experiments_manual_pages_and_its_commit_but_no_figures_an
     assert any(name.endswith(".sql") for name in experiments)
     assert {name.rpartition(".")[2] for name in experiments} == {"toml", "sql", "md"}
     assert any(name.endswith("data/share/man/man1/bufferlab-run.1") for name in files)
-    head = ran("git", "rev-parse", "HEAD", cwd=ROOT).stdout
-    assert head.startswith((unpacked / "bufferlab/commit.txt").read_text().strip())
+    commit = (unpacked / "bufferlab/commit.txt").read_text().strip()
+    assert len(commit) == 12
+    assert (built / "commit").read_text().startswith(commit)
     assert not [name for name in files if "test" in name.split("/")[0] or name.endswith(".pyc")]
 
 
@@ -118,20 +123,19 @@ def test_the_description_leads_nowhere_in_the_repository(unpacked: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("asked", "refused"),
+    "asked",
     [
-        (("--python-version", "3.10"), "requires a different Python"),
-        (("--platform", "musllinux_1_2_x86_64"), "not a supported wheel"),
-        (("--platform", "manylinux_2_28_aarch64"), "not a supported wheel"),
+        ("--python-version", "3.10"),
+        ("--platform", "musllinux_1_2_x86_64"),
+        ("--platform", "manylinux_2_28_aarch64"),
+        ("--platform", "manylinux_2_17_x86_64"),
     ],
 )
-def test_pip_refuses_where_the_wheel_cannot_run(
-    wheel: Path, tmp_path: Path, asked: tuple[str, str], refused: str
-) -> None:
+def test_pip_refuses_where_the_wheel_cannot_run(wheel: Path, tmp_path: Path, asked: tuple[str, str]) -> None:
     options = ("--target", tmp_path, "--only-binary=:all:", "--no-deps", "--dry-run")
     done = ran(sys.executable, "-m", "pip", "install", *options, *asked, wheel)
     assert done.returncode != 0
-    assert refused in done.stderr
+    assert "is not a supported wheel on this platform" in done.stderr
 
 
 def test_an_installed_wheel_runs_an_experiment_to_its_report_and_writes_nothing_beside_itself(
