@@ -7,14 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class PagesOfObject:
-    """A table or index, whose pages have numbers in a row."""
-
-    name: str
-    first_page: int
-    pages: int
+from bufferlab.results.schema import PagesOfObject
 
 
 @dataclass(frozen=True)

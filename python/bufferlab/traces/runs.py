@@ -10,10 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
-from bufferlab.results.schema import PAGE_TRACE_KINDS, PageTrace
-from bufferlab.results.schema import PagesOfObject as StoredPages
+from bufferlab.results.schema import PAGE_TRACE_KINDS, PagesOfObject, PageTrace
 from bufferlab.results.store import RunRecord, SweepFolder
-from bufferlab.traces.accesses import Accesses, MeasuredPool, PagesOfObject
+from bufferlab.traces.accesses import Accesses, MeasuredPool
 
 _GET, _IF_IN_POOL, _CREATE, _DROP = map(PAGE_TRACE_KINDS.index, ("get", "get_if_in_pool", "create", "drop"))
 _TOUCHES = (_GET, _IF_IN_POOL, _CREATE)
@@ -37,7 +36,7 @@ def read(folder: Path) -> Accesses:
         time_s=table.select(_time_s())["t_s"].filter(touches).to_numpy(),
         page_size_bytes=trace.page_size_bytes,
         window_s=_window_s(trace),
-        objects=tuple(PagesOfObject(one.name, one.first_page, one.pages) for one in trace.objects),
+        objects=tuple(trace.objects),
         measured=_measured(record, trace),
     )
 
@@ -75,7 +74,7 @@ def table(record: RunRecord) -> pl.DataFrame:
     )
 
 
-def _object_of(page: pl.Series, objects: Sequence[StoredPages], names: pl.Enum) -> pl.Series:
+def _object_of(page: pl.Series, objects: Sequence[PagesOfObject], names: pl.Enum) -> pl.Series:
     """Return the name of the object that has each page; null for a page of none."""
     if not objects:
         return pl.Series([None] * len(page), dtype=names)
