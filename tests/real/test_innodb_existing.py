@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,7 +26,6 @@ from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.errors import Problem
 from support import innodb
-from support.core import ROOT
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
 
@@ -54,15 +52,11 @@ class Server(Existing):
 
     def sweep(self, *more: str) -> subprocess.CompletedProcess[str]:
         """A sweep through the command line, which asks for a pool of 32 MiB."""
-        return subprocess.run(
-            [
-                sys.executable, "-m", "bufferlab", "run", "hot-rows", "--engine", "mysql", "--server", self.url,
-                "--smoke", "--set", "pool_size=32MiB", "--set", "rows=20000", "--repetitions", "1",
-                "--sweep", "hot_rows=500,5000", "--connections", "2", "--share-device",
-                "--out", str(self.root / "out"), "--json", *more,
-            ],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
-            capture_output=True, text=True, timeout=300, check=False,
+        return self.command(
+            "run", "hot-rows", "--engine", "mysql", "--server", self.url,
+            "--smoke", "--set", "pool_size=32MiB", "--set", "rows=20000", "--repetitions", "1",
+            "--sweep", "hot_rows=500,5000", "--connections", "2", "--share-device",
+            "--out", self.root / "out", "--json", *more,
         )  # fmt: skip
 
     def settings(self) -> dict[str, str]:

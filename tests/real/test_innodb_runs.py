@@ -133,10 +133,15 @@ MATRIX = [
 
 
 @pytest.mark.parametrize(("name", "page_bytes"), MATRIX)
-def test_a_database_is_loaded_checked_run_and_checked_again(name: str, page_bytes: int, root: Path) -> None:
+def test_a_database_is_loaded_checked_run_and_checked_again(
+    name: str, page_bytes: int, root: Path, request: pytest.FixtureRequest
+) -> None:
     job = Job(name, root, page_bytes)
-    loaded = job.load()
-    assert loaded.kind == "ok", loaded
+    if (name, page_bytes) == ("mysql-5.7", PAGE_BYTES):
+        job = request.getfixturevalue("closed")  # The load is that of the other tests of this file.
+    else:
+        loaded = job.load()
+        assert loaded.kind == "ok", loaded
     assert job.passed([]) == [True] * 13
     outcome = job.run(1000)
     assert outcome.kind == "ok", outcome

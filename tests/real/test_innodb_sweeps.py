@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.servers.builds import servers_root
-from support import innodb
-from support.core import ROOT
+from support import core, innodb, prepared
 from support.fake import children, is_alive, wait_until
 
 pytestmark = pytest.mark.real
@@ -30,17 +29,17 @@ class Place:
             folder.mkdir(mode=0o711)
         (root / "cache" / "servers").symlink_to(servers_root())
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
         # Other sweeps on this disk, of other tests or people, are no reason to wait.
-        places = ("--out", str(self.out), "--data-dir", str(self.data), "--share-device")
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT / "python"),
-            "BUFFERLAB_CACHE": str(self.root / "cache"),
-        }
+        self.places = ("--out", str(self.out), "--data-dir", str(self.data), "--share-device")
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        places = self.places if arguments[0] == "run" else ()
+        return prepared.run([*arguments, *places], core.environment(self.root), 600)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "bufferlab", *arguments, *(places if arguments[0] == "run" else ())],
-            env=environment,
+            [sys.executable, "-m", "bufferlab", *arguments, *self.places],
+            env=core.environment(self.root),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -90,19 +89,18 @@ def test_after_a_kill_of_the_command_line_neither_worker_nor_server_nor_socket_i
 
 def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measured(place: Place) -> None:
     innodb.build("mysql-5.7")
-    process = place.start(
+    done = place.run(
         "run", "buffer-size", "--engine", "mysql", "--server", "mysql-5.7", "--smoke", "--repetitions", "1", "--json",
         "--set", "pool_size=20%", "--sweep", "var.innodb_io_capacity=200,plenty",
     )  # fmt: skip
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == 1, err
-    statuses = {point["swept"]["var.innodb_io_capacity"]: point for point in json.loads(out)["points"]}
+    assert done.returncode == 1, done.stderr
+    statuses = {point["swept"]["var.innodb_io_capacity"]: point for point in json.loads(done.stdout)["points"]}
     assert statuses["200"]["status"] == "ok"
     assert statuses["plenty"]["status"] == "failed"
     assert "var.innodb_io_capacity" in statuses["plenty"]["reason"]
     (failure,) = statuses["plenty"]["failures"]
     assert (failure["kind"], failure["where"]) == ("usage", "var.innodb_io_capacity")
-    assert "1 run failed because settings were refused, which trying again does not mend" in err
+    assert "1 run failed because settings were refused, which trying again does not mend" in done.stderr
     assert place.servers() == []
     # What the sweep that was killed left is gone with this one.
     assert list((place.data / ".bufferlab-work").glob("*/*")) == []
@@ -113,13 +111,12 @@ def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measure
 def test_a_sweep_over_two_servers_is_reported_and_compared(place: Place) -> None:
     for name in ("mysql-5.7", "mysql-8.0"):
         innodb.build(name)
-    process = place.start(
+    done = place.run(
         "run", "buffer-size", "--engine", "mysql", "--smoke", "--sweep", "server=mysql-5.7,mysql-8.0",
         "--set", "pool_size=20%", "--json",
     )  # fmt: skip
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == 0, err
-    answer: dict[str, Any] = json.loads(out)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
     assert [point["swept"] for point in answer["points"]] == [{"server": "mysql-5.7"}, {"server": "mysql-8.0"}]
     assert all(point["status"] == "ok" for point in answer["points"])
     sweep = Path(answer["sweep"])
@@ -130,7 +127,6 @@ def test_a_sweep_over_two_servers_is_reported_and_compared(place: Place) -> None
               if row["metric"] == "effective_cache_bytes"]  # fmt: skip
     assert len(caches) == 2
     assert all(cache > 1 << 20 for cache in caches)
-    compare = place.start("compare", f"{sweep}", "--between", "server=mysql-5.7", "server=mysql-8.0", "--json")
-    out, err = compare.communicate(timeout=120)
-    assert compare.returncode == 0, err
-    assert json.loads(out)
+    compared = place.run("compare", sweep, "--between", "server=mysql-5.7", "server=mysql-8.0", "--json")
+    assert compared.returncode == 0, compared.stderr
+    assert json.loads(compared.stdout)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +23,6 @@ from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.results.store import SweepFolder
 from support import postgres
-from support.core import ROOT
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
 
@@ -404,15 +401,11 @@ def test_a_server_that_cannot_be_reached_is_named_with_a_hint(existing: Server, 
 def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Server) -> None:
     before = existing.settings()
     out = existing.root / "out"
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "bufferlab", "run", "hot-rows", "--engine", "postgres", "--server", existing.url,
-            "--smoke", "--set", "pool_size=16MiB", "--set", "rows=20000", "--sweep", "hot_rows=500,5000",
-            "--set", "bgwriter_lru_maxpages=7", "--repetitions", "1", "--connections", "2", "--allow-online-changes",
-            "--share-device", "--out", str(out), "--json",
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
-        capture_output=True, text=True, timeout=300, check=False,
+    done = existing.command(
+        "run", "hot-rows", "--engine", "postgres", "--server", existing.url,
+        "--smoke", "--set", "pool_size=16MiB", "--set", "rows=20000", "--sweep", "hot_rows=500,5000",
+        "--set", "bgwriter_lru_maxpages=7", "--repetitions", "1", "--connections", "2", "--allow-online-changes",
+        "--share-device", "--out", out, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -425,13 +418,9 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
 
 def test_a_query_of_tpc_h_is_answered_there_and_its_pool_is_not_called_empty(existing: Server) -> None:
     out = existing.root / "out"
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "bufferlab", "run", "index-scan", "--engine", "postgres", "--server", existing.url,
-            "--smoke", "--set", "pool_size=16MiB", "--repetitions", "1", "--share-device", "--out", str(out), "--json",
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
-        capture_output=True, text=True, timeout=300, check=False,
+    done = existing.command(
+        "run", "index-scan", "--engine", "postgres", "--server", existing.url,
+        "--smoke", "--set", "pool_size=16MiB", "--repetitions", "1", "--share-device", "--out", out, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [point["status"] for point in json.loads(done.stdout)["points"]] == ["ok"] * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,8 @@ from typing import Any
 
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
+from support import prepared
+from support.core import ROOT
 from support.fake import children
 
 HOT_ROWS = {"name": "hot_rows", "rows": 20_000, "load_seed": 1}
@@ -92,6 +95,10 @@ class Existing:
                 os.kill(worker, signal.SIGKILL)
 
         return self.run(READS, 100_000_000, kill, **knobs)
+
+    def command(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """`bufferlab ARGUMENTS` in this test's environment, to its end."""
+        return prepared.run(arguments, {**os.environ, "PYTHONPATH": str(ROOT / "python")}, 300)
 
     def holding(self, secret: str) -> list[Path]:
         """Files of this test that hold it."""
