@@ -21,7 +21,7 @@ from bufferlab.execute.block_trace_probe import BlockTraceAsked, in_pid_namespac
 from bufferlab.execute.tracefs_clean import clean
 from bufferlab.results.block_requests import counters, match, spans
 from bufferlab.results.store import SweepFolder
-from support import core
+from support import core, prepared
 from support.block_traces import SECTOR, Traced, instances, loop_device, read_direct, require_tracing
 
 # It looks at what the whole host has of ours: instances of tracefs.
@@ -171,16 +171,19 @@ def test_after_sigkill_the_instance_is_there_until_the_next_start_removes_it(loo
     assert instances() == []
 
 
+def _ended(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return prepared.run(arguments, os.environ, 600)
+
+
 def _cli(*arguments: object) -> list[str]:
     return [sys.executable, "-P", "-m", "bufferlab", *map(str, arguments)]
 
 
 def test_a_run_has_a_trace_that_agrees_with_the_engines_own_counts(disk: Path) -> None:
     out = disk / "traced"
-    ended = subprocess.run(
-        _cli("run", "buffer-size", "--smoke", "--sweep", "pool_size=20%", "--repetitions", "1", "--probe",
-             "block-trace", "--out", out, "--share-device"),
-        capture_output=True, text=True, check=False,
+    ended = _ended(
+        "run", "buffer-size", "--smoke", "--sweep", "pool_size=20%", "--repetitions", "1", "--probe",
+        "block-trace", "--out", out, "--share-device",
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     (sweep,) = out.glob("buffer-size-*")
@@ -200,7 +203,7 @@ def test_a_run_has_a_trace_that_agrees_with_the_engines_own_counts(disk: Path) -
         # Direct reads of one page are one request each. Others may read from this disk too, and more than the driver.
         assert pages > 0
         assert pages in driver
-    text = subprocess.run(_cli("report", sweep, "--format", "blkparse"), capture_output=True, text=True, check=False)
+    text = _ended("report", sweep, "--format", "blkparse")
     assert text.returncode == 0, text.stderr
     assert " Reads Queued:" in text.stdout
     page = (sweep / "report.html").read_text()
@@ -219,10 +222,9 @@ def test_random_reads_past_the_page_cache_are_one_request_each_as_the_driver_cou
         "--sweep",
         "alignment=io_size,512",
     )
-    ended = subprocess.run(
-        _cli("run", "random-read", "--smoke", *axes, "--sweep", "read_ahead=0", "--probe", "block-trace", "--out", out,
-             "--share-device"),
-        capture_output=True, text=True, check=False,
+    ended = _ended(
+        "run", "random-read", "--smoke", *axes, "--sweep", "read_ahead=0", "--probe", "block-trace", "--out", out,
+        "--share-device",
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     (sweep,) = out.glob("random-read-*")
