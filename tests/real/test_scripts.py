@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support import core, windows
+from support import core, postgres, windows
+from support.fake import Bench, wait
 
 pytestmark = pytest.mark.real
 
@@ -196,3 +197,26 @@ def test_a_script_can_be_checked_without_a_database() -> None:
     assert (kind, where) == ("usage", "shop.sql:2")
     assert "\\sleep is no command" in what
     assert "rate" in hint
+
+
+@pytest.mark.slow
+def test_the_example_and_a_script_of_ones_own_run_on_postgresql(tmp_path: Path) -> None:
+    server = postgres.build("postgres-17").binary
+    mine = tmp_path / "mine.sql"
+    mine.write_text(
+        "-- setup\nCREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT);\n"
+        "INSERT INTO t SELECT i, lpad(i::text, 400, '0') FROM generate_series(1, 40000) AS many (i);\n"
+        "-- transaction: look\n\\set id random(1, 40000)\nSELECT v FROM t WHERE id = :id;\n"
+    )
+    for script in ("script", str(mine)):
+        with postgres.folder() as folder:
+            asked = ("--engine", "postgres", "--server", server, "--smoke", "--out", folder / "runs", "--json")
+            ended = wait(Bench(folder).start("run", script, *asked), 900)
+        assert ended.code == 0, ended.err
+        reads = [
+            one["value"]
+            for point in ended.json["points"]
+            for one in point["summaries"]
+            if one["metric"] == "reads_per_transaction"
+        ]
+        assert reads[0] > reads[-1]
