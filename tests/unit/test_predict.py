@@ -373,6 +373,15 @@ def test_a_server_has_one_model(engine: str, version: str, name: str) -> None:
     assert [manager.name for manager in MANAGERS if server.is_in(manager.servers)] == [name]
 
 
+def test_a_server_writes_dirty_neighbours_unless_it_is_mysql_8_0() -> None:
+    found = {}
+    for server in (("mysql", "5.7.22"), ("mysql", "8.0.15"), ("mariadb", "10.2.11")):
+        manager = of_server(Server(*server))
+        assert manager
+        found[server[1]] = manager.settings(Server(*server), manager.defaults)["flush_neighbors"]
+    assert found == {"5.7.22": 1, "8.0.15": 0, "10.2.11": 1}
+
+
 def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
     manager = of_server(Server("mysql", "5.6.24"))
     assert manager
