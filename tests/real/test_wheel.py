@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -151,8 +152,9 @@ def test_an_installed_wheel_runs_an_experiment_to_its_report_and_writes_nothing_
     assert ended.returncode == 0, ended.stderr
     (report,) = installed.folder.glob("work/runs/buffer-size-*/report.html")
     assert report.stat().st_size > 50_000
-    doctor = installed.bufferlab("doctor", home=home)
-    assert f"in {installed.packages}/bufferlab/experiments" in "".join(doctor.stdout.split("\n")).replace("  ", "")
+    doctor = json.loads(installed.bufferlab("doctor", "--json", home=home).stdout)
+    (found,) = (finding for finding in doctor["findings"] if finding["name"] == "experiments")
+    assert found["detail"] == f"{len(builtin_experiments())} in {installed.packages}/bufferlab/experiments"
     assert files() == before
 
 
