@@ -5,6 +5,8 @@ It needs Debian's chromium and chromium-driver, and fails where they are missing
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,9 +39,41 @@ return [getComputedStyle(document.body).backgroundColor, style.fill, getComputed
 _CUT_OFF = """
 const width = document.documentElement.clientWidth;
 return [...document.querySelectorAll('main *')].filter(node => {
-  if (node.closest('.scroll, .drawing') && !node.matches('.scroll, .drawing')) return false;
-  return node.getBoundingClientRect().right > width + 1;
-}).map(node => node.tagName + '.' + node.className);
+  const style = getComputedStyle(node);
+  const scrolls = ['auto', 'scroll', 'hidden'].some(way => style.overflowX === way || style.overflowY === way);
+  return node.getBoundingClientRect().right > width + 1 || (scrolls && !node.closest('svg'));
+}).map(node => node.tagName + '.' + node.className + ' ' + node.textContent.slice(0, 40));
+"""
+#: Words of figures that leave their picture, and series without a dot or a line inside it.
+_CLIPPED = """
+const inside = (box, svg) => {
+  const all = svg.getBoundingClientRect();
+  return box.left >= all.left - 1 && box.right <= all.right + 1
+    && box.top >= all.top - 1 && box.bottom <= all.bottom + 1;
+};
+const drawn = [...document.querySelectorAll('figure svg')].filter(svg => svg.getBoundingClientRect().width > 0);
+const cut = drawn.flatMap(svg => [...svg.querySelectorAll('text')]
+  .filter(text => !inside(text.getBoundingClientRect(), svg)).map(text => text.textContent));
+const series = drawn.flatMap(svg => [...svg.querySelectorAll('g[id*="-series-"]')].map(group => [svg, group]));
+const hidden = series.filter(([svg, group]) => ![...group.querySelectorAll('use, path')]
+  .some(mark => inside(mark.getBoundingClientRect(), svg))).map(([svg, group]) => group.id);
+return {cut, hidden, series: series.length, figures: drawn.length};
+"""
+_OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
+#: What paper shows of the page: rows behind closed folds, and how headings are kept with what follows.
+_ON_PAPER = """
+const folds = [...document.querySelectorAll('details:not([open])')];
+const rows = folds.flatMap(fold => [...fold.querySelectorAll('table:not(.long) td:first-child, .paper')]);
+const headings = [...document.querySelectorAll('h2, h3, figcaption, summary')];
+return {
+  folds: folds.length,
+  long: [...document.querySelectorAll('table.long + .paper')].length,
+  hidden: rows.filter(row => !row.checkVisibility({contentVisibilityAuto: true}) || !row.getBoundingClientRect().height)
+    .map(row => row.textContent),
+  parted: headings.filter(one => getComputedStyle(one).breakAfter !== 'avoid').map(one => one.textContent),
+  torn: [...document.querySelectorAll('.drawing')]
+    .filter(one => getComputedStyle(one).breakInside !== 'avoid').length,
+};
 """
 _SMALLEST_TEXT_PX = """
 return Math.min(...[...document.querySelectorAll('figure svg')].map(svg => {
@@ -95,8 +129,9 @@ def test_the_page_loads_without_a_word_in_the_console_and_fetches_nothing(desk: 
 
 
 def test_every_figure_is_drawn(desk: Any) -> None:
+    desk.execute_script(_OPEN_ALL)
     figures = desk.execute_script(_BOXES)
-    assert len(figures) == 5
+    assert len(figures) == 9
     for figure in figures:
         assert figure["width"] > 300, figure
         assert figure["height"] > 150, figure
@@ -117,6 +152,41 @@ def test_the_first_screen_holds_the_answer_and_the_whole_figure(desk: Any, tmp_p
     assert answer["bottom"] <= figure["top"]
     text = desk.find_element("id", "answer").text
     assert "fall at every step" in text.replace("\u00a0", " ")
+
+
+def test_with_folds_shut_the_page_can_be_seen_over(desk: Any) -> None:
+    assert desk.execute_script("return document.documentElement.scrollHeight") <= 4000
+
+
+def test_no_word_of_a_figure_is_clipped_and_every_series_is_seen(desk: Any) -> None:
+    desk.execute_script(_OPEN_ALL)
+    seen = desk.execute_script(_CLIPPED)
+    assert seen["figures"] == 9
+    assert seen["series"] >= 5 * 15, "five figures over time alone have a line for each of fifteen runs"
+    assert seen["cut"] == []
+    assert seen["hidden"] == []
+
+
+def test_no_box_inside_the_page_scrolls_or_cuts(desk: Any) -> None:
+    desk.execute_script(_OPEN_ALL)
+    assert desk.execute_script(_CUT_OFF) == []
+
+
+def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(desk: Any) -> None:
+    desk.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    seen = desk.execute_script(_ON_PAPER)
+    assert seen["folds"] > 10
+    assert seen["long"] == 5, "of a hundred rows and more paper says where they are"
+    assert seen["hidden"] == []
+    assert seen["parted"] == []
+    assert seen["torn"] == 0
+    asked = {"preferCSSPageSize": True, "printBackground": True}
+    printed = base64.b64decode(desk.execute_cdp_cmd("Page.printToPDF", asked)["data"])
+    boxes = [
+        tuple(round(float(number)) for number in box.split()) for box in re.findall(rb"/MediaBox \[([^]]+)\]", printed)
+    ]
+    assert len(boxes) > 5
+    assert set(boxes) == {(0, 0, 595, 842)}, "A4, in points"
 
 
 def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:
@@ -146,16 +216,20 @@ def test_the_page_works_without_javascript(browser: Any, page: Path) -> None:
     assert rows[0].is_displayed()
 
 
-@pytest.mark.parametrize("width", [320, 360, 768])
-def test_a_narrow_screen_scrolls_in_one_direction_only(browser: Any, tmp_path: Path, page: Path, width: int) -> None:
+@pytest.mark.parametrize(
+    "width", [400, pytest.param(320, marks=pytest.mark.slow), pytest.param(768, marks=pytest.mark.slow)]
+)
+def test_a_narrow_screen_scrolls_in_one_direction_only(browser: Any, page: Path, width: int) -> None:
     look(browser, page, width=width)
-    browser.save_screenshot(str(tmp_path / f"width-{width}.png"))
-    browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    assert browser.execute_script(_CUT_OFF) == []
     answer = browser.execute_script(_VISIBLE, "#answer")
     assert answer["bottom"] <= 800
     assert answer["right"] <= width
+    browser.execute_script(_OPEN_ALL)
+    assert browser.execute_script(_CUT_OFF) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    seen = browser.execute_script(_CLIPPED)
+    assert seen["cut"] == []
+    assert seen["hidden"] == []
 
 
 def test_a_sweep_of_many_lines_and_chapters_fits_a_telephone_too(browser: Any, tmp_path: Path) -> None:
@@ -165,16 +239,18 @@ def test_a_sweep_of_many_lines_and_chapters_fits_a_telephone_too(browser: Any, t
     bench.measure(bench.experiment(workload=workload, knobs='pool_size = "1MiB"', sweep=sweep, repetitions=1))
     publish(bench.sweep())
     look(browser, bench.sweep_path() / "report.html", width=360)
-    browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+    browser.execute_script(_OPEN_ALL)
     assert browser.execute_script(_CUT_OFF) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
     assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
+    assert browser.execute_script(_CLIPPED)["cut"] == []
     assert browser.find_elements("css selector", "#knee-figure svg")
     assert browser.find_elements("css selector", "#knee-section table")
 
 
 def test_figures_stay_legible_on_a_telephone(browser: Any, page: Path) -> None:
     look(browser, page, width=360)
+    browser.execute_script(_OPEN_ALL)
     assert browser.execute_script(_SMALLEST_TEXT_PX) >= 9
 
 

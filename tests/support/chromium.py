@@ -56,7 +56,7 @@ def look(driver: Any, page: Path, *, width: int = 1280, dark: bool = False, scri
     metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [scheme]})
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not scripts})
     # The browser's own first page asks for its own parts: let them come before the test listens.
     driver.get("about:blank")

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab import spec
+from bufferlab.chapter.analysis import Analysis, PointRuns, value_words
 from bufferlab.engines.file import checks
-from bufferlab.engines.file.chapters.costs import point_name
 from bufferlab.engines.file.chapters.factors import answer
+from bufferlab.engines.file.words import SETTING_WORDS
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
 from bufferlab.report.analyse import own_chapters
@@ -236,7 +237,17 @@ def analysis(scatter: dict[str, list[float]], device: str = "device") -> Any:
     for index, (name, values) in enumerate(scatter.items()):
         mode, where = name.split()
         points.append(Point(index, {"io_mode": mode, device: where}, {"reads_cv": values}))
-    return SimpleNamespace(points=points, runs=[SimpleNamespace(run=SimpleNamespace(engine="file"))])
+    return sweep_of(points)
+
+
+def sweep_of(points: list[Point]) -> Any:
+    """As much of an analysis as the chapter on factors looks at."""
+    runs = [SimpleNamespace(run=SimpleNamespace(engine="file"))]
+
+    def value_label(name: str, value: str) -> str:
+        return value_words(SETTING_WORDS.get(name), value)
+
+    return SimpleNamespace(points=points, runs=runs, knob_words=SETTING_WORDS, value_label=value_label)
 
 
 def test_the_answer_names_the_factor_that_makes_reads_erratic_and_the_way_it_does() -> None:
@@ -249,8 +260,8 @@ def test_the_answer_names_the_factor_that_makes_reads_erratic_and_the_way_it_doe
         )
     )  # fmt: skip
     (said,) = found
-    assert said.startswith("What makes reads erratic most is io mode from direct to buffered (× 4")
-    assert "not resolved: device" in said
+    assert said.startswith("What makes reads erratic most is the I/O mode from direct to buffered (× 4")
+    assert "not resolved: the device" in said
     assert "n = 4 blocks" in said
 
 
@@ -280,10 +291,9 @@ def test_the_answer_is_of_what_was_asked_for_and_of_rates_alone() -> None:
         twice = 1.0 if mode == "direct" else 2.0
         values = {"requests_per_read": noisy(twice), "reads_cv": noisy(0.1), "iops": noisy(1000 / twice)}
         points.append(Point(index, {"io_mode": mode, "io_size": size}, values))
-    short: Any = SimpleNamespace(points=points, runs=[SimpleNamespace(run=SimpleNamespace(engine="file"))])
-    requests, rates = answer(short)
-    assert requests.startswith("What makes a read take more requests most is io mode from direct to buffered")
-    assert rates.startswith("What slows reads most is io mode from direct to buffered")
+    requests, rates = answer(sweep_of(points))
+    assert requests.startswith("What makes a read take more requests most is the I/O mode from direct to buffered")
+    assert rates.startswith("What slows reads most is the I/O mode from direct to buffered")
 
 
 def test_other_engines_and_single_factors_have_no_such_answer() -> None:
@@ -297,7 +307,11 @@ def test_other_engines_and_single_factors_have_no_such_answer() -> None:
 
 def test_a_point_is_named_in_few_words_and_one_order() -> None:
     swept = {"alignment": "512", "device": "loop", "io_mode": "buffered", "queue_depth": "4", "read_ahead": "0"}
-    assert point_name(Point(0, swept, {})) == "loop, buffered, aligned 512, read-ahead 0, queue depth 4"  # type: ignore[arg-type]
+    analysis = Analysis(None, (), "read_ahead", (), "", (), knob_words=SETTING_WORDS)  # type: ignore[arg-type]
+    point = PointRuns(0, "", swept, "", (), ())
+    assert analysis.name_of(point) == "0 KiB, loop device, buffered, 512 B aligned, queue depth 4"
+    assert analysis.setting_label("read_ahead", "128") == "read-ahead 128 KiB"
+    assert analysis.setting_label("plan", "index_scan") == "plan index scan"
 
 
 def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, service_us: float = 2e6) -> MeasuredRun:

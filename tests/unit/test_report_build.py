@@ -145,11 +145,14 @@ def test_the_headline_figure_shows_every_run_and_the_actual_bytes(ordinary: Repo
 
 
 def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -> None:
-    (figure,) = [block for section in ordinary.sections for block in section.blocks if block.id == "over-time"]
-    assert isinstance(figure, Figure)
-    assert isinstance(figure.plot, TimePlot)
-    assert [len(traces) for traces in figure.plot.traces[0]] == [3] * 5
-    trace = figure.plot.traces[0][0][0]
+    (time,) = [section for section in ordinary.sections if section.id == "time"]
+    drawn = [block for block in time.blocks if isinstance(block, Figure)]
+    rates = ("hit-ratio", "new-orders-per-s", "writes-per-s", "device-requests-per-s", "reads-per-s")
+    assert [figure.id for figure in drawn] == [f"over-time-{rate}" for rate in rates]
+    plot = drawn[0].plot
+    assert isinstance(plot, TimePlot)
+    assert [len(traces) for traces in plot.traces] == [3] * 5
+    trace = plot.traces[0][0]
     assert trace.window_start_s == pytest.approx(8.0)
     assert trace.t_s[0] == pytest.approx(1.0)
 
@@ -157,9 +160,9 @@ def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -
 def test_one_run_a_point_claims_no_difference(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(blocks=1))
     assert found.answer.endswith("but each point ran once (n = 1), so no difference is claimed.")
-    assert found.steps is not None
-    assert {row.cells[1] for row in found.steps.rows} == {"not resolved: one repetition (n = 1)"}
-    assert any("One repetition" in limit for limit in found.limits)
+    assert found.steps is None
+    assert not [block for section in found.sections for block in section.blocks if block.id == "all-steps"]
+    assert [limit for limit in found.limits if "One repetition (n = 1)" in limit and "--repetitions 5" in limit]
     assert "less" not in found.answer
 
 

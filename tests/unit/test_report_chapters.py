@@ -284,7 +284,7 @@ def test_the_best_setting_is_a_set_and_the_benefit_of_each_mib_is_told(tmp_path:
     # 5 % to 10 % of 170 MiB is 8.5 MiB, for which reads fall from 31.2 to 19.5.
     saved = float(column(steps, next(c.title for c in steps.columns if "saved per MiB" in c.title))[0].split()[0])
     assert saved == pytest.approx((31.2 - 19.5) / 8.5, rel=0.15)
-    assert "up to 34 MiB, a larger size brought fewer reads per New-Order" in best.intro
+    assert "Up to 34 MiB, a larger size brought fewer reads per New-Order" in best.intro
 
 
 def test_one_repetition_names_no_best(tmp_path: Path) -> None:
@@ -328,10 +328,11 @@ def test_a_change_of_level_inside_the_window_is_marked(tmp_path: Path, monkeypat
         first, second = (float(number.replace(",", "")) for number in re.findall(r"([\d,.]+) from", said))
         assert second == pytest.approx(first / 2, rel=0.1)
     assert {row.mark for row in found.rows} == {"differs"}
-    plot = figure(time, "over-time").plot
-    assert isinstance(plot, TimePlot)
-    assert [len(trace.levels) for traces in plot.traces for trace in traces[0]] == [2, 2]
-    assert "Black lines" in figure(time, "over-time").caption
+    for rate in ("reads", "new-orders"):
+        changed = figure(time, f"over-time-{rate}-per-s")
+        assert isinstance(changed.plot, TimePlot)
+        assert [len(trace.levels) for trace in changed.plot.traces[0]] == [2]
+        assert "Black lines" in changed.caption
 
 
 def test_every_chapter_is_in_every_format_with_words_for_its_figures_and_their_data(

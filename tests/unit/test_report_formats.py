@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -233,3 +235,34 @@ def test_control_characters_leave_a_figure_readable_xml_and_warn_of_nothing(recw
     plot = PointsPlot("\x1b[31m", "reads", (Series("one\x07", dots),), x_is_log=False, y_is_log=False)
     ElementTree.fromstring(draw(Figure("glyphs", "Glyphs", "", "", plot, Table("data", "", (), ()))))
     assert [str(one.message) for one in recwarn if "Glyph" in str(one.message)] == []
+
+
+def test_nothing_joins_dots_over_an_axis_of_words(report: Report) -> None:
+    """A line from one plan, device or alignment to the next would say that there is something between them."""
+    assert report.headline is not None
+    plot = report.headline.plot
+    assert isinstance(plot, PointsPlot)
+    for is_words in (False, True):
+        drawn = draw(replace(report.headline, plot=replace(plot, x_is_words=is_words)))
+        found = re.findall(r'<g id="panel-0-series-\d">(.*?)</g>\s*</g>', drawn, flags=re.DOTALL)
+        assert len(found) == 1
+        lines = [path for path in re.findall(r"<path d=\"([^\"]+)\" clip-path", found[0]) if path.count("L") >= 2]
+        assert bool(lines) is not is_words
+        assert found[0].count("<use") == len(plot.series[0].dots)
+
+
+def test_every_figure_says_engine_version_runs_and_date_and_has_its_numbers_as_csv(
+    sweep: SweepFolder, report: Report
+) -> None:
+    for figure in figures_of(report):
+        assert figure.source == "sqlite 3.50.4 · n = 2 · 2026-01-05 · bufferlab"
+        assert figure.source in draw(figure)
+        lines = (sweep.path / "figures" / f"{figure.id}.csv").read_text().splitlines()
+        rows = list(csv.reader(line for line in lines if not line.startswith("#")))
+        assert f"# {figure.source}" in lines
+        assert rows[0] == [column.title for column in figure.data.columns]
+        assert len(rows) == 1 + len(figure.data.rows)
+    assert report.headline is not None
+    table = (sweep.path / "figures" / f"{report.headline.id}.csv").read_text()
+    means = [float(row[2]) for row in list(csv.reader(io.StringIO(table)))[4:]]
+    assert means == pytest.approx([dot.mean for dot in report.headline.plot.series[0].dots], rel=1e-5)  # type: ignore[union-attr]

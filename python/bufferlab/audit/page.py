@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.audit.audit import Audit
@@ -74,7 +75,9 @@ def as_report(audit: Audit) -> Report:
     found = {finding.rule for finding in audit.findings}
     sections = [Section("findings", "Findings", "", (_findings_table(audit),))]
     if audit.tables:
-        sections.append(Section("corrected", "The tables, corrected", "", audit.tables))
+        first, *rest = audit.tables
+        tables = (first, *(replace(table, folded=True) for table in rest))
+        sections.append(Section("corrected", "The tables, corrected", "", tables))
     sections.append(Section("checks", "What was asked", "", (_rules_table(audit),)))
     return Report(
         title="audit",
@@ -86,6 +89,7 @@ def as_report(audit: Audit) -> Report:
         steps=None,
         limits=_LIMITS,
         sections=tuple(sections),
+        lead="findings",
         checks=tuple(
             Check(rule.name, rule.question, "failed" if rule.name in found else "passed", _detail(audit, rule.name))
             for rule in RULES

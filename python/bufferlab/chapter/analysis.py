@@ -6,6 +6,7 @@ It decides which points are compared with which. It knows no sentences, tables o
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 from bufferlab.chapter import words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
-from bufferlab.results.check import results_of
+from bufferlab.results.check import SettingWords, results_of
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import IntegrityRow, StoredSetting
@@ -29,6 +30,8 @@ from bufferlab.units import format_bytes, readable
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 #: Writes and rates depend on checkpoints and on the host's weather: no claim rests on shorter windows.
 LONG_WINDOW_SECONDS = 60.0
+#: A value that is a word of the settings: its underscores are spaces to a reader.
+_A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
 
 
@@ -126,8 +129,10 @@ class Analysis:
     """The metrics whose steps are judged, the headline first."""
     reads: str = "reads"
     """The count of reads that tables begin with: the engine's own, where memory is divided with the page cache."""
-    knob_words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """By a knob of the engine's own: how a sentence calls it, and the title of its axis."""
+    knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
+    """By a setting of the engine's own: the words of a reader."""
+    fixed: frozenset[str] = frozenset()
+    """The swept settings with one value alone, which tell no point from another."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
@@ -137,13 +142,15 @@ class Analysis:
         `question_of` returns the question of a workload by its name; None if nobody knows the workload.
         """
         points = _points(sweep)
+        engines = [results_of(name) for name in sorted({run.run.engine for point in points for run in point.records})]
+        knob_words = {name: words for engine in engines for name, words in engine.knob_words.items()}
         axis = _axis(points)
-        groups = _groups(points, axis)
+        fixed = _fixed(points)
+        groups = _groups(points, axis, fixed, knob_words)
         points = tuple(point for group in groups for point in group.points)
         declared = question_of(_workload(sweep, points))
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
-        engines = [results_of(name) for name in sorted({run.run.engine for point in points for run in point.records})]
         if logs := {engine.log for engine in engines} - {""}:
             compared = tuple(_of_servers(metrics.get(name), min(logs)) for name in compared)
         told = metrics.get(headline)
@@ -151,13 +158,25 @@ class Analysis:
         if told.count == reads and told.work and (of_device := _device_reads(points)):
             reads, headline = of_device, metrics.per_work(of_device, told.work)
             compared = (headline, *compared)
-        knob_words = {name: words for engine in engines for name, words in engine.knob_words.items()}
-        return cls(sweep, points, axis, groups, headline, compared, reads, knob_words)
+        return cls(sweep, points, axis, groups, headline, compared, reads, knob_words, fixed)
 
     @property
     def runs(self) -> list[MeasuredRun]:
         """Return every run that ended well."""
         return [run for point in self.points for run in point.ok]
+
+    @property
+    def source(self) -> str:
+        """Return engines with their versions, runs per point and date: what a figure must say of itself."""
+        runs = self.runs
+        if not runs:
+            return ""
+        engines = dict.fromkeys(f"{run.run.engine} {run.run.engine_version or ''}".strip() for run in runs)
+        counts = sorted({len(point.ok) for point in self.points if point.ok})
+        n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+        day = min(run.run.started_at for run in runs)[:10]
+        predicted = ", predicted" if any(run.run.source == "predicted" for run in runs) else ""
+        return f"{', '.join(engines)}{predicted} · {n} · {day} · bufferlab"
 
     @property
     def unit_of_work(self) -> metrics.Work:
@@ -283,13 +302,29 @@ class Analysis:
 
     def short_label(self, point: PointRuns) -> str:
         """Return the axis' value alone ("5 %"), or the whole label when there is no axis."""
-        return readable(point.swept[self.axis]) if self.axis and self.axis in point.swept else point.label
+        if self.axis is None or self.axis not in point.swept:
+            return self.rest_label(point) or point.label
+        return value_words(self.knob_words.get(self.axis), point.swept[self.axis])
 
     def name_of(self, point: PointRuns) -> str:
         """Return a point's name in a table: the axis' value, the count behind a share, and the other swept settings."""
         asked, _, actual = self.tick(point).partition("\n")
         shown = f"{asked} ({actual})" if actual and not self.axis_in_bytes else asked
-        return ", ".join(filter(None, [shown, rest_label(point, self.axis)]))
+        if self.axis is None:
+            return shown
+        return ", ".join(filter(None, [shown, self.rest_label(point)]))
+
+    def rest_label(self, point: PointRuns, but: str = "") -> str:
+        """Return the swept settings other than the axis, and `but`, in words: "page size 4 KiB, layout clustered"."""
+        return _rest_label(point, {self.axis or "", but, *self.fixed}, self.knob_words)
+
+    def value_label(self, name: str, value: str) -> str:
+        """Return a value of a setting in words, without the setting's name: "4 KiB", "direct"."""
+        return value_words(self.knob_words.get(name), value)
+
+    def setting_label(self, name: str, value: str) -> str:
+        """Return a setting with its value in words: "page size 4 KiB", "read-ahead 128 KiB", "direct"."""
+        return _setting_label(name, value, self.knob_words)
 
     def axis_value(self, point: PointRuns) -> float | None:
         """Return the axis' value that ran, if it is a number."""
@@ -313,11 +348,27 @@ class Analysis:
         return f"{value:,.0f}" if value == int(value) and value >= 1000 else asked
 
 
-def rest_label(point: PointRuns, axis: str | None) -> str:
-    """Return the swept settings other than the axis in words: "page size 4 KiB, layout clustered"."""
-    return ", ".join(
-        f"{knob.replace('_', ' ')} {readable(value)}" for knob, value in point.swept.items() if knob != axis
-    )
+def value_words(said: SettingWords | None, value: str) -> str:
+    """Return a value as a reader is shown it at an axis: "index scan", "128 KiB", "direct"."""
+    if said and value in said.values:
+        return said.values[value]
+    if said and said.unit and value.isdecimal():
+        return f"{int(value):,} {said.unit}"
+    return value.replace("_", " ") if _A_WORD.fullmatch(value) else readable(value)
+
+
+def _setting_label(name: str, value: str, knob_words: Mapping[str, SettingWords]) -> str:
+    said = knob_words.get(name)
+    if said and value in said.values:
+        return said.values[value]
+    return f"{said.name if said and said.name else name.replace('_', ' ')} {value_words(said, value)}"
+
+
+def _rest_label(point: PointRuns, apart: set[str], knob_words: Mapping[str, SettingWords]) -> str:
+    # Settings with words of their own come in the order of these words: a legend is then read alike everywhere.
+    order = {name: place for place, name in enumerate(knob_words)}
+    rest = sorted((name for name in point.swept if name not in apart), key=lambda name: order.get(name, len(order)))
+    return ", ".join(_setting_label(name, point.swept[name], knob_words) for name in rest)
 
 
 def _of_servers(metric: metrics.Metric, log: str) -> str:
@@ -384,10 +435,23 @@ def _axis(points: tuple[PointRuns, ...]) -> str | None:
     return max(swept, key=lambda knob: (len(values[knob]), knob.startswith("pool_size"), -swept.index(knob)))
 
 
-def _groups(points: tuple[PointRuns, ...], axis: str | None) -> tuple[Group, ...]:
+def _fixed(points: tuple[PointRuns, ...]) -> frozenset[str]:
+    """Return the swept settings with one value, where others have several."""
+    values: dict[str, set[str]] = {}
+    for point in points:
+        for knob, value in point.swept.items():
+            values.setdefault(knob, set()).add(value)
+    alone = frozenset(knob for knob, found in values.items() if len(found) == 1)
+    return alone if alone != values.keys() else frozenset()
+
+
+def _groups(
+    points: tuple[PointRuns, ...], axis: str | None, fixed: frozenset[str], knob_words: Mapping[str, SettingWords]
+) -> tuple[Group, ...]:
     members: dict[str, list[PointRuns]] = {}
     for point in points:
-        members.setdefault(rest_label(point, axis), []).append(point)
+        label = _rest_label(point, {axis, *fixed}, knob_words) if axis else ""
+        members.setdefault(label, []).append(point)
     return tuple(Group(label, tuple(sorted(found, key=lambda p: _rank(p, axis)))) for label, found in members.items())
 
 

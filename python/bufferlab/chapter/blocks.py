@@ -9,6 +9,9 @@ from typing import Literal
 #: log axis). Two runs that differ can have an interval in which the runs themselves could not be seen.
 INTERVAL_REACH = 2.5
 
+#: The most rows of a table that stands open; a longer one is behind a fold.
+LONGEST_OPEN = 10
+
 
 @dataclass(frozen=True)
 class Column:
@@ -39,6 +42,11 @@ class Table:
     brief: tuple[str, ...] = ()
     """The columns that a terminal shows; if there are none, a terminal does not show the table."""
 
+    @property
+    def folds(self) -> bool:
+        """Return whether a page shows the title alone until it is opened."""
+        return self.folded or len(self.rows) > LONGEST_OPEN
+
 
 @dataclass(frozen=True)
 class Dot:
@@ -54,7 +62,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Series:
-    """Dots that belong together, joined by a line unless a model's curve replaces it."""
+    """Dots that belong together, joined by a line unless the axis has no order or a model's curve replaces the line."""
 
     label: str
     dots: tuple[Dot, ...]
@@ -95,6 +103,11 @@ class PointsPlot:
     x_in_bytes: bool = False
     curves: tuple[Curve, ...] = ()
     marks: tuple[Mark, ...] = ()
+    y_in_bytes: bool = False
+    x_is_words: bool = False
+    """Whether the axis has words in place of numbers: its series then stand side by side, and nothing joins dots."""
+    title: str = ""
+    """What is special about a panel among others of the same metric."""
 
     @property
     def cuts_intervals(self) -> bool:
@@ -130,19 +143,42 @@ class Trace:
 
 @dataclass(frozen=True)
 class TimePlot:
-    """Rates second by second: one row of panels per metric, one column per point."""
+    """A rate second by second: one panel per point, all on the same vertical axis."""
 
-    columns: tuple[str, ...]
-    row_labels: tuple[str, ...]
-    traces: tuple[tuple[tuple[Trace, ...], ...], ...]
-    """[row][column] -> the runs of that point."""
+    panels: tuple[str, ...]
+    y_label: str
+    traces: tuple[tuple[Trace, ...], ...]
+    """[panel] -> the runs of that point."""
 
 
 @dataclass(frozen=True)
 class PanelsPlot:
-    """Several metrics over the same points, one panel each."""
+    """Several metrics over the same points, or one metric by a factor, one panel each."""
 
     panels: tuple[PointsPlot, ...]
+    is_one_metric: bool = False
+    """Whether all panels show the same metric; then they have the same vertical axis."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """An effect: a ratio with its interval."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class EffectsPlot:
+    """Effects as ratios with their intervals about one: a row per effect, a panel per metric (a forest plot)."""
+
+    rows: tuple[str, ...]
+    series: tuple[str, ...]
+    """The runs that were looked at: all, or those at one level of a factor."""
+    panels: tuple[str, ...]
+    ratios: tuple[tuple[tuple[Ratio | None, ...], ...], ...]
+    """[panel][row][series]; None where there is no such effect."""
 
 
 @dataclass(frozen=True)
@@ -201,8 +237,10 @@ class Figure:
     title: str
     alt: str
     caption: str
-    plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot | HistogramPlot
+    plot: PointsPlot | TimePlot | PanelsPlot | EffectsPlot | StackedPlot | ScatterPlot | HistogramPlot
     data: Table
+    source: str = ""
+    """Engine, version, runs and date, written under the picture: it may be seen without its page."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +251,8 @@ class Section:
     title: str
     intro: str
     blocks: tuple[Table | Figure, ...]
+    folded: bool = False
+    """Whether a page has all of its blocks behind folds."""
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
-from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Dot, Figure, PointsPlot, Row, Series, Table
+from bufferlab.chapter.analysis import Analysis, Group, PointRuns
+from bufferlab.chapter.blocks import Column, Dot, Figure, PanelsPlot, PointsPlot, Row, Series, Table
 from bufferlab.results import metrics
 from bufferlab.results.metrics import phase_of
 
 #: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
 _LOG_FROM = 12.0
 _LOG_X_FROM = 4.0
+#: The most series that one panel shows; more are divided by a factor into panels.
+_MOST_SERIES = 4
 
 
 def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: bool = False) -> Figure | None:
@@ -22,16 +24,18 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
     if fit is None:
         return None
     axis = Axis.of(analysis, [point for point in analysis.points if point.index in fit.points])
+    groups = [group for group in analysis.groups if any(point.index in fit.points for point in group.points)]
     series = tuple(
         Series(
             group.label,
             tuple(
-                dot(analysis, metric, point, axis.place(point, place), analysis.tick(point))
-                for place, point in enumerate(point for point in group.points if point.index in fit.points)
+                dot(analysis, metric, point, axis.place(point), analysis.tick(point))
+                for point in group.points
+                if point.index in fit.points
             ),
+            joined=axis.is_numeric,
         )
-        for group in analysis.groups
-        if any(point.index in fit.points for point in group.points)
+        for group in groups
     )
     values = [value for one in series for dot in one.dots for value in dot.runs]
     y_is_log = reads_better_on_a_log_axis(values)
@@ -44,9 +48,29 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
         y_from_zero=metrics.get(metric).from_zero,
         value_labels=value_labels,
         x_in_bytes=axis.in_bytes,
+        y_in_bytes=metrics.get(metric).top_unit == "bytes",
+        x_is_words=not axis.is_numeric,
     )
     title = f"{_titled(metric)} over {(analysis.axis or 'the points').replace('_', ' ')}"
-    return Figure(id, title, _alt(plot, metric), _caption(analysis, metric, plot), plot, points_data(plot, id, title))
+    shown, caption = _by_factor(analysis, groups, plot), _caption(analysis, metric, plot)
+    return Figure(id, title, _alt(plot, metric), caption, shown, points_data(plot, id, title))
+
+
+def _by_factor(analysis: Analysis, groups: Sequence[Group], plot: PointsPlot) -> PointsPlot | PanelsPlot:
+    """Return the plot; where its series are too many for one panel, divided by the factor that makes most of them."""
+    if len(groups) <= _MOST_SERIES:
+        return plot
+    firsts = [group.points[0] for group in groups]
+    values = {name: list(dict.fromkeys(point.swept.get(name, "") for point in firsts)) for name in firsts[0].swept}
+    factor = max((name for name in values if name != analysis.axis), key=lambda name: len(values[name]))
+    panels = []
+    for value in values[factor]:
+        mine = [place for place, point in enumerate(firsts) if point.swept.get(factor) == value]
+        series = tuple(
+            replace(plot.series[place], label=analysis.rest_label(firsts[place], but=factor)) for place in mine
+        )
+        panels.append(replace(plot, series=series, title=analysis.setting_label(factor, value)))
+    return PanelsPlot(tuple(panels), is_one_metric=True)
 
 
 def reads_better_on_a_log_axis(values: Sequence[float]) -> bool:
@@ -62,6 +86,8 @@ class Axis:
     is_numeric: bool
     is_log: bool
     label: str
+    ticks: tuple[str, ...]
+    """The words at an axis without numbers, in their order."""
 
     @classmethod
     def of(cls, analysis: Analysis, points: Sequence[PointRuns]) -> Axis:
@@ -70,17 +96,18 @@ class Axis:
         known = [value for value in values if value is not None]
         numeric = len(known) == len(points) and len(set(known)) > 1
         is_log = numeric and min(known) > 0 and (analysis.axis_in_bytes or max(known) / min(known) >= _LOG_X_FROM)
-        return cls(analysis, numeric, is_log, _axis_label(analysis))
+        ticks = tuple(dict.fromkeys(analysis.tick(point) for point in points))
+        return cls(analysis, numeric, is_log, _axis_label(analysis), ticks)
 
     @property
     def in_bytes(self) -> bool:
         """Return whether the axis' numbers are bytes."""
         return self.is_numeric and self.analysis.axis_in_bytes
 
-    def place(self, point: PointRuns, place: int) -> float:
-        """Return where a point stands; `place` is its place in its group."""
+    def place(self, point: PointRuns) -> float:
+        """Return where a point stands."""
         value = self.analysis.axis_value(point)
-        return value if self.is_numeric and value is not None else float(place)
+        return value if self.is_numeric and value is not None else float(self.ticks.index(self.analysis.tick(point)))
 
 
 def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) -> Dot:
@@ -104,7 +131,7 @@ _AXIS_WORDS = {
 
 def _axis_label(analysis: Analysis) -> str:
     axis = (analysis.axis or "").removesuffix("_bytes")
-    titles = _AXIS_WORDS | {name: title for name, (_, title) in analysis.knob_words.items()}
+    titles = _AXIS_WORDS | {name: one.axis for name, one in analysis.knob_words.items()}
     name = titles.get(axis, axis.replace("_", " ").capitalize() or "Point")
     asked_as_shares = any("%" in point.swept.get(analysis.axis or "", "") for point in analysis.points)
     if axis == "pool_size" and asked_as_shares:
@@ -125,7 +152,9 @@ def _caption(analysis: Analysis, metric: str, plot: PointsPlot) -> str:
     fit = analysis.fit(metric)
     assert fit is not None
     runs = f"Open dots: the {words.plural(fit.n, 'run')}. "
-    bars = "Filled: mean with its 95 % interval. " if len(fit.blocks) > 1 else "Filled: mean; one run has no interval. "
+    bars = "Filled: mean with its 95 % interval. "
+    if len(fit.blocks) < 2:
+        runs, bars = "Each dot is one run, without an interval. ", ""
     if plot.cuts_intervals:
         bars += "Intervals that leave the picture are longer than it. "
     if plot.y_is_log:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, Level, Row, Section, Table, TimePlot, Trace
+from bufferlab.results import metrics
 from bufferlab.results.timeline import measured_instants, per_second
 from bufferlab.results.window import MEASURE
 from bufferlab.stats.series import batch_means, dispersion, regimes
@@ -19,8 +21,12 @@ from bufferlab.stats.series import batch_means, dispersion, regimes
 if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
-#: The most columns of panels that can be read side by side.
-_MOST_COLUMNS = 6
+#: The most panels of one figure.
+_MOST_PANELS = 12
+#: The rates of a database that are drawn over time, beside its throughput.
+_OF_A_DATABASE = ("hit_ratio", "writes_per_s", "device_requests_per_s", "reads_per_s")
+_TITLE_CHARACTERS = 26
+_TOO_SHORT = "no run has two samples of it"
 #: The fewest measured seconds that say something of levels or scatter.
 _FEWEST_SECONDS = 10
 
@@ -31,57 +37,84 @@ class _Run:
 
     point: PointRuns
     label: str
-    traces: tuple[Trace, ...]
-    measured: tuple[tuple[float, ...], ...]
-    """Per metric, the rates of the measured seconds."""
+    traces: Mapping[str, Trace]
+    """By metric, the whole course."""
+    measured: Mapping[str, tuple[float, ...]]
+    """By metric, the rates of the measured samples."""
+    reasons: Mapping[str, str]
+    """By metric, why it has no value at all."""
 
 
 def time_series(analysis: Analysis) -> Section | None:
     """Return rates over time for every run of a few points, and the scatter of all."""
-    metrics = ("reads_per_s", analysis.work_per_s)
-    shown = _spread_out([point for group in analysis.groups for point in group.points if point.ok])
-    if not shown:
-        return None
-    runs = [_read(point, record, metrics) for point in shown for record in point.records if record.ok]
-    blocks: list[Table | Figure] = [_figure(analysis, shown, runs, metrics)]
-    scatter = _scatter(analysis, runs, metrics)
+    rates = _rates(analysis)
+    runs = _read_all(analysis, list(rates))
+    figures = _figures(analysis, runs, rates, "over-time")
+    # Ratios and requests of the device answer to reads and work, which are judged.
+    own = [metric for metric in rates if metric not in _OF_A_DATABASE]
+    scatter = _scatter(analysis, runs, [*own, "reads_per_s"])
     intro = (
+        "Each line is one run; the shaded part is warm-up and is not counted. "
         "Whether a window had one level: a mean over two levels is no property of either. "
-        "Seconds that follow one another are alike, so intervals come from batches of them."
+        "Samples that follow one another are alike, so intervals come from batches of them."
     )
-    return Section("time", "Over time", intro, (*blocks, *([scatter] if scatter.rows else [])))
+    intro += _not_drawn(runs, rates)
+    blocks: tuple[Table | Figure, ...] = (*figures, *([scatter] if scatter.rows else []))
+    return Section("time", "Over time", intro, blocks) if runs else None
 
 
-def course_figure(analysis: Analysis, labels: Mapping[str, str], id: str, title: str) -> Figure | None:
-    """Return rates and levels (metric -> its words beside the axis) of every run that has them; None if none has."""
+def course_figures(analysis: Analysis, labels: Mapping[str, str], id: str) -> list[Figure]:
+    """Return a figure for each rate or level (metric -> its words beside the axis) that any run has over time."""
+    present = {metric: label for metric, label in labels.items() if analysis.fit(metric) is not None}
+    return _figures(analysis, _read_all(analysis, list(present)), present, id)
+
+
+def _rates(analysis: Analysis) -> Mapping[str, str]:
+    """Return the rates that are drawn, with their words: those of a database, unless the engine names others."""
+    own: Mapping[str, str] = next((run.engine.over_time for run in analysis.runs), {})
+    if own:
+        return own
+    first, *rest = _OF_A_DATABASE
+    return {metric: words.axis_title(metric) for metric in (first, analysis.work_per_s, *rest)}
+
+
+def _read_all(analysis: Analysis, names: Sequence[str]) -> list[_Run]:
     shown = _spread_out([point for group in analysis.groups for point in group.points if point.ok])
-    present = [metric for metric in labels if analysis.fit(metric) is not None]
-    if not shown or not present:
-        return None
-    runs = [_read(point, record, present) for point in shown for record in point.records if record.ok]
-    drawn = _figure(analysis, shown, runs, present, [labels[metric] for metric in present])
-    titles = [words.title_of(metric) for metric in present]
-    alt = f"{words.listing(titles)} of every run over time, one column of panels per point."
-    data = replace(drawn.data, id=f"{id}-data", title=f"Data: {title}")
-    return replace(drawn, id=id, title=title, alt=alt, data=data)
+    return [_read(point, record, names) for point in shown for record in point.records if record.ok]
+
+
+def _not_drawn(runs: Sequence[_Run], rates: Mapping[str, str]) -> str:
+    """Return which rates no run has over time, with the reason that a sample gives."""
+    missing = [metric for metric in rates if not any(_is_drawn(run.traces[metric]) for run in runs)]
+    if not missing or not runs:
+        return ""
+    reasons = dict.fromkeys(run.reasons.get(metric, "") or _TOO_SHORT for metric in missing for run in runs)
+    titles = [words.title_of(metric)[0].lower() + words.title_of(metric)[1:] for metric in missing]
+    return f" Not drawn: {words.listing(titles)} ({'; '.join(reasons)})."
+
+
+def _is_drawn(trace: Trace) -> bool:
+    return sum(value is not None for value in trace.values) > 1
 
 
 def _spread_out(points: list[PointRuns]) -> list[PointRuns]:
     """Return at most a handful of points, evenly chosen, the first and the last among them."""
-    if len(points) <= _MOST_COLUMNS:
+    if len(points) <= _MOST_PANELS:
         return points
-    step = (len(points) - 1) / (_MOST_COLUMNS - 1)
-    return [points[round(place * step)] for place in range(_MOST_COLUMNS)]
+    step = (len(points) - 1) / (_MOST_PANELS - 1)
+    return [points[round(place * step)] for place in range(_MOST_PANELS)]
 
 
-def _read(point: PointRuns, record: RunRecord, metrics: Sequence[str]) -> _Run:
+def _read(point: PointRuns, record: RunRecord, names: Sequence[str]) -> _Run:
     samples = record.samples()
-    seconds = [second for second in per_second(samples, metrics) if second.phase in ("warm_up", MEASURE)]
+    seconds = [second for second in per_second(samples, names) if second.phase in ("warm_up", MEASURE)]
     instants = measured_instants(samples)
     label, start_s = f"block {record.run.block + 1}", instants[0].t_s if instants else None
     times = [second.t_s for second in seconds]
-    traces, measured = [], []
-    for metric in metrics:
+    traces: dict[str, Trace] = {}
+    measured: dict[str, tuple[float, ...]] = {}
+    reasons: dict[str, str] = {}
+    for metric in names:
         values = [second.values[metric].value for second in seconds]
         inside = [
             (t_s, value)
@@ -90,9 +123,11 @@ def _read(point: PointRuns, record: RunRecord, metrics: Sequence[str]) -> _Run:
         ]
         # Seconds of uneven length (the last one, cut by the window's end) would pass for scatter.
         kept = tuple(value for _, value in inside[:-1])
-        traces.append(Trace(label, tuple(times), tuple(values), start_s, _levels(inside[:-1])))
-        measured.append(kept)
-    return _Run(point, label, tuple(traces), tuple(measured))
+        traces[metric] = Trace(label, tuple(times), tuple(values), start_s, _levels(inside[:-1]))
+        measured[metric] = kept
+        if seconds and not any(value is not None for value in values):
+            reasons[metric] = seconds[-1].values[metric].reason or ""
+    return _Run(point, label, traces, measured, reasons)
 
 
 def _levels(inside: Sequence[tuple[float, float]]) -> tuple[Level, ...]:
@@ -106,39 +141,53 @@ def _levels(inside: Sequence[tuple[float, float]]) -> tuple[Level, ...]:
     return tuple(Level(times[regime.start], times[regime.end - 1], regime.mean) for regime in found)
 
 
-def _figure(
-    analysis: Analysis, shown: list[PointRuns], runs: list[_Run], metrics: Sequence[str], row_labels: Sequence[str] = ()
-) -> Figure:
-    rows = tuple(
-        tuple(tuple(run.traces[place] for run in runs if run.point is point) for point in shown)
-        for place in range(len(metrics))
-    )
-    labels = tuple(row_labels) or tuple(words.axis_title(metric) for metric in metrics)
-    plot = TimePlot(tuple(_panel_title(analysis, point) for point in shown), labels, rows)
-    changed = sum(bool(trace.levels) for run in runs for trace in run.traces)
-    left_out = len([point for point in analysis.points if point.ok]) - len(shown)
-    caption = "Each line is one run. The shaded part is warm-up and is not counted."
-    if changed:
-        caption += " Black lines: the levels of runs that changed theirs inside the window."
+def _figures(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str], id: str) -> list[Figure]:
+    """Return a figure for each rate that some run has over time: a panel for each point, its runs as lines."""
+    figures = []
+    for metric, label in rates.items():
+        factor = 100.0 if metrics.get(metric).is_share else 1.0
+        panels: dict[str, list[Trace]] = {}
+        for run in runs:
+            if _is_drawn(run.traces[metric]):
+                panels.setdefault(_panel_title(analysis, run.point), []).append(_scaled(run.traces[metric], factor))
+        if panels:
+            plot = TimePlot(tuple(panels), label.replace("\n", " "), tuple(map(tuple, panels.values())))
+            figures.append(_figure(analysis, plot, f"{id}-{metric.replace('_', '-')}"))
+    return figures
+
+
+def _scaled(trace: Trace, factor: float) -> Trace:
+    """Return a trace as it is drawn: shares in per cent."""
+    values = tuple(None if value is None else factor * value for value in trace.values)
+    levels = tuple(replace(level, mean=factor * level.mean) for level in trace.levels)
+    return replace(trace, values=values, levels=levels)
+
+
+def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
+    traces = [trace for traces in plot.traces for trace in traces]
+    changed = sum(bool(trace.levels) for trace in traces)
+    left_out = len([point for point in analysis.points if point.ok]) - len(plot.panels)
+    caption = "Black lines: the levels of runs that changed theirs inside the window. " if changed else ""
     if left_out:
-        caption += f" {words.plural(left_out, 'more point')} not drawn."
+        caption += f"{words.plural(left_out, 'more point')} not drawn."
+    title = f"{plot.y_label.partition(' (')[0]} over time"
     alt = (
-        f"{words.title_of(metrics[0])} and {words.title_of(metrics[1])} of every run over time, "
-        f"one column of panels per point; {words.plural(changed, 'series')[:-1] if changed != 1 else '1 series'} "
-        "changed level inside the window."
+        f"{title}: every run, a panel for each of {words.plural(len(plot.panels), 'point')}; "
+        f"{changed} of {len(traces)} changed level inside the window."
     )
-    return Figure("over-time", "Second by second", alt, caption, plot, _data(plot))
+    return Figure(id, title, alt, caption, plot, _data(plot, id, title))
 
 
 def _panel_title(analysis: Analysis, point: PointRuns) -> str:
-    return analysis.name_of(point).replace(", ", "\n")
+    return fill(analysis.name_of(point), _TITLE_CHARACTERS)
 
 
-def _scatter(analysis: Analysis, runs: list[_Run], metrics: Sequence[str]) -> Table:
+def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) -> Table:
     """Return one row per run and rate: mean by batches, coefficient of variation, levels."""
     rows = []
     for run in runs:
-        for metric, values, trace in zip(metrics, run.measured, run.traces, strict=True):
+        for metric in (metric for metric in run.traces if metric in judged):
+            values, trace = run.measured[metric], run.traces[metric]
             if len(values) < _FEWEST_SECONDS or sum(values) <= 0:
                 continue
             scatter = dispersion(values)
@@ -156,15 +205,15 @@ def _scatter(analysis: Analysis, runs: list[_Run], metrics: Sequence[str]) -> Ta
                     "differs" if trace.levels else "",
                 )
             )
-    heads = ("Seconds", "Mean by batches", "Coefficient of variation")
+    heads = ("Samples", "Mean by batches", "Coefficient of variation")
     columns = (
         *(Column(head, numeric=False) for head in ("Point", "Run", "Rate")),
         *(Column(head) for head in heads),
         Column("Levels inside the window", numeric=False),
     )
     caption = (
-        "Whole measured seconds, 95 % intervals within the one run: another run differs by more. A change of level is "
-        "marked where chance would show one in at most one of twenty even series."
+        "Whole samples of the measured window, 95 % intervals within the one run: another run differs by more. "
+        "A change of level is marked where chance would show one in at most one of twenty even series."
     )
     return Table("scatter", "Scatter and changes of level", columns, tuple(rows), caption, folded=len(rows) > 8)
 
@@ -182,20 +231,14 @@ def _said(levels: Sequence[Level], metric: str) -> str:
     return "; ".join(f"{words.cell(metric, one.mean)} from {one.start_s:.0f} to {one.end_s:.0f} s" for one in levels)
 
 
-def _data(plot: TimePlot) -> Table:
+def _data(plot: TimePlot, id: str, title: str) -> Table:
     rows = []
-    for place, point in enumerate(plot.columns):
-        for first, second in zip(plot.traces[0][place], plot.traces[1][place], strict=True):
-            for t_s, one, other in zip(first.t_s, first.values, second.values, strict=True):
-                warm = first.window_start_s is not None and t_s <= first.window_start_s
-                phase = "warm-up" if warm else "measured"
-                cells = (point.replace("\n", ", "), first.label, f"{t_s:.1f}", phase, words.number(one))
-                rows.append(Row((*cells, words.number(other))))
-    columns = (
-        Column("Point", numeric=False),
-        Column("Run", numeric=False),
-        Column("t (s)"),
-        Column("Phase", numeric=False),
-        *(Column(label) for label in plot.row_labels),
-    )
-    return Table("over-time-data", "Data: second by second", columns, tuple(rows), folded=True)
+    for point, traces in zip(plot.panels, plot.traces, strict=True):
+        for trace in traces:
+            for t_s, value in zip(trace.t_s, trace.values, strict=True):
+                warm = trace.window_start_s is not None and t_s <= trace.window_start_s
+                cells = (point.replace("\n", " "), trace.label, f"{t_s:.2f}", "warm-up" if warm else "measured")
+                rows.append(Row((*cells, words.NOTHING if value is None else f"{value:.6g}")))
+    words_first = (Column("Point", numeric=False), Column("Run", numeric=False))
+    columns = (*words_first, Column("t (s)"), Column("Phase", numeric=False), Column(plot.y_label))
+    return Table(f"{id}-data", f"Data: {title}", columns, tuple(rows), folded=True)

@@ -17,7 +17,7 @@ from bufferlab.units import format_bytes
 POINTS = "percentage points"
 NOTHING = "–"
 #: An interval whose ends differ by a larger factor says nothing.
-_WIDEST_FACTOR = 100.0
+WIDEST_FACTOR = 100.0
 
 
 def number(value: float | None, unit: str = "") -> str:
@@ -48,7 +48,7 @@ def two_digits(share: float) -> str:
 def is_unknown(estimate: Estimate) -> bool:
     """Return whether the interval of a quantity above zero is wider than a factor of 100."""
     low, high = estimate.ci_low, estimate.ci_high
-    return low is not None and high is not None and low >= 0 and high > _WIDEST_FACTOR * low
+    return low is not None and high is not None and low >= 0 and high > WIDEST_FACTOR * low
 
 
 def nothing_known(n: int) -> str:
@@ -83,6 +83,22 @@ def with_bounds(estimate: Estimate, unit: str = "") -> str:
         whole_digits = math.floor(math.log10(abs(estimate.value))) + 1 if abs(estimate.value) >= 1 else 0
         decimals = min(decimals, max(0, 6 - whole_digits))
     low, high = _outward(estimate.ci_low, estimate.ci_high, decimals)
+    return f"{estimate.value:,.{decimals}f} ({low:,.{decimals}f}–{high:,.{decimals}f})"
+
+
+def ratio(estimate: Estimate) -> str:
+    """Return a ratio with its interval, with no more digits than a reader of effects needs.
+
+    >>> ratio(Estimate(1.5294, 1.5260, 1.5327, n=5)), ratio(Estimate(3.3, 1.2, 8.8, n=4))
+    ('1.53 (1.52–1.54)', '3.3 (1.2–8.8)')
+    """
+    low, high = estimate.ci_low, estimate.ci_high
+    decimals = max(0, min(_decimals(estimate.value), 2 if estimate.value >= 0.1 else 6))
+    if low is None or high is None:
+        return f"{estimate.value:.{decimals}f}"
+    if high - low > 0:
+        decimals = min(decimals, max(0, 1 - math.floor(math.log10((high - low) / 2))))
+    low, high = _outward(low, high, decimals)
     return f"{estimate.value:,.{decimals}f} ({low:,.{decimals}f}–{high:,.{decimals}f})"
 
 
@@ -187,7 +203,7 @@ def signed_change(found: Verdict, unit: str) -> str:
 
 def could_find(found: Verdict, unit: str) -> str:
     """Return the change that a sweep like this one would find four times in five; "" where that is no useful size."""
-    if found.detectable is None or (found.contrast == "ratio" and found.detectable > _WIDEST_FACTOR):
+    if found.detectable is None or (found.contrast == "ratio" and found.detectable > WIDEST_FACTOR):
         return ""
     if found.contrast == "difference":
         return f"; {number(_factor(unit) * found.detectable)} {unit} would have been found".replace("  ", " ")
@@ -266,7 +282,11 @@ def axis_title(metric: str) -> str:
     if declared.is_share:
         return f"{declared.label} (%)"
     unit = declared.top_unit.replace("us", "µs")
-    return declared.label if unit in (*metrics.WORK.values(), "1", "rows", "arrivals") else f"{declared.label} ({unit})"
+    return (
+        declared.label
+        if unit in (*metrics.WORK.values(), "1", "rows", "arrivals", "bytes")
+        else f"{declared.label} ({unit})"
+    )
 
 
 def listing(items: list[str]) -> str:

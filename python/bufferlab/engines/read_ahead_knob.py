@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bufferlab.knob import Knob
+from bufferlab.results.check import SettingWords
 
 AS_IS = "as_is"
 """The value that leaves the host's setting alone."""
@@ -15,4 +16,8 @@ READ_AHEAD = Knob.text(
     pattern=r"as_is|0|[1-9][0-9]{0,5}",
     example="as_is, or KiB such as 0 or 128",
     default=AS_IS,
+)
+
+READ_AHEAD_WORDS = SettingWords(
+    "read-ahead", "Read-ahead of the device (KiB)", "read-ahead", "KiB", values={AS_IS: "the host's read-ahead"}
 )

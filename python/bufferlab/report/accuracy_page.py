@@ -9,7 +9,7 @@ from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, Poi
 from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
 from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
 from bufferlab.report.curve_page import aligned
-from bufferlab.report.document import Report
+from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import said
 from bufferlab.results import metrics
 
@@ -24,7 +24,7 @@ def as_report(accuracy: Accuracy) -> Report:
     run = a.runs[0].run
     runs = sum(len(point.match.a.ok) for point in accuracy.points)
     doubts = [f"{point.label}: {one.sentence}." for point in accuracy.points for one in point.prediction.verdicts]
-    return Report(
+    report = Report(
         title="accuracy",
         question=f"How right was the model {accuracy.points[0].prediction.model} about {a.sweep.experiment}?",
         answer=answer(accuracy),
@@ -46,6 +46,7 @@ def as_report(accuracy: Accuracy) -> Report:
         checks=(),
         status="ok",
     )
+    return stamped(report, f"measured: {a.source}\npredicted: {b.source}")
 
 
 def text(report: Report) -> str:
@@ -204,7 +205,7 @@ def _figure(accuracy: Accuracy) -> Figure | None:
     panels = []
     for group in analysis.groups:
         told = [by_index[point.index] for point in group.points if point.index in by_index]
-        places = [axis.place(point.match.a, place) for place, point in enumerate(told)]
+        places = [axis.place(point.match.a) for point in told]
         if not told:
             continue
         ticks = [analysis.tick(point.match.a) for point in told]
@@ -228,13 +229,15 @@ def _figure(accuracy: Accuracy) -> Figure | None:
         heights = [height for one in series for point in one.dots for height in (point.mean, *point.runs)]
         panels.append(
             PointsPlot(
-                x_label=f"{axis.label}; {group.label}" if group.label else axis.label,
+                x_label=axis.label,
                 y_label=words.axis_title(accuracy.metric),
                 series=tuple(series),
                 x_is_log=axis.is_log,
                 y_is_log=reads_better_on_a_log_axis(heights),
                 x_in_bytes=axis.in_bytes,
-                curves=tuple(curves),
+                x_is_words=not axis.is_numeric,
+                curves=tuple(curves) if axis.is_numeric else (),
+                title=group.label,
             )
         )
     if not panels:
@@ -242,7 +245,7 @@ def _figure(accuracy: Accuracy) -> Figure | None:
     title = f"{words.title_of(accuracy.metric)}: measured and predicted"
     caption = "Measured: each run, and means with 95 % intervals. Lines: predicted from one traced run."
     data = points_data(panels[0], "accuracy-figure", title)
-    plot = panels[0] if len(panels) == 1 else PanelsPlot(tuple(panels))
+    plot = panels[0] if len(panels) == 1 else PanelsPlot(tuple(panels), is_one_metric=True)
     return Figure("accuracy-figure", title, f"{title}. {answer(accuracy)}", caption, plot, data)
 
 

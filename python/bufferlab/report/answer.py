@@ -89,18 +89,33 @@ def banners(analysis: Analysis) -> list[Banner]:
         text = "The host was not quiet: what the database counted stands, times and the device's figures may not."
         found.append(Banner("warning", f"{text} What did not hold: {'; '.join(noisy)}."))
     missing = sum(len(point.failures) for point in analysis.points)
-    unrun = [analysis.short_label(point) for point in analysis.points if not point.records]
+    unrun = _unrun(analysis)
     if missing:
         found.append(
             Banner("warning", f"{words.plural(missing, 'run')} did not end well; the reasons are in the tables.")
         )
     if unrun:
-        found.append(Banner("warning", f"Not run yet: {words.listing(unrun)}. --resume runs what is missing."))
+        found.append(Banner("warning", unrun))
     return found
 
 
 def _is_scripted(run: Run) -> bool:
     return run.source == "predicted" and run.inputs != "trace"
+
+
+def _unrun(analysis: Analysis) -> str:
+    """Return which runs of the plan are missing and the command that does them; "" when none is."""
+    planned = {(int(run["point"]), int(run["block"])) for run in analysis.sweep.plan.get("runs", [])}
+    done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
+    missing = [point for point, _ in planned - done]
+    if not missing:
+        return ""
+    counts = [(analysis.name_of(point), missing.count(point.index)) for point in analysis.points]
+    where = words.listing([f"{name} ({count})" for name, count in counts if count])
+    return (
+        f"Interrupted: {len(missing)} of {words.plural(len(planned), 'run')} are missing, at {where}. "
+        f"To go on: bufferlab run --resume {analysis.sweep.path}"
+    )
 
 
 def _title(metric: str) -> str:
@@ -204,7 +219,7 @@ def _why_no_claim(found: SweepVerdict) -> str:
 
 def _knob(analysis: Analysis) -> str:
     axis = (analysis.axis or "").removesuffix("_bytes")
-    words_of = {name: words for name, (words, _) in analysis.knob_words.items()}
+    words_of = {name: one.said for name, one in analysis.knob_words.items()}
     return (_KNOB_WORDS | words_of).get(axis, axis.replace("_", " ") or "the setting")
 
 
@@ -225,11 +240,16 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
     if fit is None:
         return None
     if len(fit.blocks) < 2:
-        return "One repetition: how much another run would differ is not known, so no difference is claimed."
+        return (
+            "One repetition (n = 1): how much another run would differ is not known, so no difference between points "
+            "is claimed. --repetitions 5 tells it."
+        )
     could = [fit.detectable(a, b) for a, b in fit.comparisons]
     sizes = [size for size in could if size is not None]
     if not sizes or fit.contrast != "ratio":
         return None
+    if max(sizes) > words.WIDEST_FACTOR:
+        return f"So few runs scatter too much to find any step of {_title(metric)} (n = {len(fit.blocks)} blocks)."
     return (
         f"A step of {_title(metric)} smaller than about {words.two_digits(max(sizes) - 1)} % "
         f"would be missed more often than once in five such sweeps (n = {len(fit.blocks)} blocks)."

@@ -16,10 +16,11 @@ from bufferlab.report.detail_tables import (
     consistency_table,
     cpu_table,
     device_table,
+    failed_checks,
     latency_table,
     run_table,
 )
-from bufferlab.report.document import FailedRun, PointResult, Report, StepResult, Summary
+from bufferlab.report.document import FailedRun, PointResult, Report, StepResult, Summary, stamped
 from bufferlab.report.findings import instead
 from bufferlab.report.points_tables import (
     main_table,
@@ -43,7 +44,7 @@ def build(sweep: SweepFolder) -> Report:
     analysis = analysis_of(sweep)
     found = summaries(analysis)
     first = _first(analysis)
-    return Report(
+    report = Report(
         title=sweep.experiment,
         question=_question(sweep),
         answer=answer(analysis),
@@ -52,13 +53,14 @@ def build(sweep: SweepFolder) -> Report:
         headline=first.figure,
         steps=first.steps,
         limits=tuple(limits(analysis)),
-        sections=_sections(analysis, first),
+        sections=tuple(map(_opened, _sections(analysis, first))),
         checks=tuple(analysis.checks),
         status=_status(analysis),
         lead=first.lead,
         points=tuple(_point_result(point, found) for point in analysis.points),
         comparisons=tuple(comparisons(analysis)),
     )
+    return stamped(report, analysis.source)
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,9 @@ def _answering(analysis: Analysis) -> str:
 
 
 def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
-    def section(id: str, title: str, intro: str, *blocks: Table | Figure | None) -> Section:
-        return Section(id, title, intro, tuple(block for block in blocks if block is not None and _has_rows(block)))
+    def section(id: str, title: str, intro: str, *blocks: Table | Figure | None, folded: bool = False) -> Section:
+        shown = tuple(block for block in blocks if block is not None and _has_rows(block))
+        return Section(id, title, intro, shown, folded)
 
     # Pages, pools and commits belong to a database; a bare file has its own chapter.
     has_pool = all(run.engine.has_pool for run in analysis.runs)
@@ -129,10 +132,11 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             "checks",
             "Can the numbers be believed?",
             "Numbers counted in different places must agree.",
-            check_table(analysis.checks),
+            failed_checks(analysis.checks),
+            replace(check_table(analysis.checks), folded=True),
             parts_of_window(analysis),
         ),
-        section("setup", "What was run", "", *setup_tables(analysis)),
+        section("setup", "What was run", "", *setup_tables(analysis), folded=True),
         section(
             "figures",
             "More figures",
@@ -141,6 +145,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             points_figure(analysis, "hit_ratio", "hit-ratio"),
             points_figure(analysis, writes, writes.replace("_", "-")),
             points_figure(analysis, analysis.work_per_s, per_second_figure),
+            folded=True,
         ),
         section(
             "details",
@@ -151,6 +156,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             cpu_table(analysis),
             consistency_table(analysis),
             run_table(analysis),
+            folded=True,
         ),
     )
 
@@ -159,11 +165,17 @@ def _has_rows(block: Table | Figure) -> bool:
     return isinstance(block, Figure) or bool(block.rows)
 
 
+def _opened(section: Section) -> Section:
+    """Return the section with its first table open and the others behind folds, so that a page can be seen over."""
+    tables = [block for block in section.blocks if isinstance(block, Table)]
+    rest = tables if section.folded else tables[1:]
+    blocks = (replace(block, folded=True) if block in rest else block for block in section.blocks)
+    return replace(section, blocks=tuple(blocks))
+
+
 def _all_steps(analysis: Analysis) -> Table | None:
     table = step_table(analysis, analysis.compared)
-    if table is None:
-        return None
-    return Table("all-steps", "What each step does to each figure", table.columns, table.rows, table.caption)
+    return replace(table, id="all-steps", title="What each step does to each figure", folded=True) if table else None
 
 
 def _question(sweep: SweepFolder) -> str:

@@ -16,8 +16,8 @@ from bufferlab.report.compare_metrics import SidesCompared
 from bufferlab.report.compare_rules import sentences, span
 from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.report.compare_words import answer, limits, table, unmatched
-from bufferlab.report.detail_tables import check_table
-from bufferlab.report.document import Report
+from bufferlab.report.detail_tables import check_table, failed_checks
+from bufferlab.report.document import Report, stamped
 from bufferlab.results.integrity import Check
 from bufferlab.units import readable
 
@@ -36,9 +36,9 @@ def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
 
     Without `figure` it needs no file beside it.
     """
-    figures = table(compared)
+    sides, figures = compared.sides, table(compared)
     checks = tuple(_checks(compared))
-    return Report(
+    report = Report(
         title="compare",
         question=_question(compared),
         answer=answer(compared),
@@ -49,12 +49,20 @@ def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
         limits=tuple(limits(compared)),
         sections=(
             Section("figures", "The figures", "", tuple(filter(None, [_rules(compared), figures]))),
-            Section("checks", "Can the numbers be believed?", "", (check_table(checks),)),
+            Section(
+                "checks",
+                "Can the numbers be believed?",
+                "",
+                tuple(filter(None, [failed_checks(checks), check_table(checks)])),
+            ),
             Section("sides", "The two sides", "", tuple(filter(None, [_what_differs(compared), _left_out(compared)]))),
         ),
+        lead=figures.id,
         checks=checks,
         status="ok",
     )
+    sources = dict.fromkeys(f"{name}: {of.source}" for name, of in ((sides.name_a, sides.a), (sides.name_b, sides.b)))
+    return stamped(report, sides.a.source if sides.one_sweep else "\n".join(sources))
 
 
 def terminal(compared: SidesCompared) -> Group:
@@ -109,16 +117,19 @@ def _figure(compared: SidesCompared) -> Figure | None:
     sides, metric = compared.sides, compared.headline
     if len(sides.matched) < 2:
         return None
-    series = (
-        Series(sides.name_a, tuple(_dots(sides.a, metric, [(match, match.a) for match in sides.matched]))),
-        Series(sides.name_b, tuple(_dots(sides.b, metric, [(match, match.b) for match in sides.matched]))),
+    sides_drawn = (
+        (sides.name_a, sides.a, [(match, match.a) for match in sides.matched]),
+        (sides.name_b, sides.b, [(match, match.b) for match in sides.matched]),
     )
+    series = [Series(name, tuple(_dots(of, metric, matches)), joined=False) for name, of, matches in sides_drawn]
     values = [value for one in series for dot in one.dots for value in dot.runs]
     if not all(one.dots for one in series):
         return None
     y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
     title = words.title_of(metric)
-    plot = PointsPlot("Setting", words.axis_title(metric), series, x_is_log=False, y_is_log=y_is_log)
+    plot = PointsPlot(
+        "Setting", words.axis_title(metric), tuple(series), x_is_log=False, y_is_log=y_is_log, x_is_words=True
+    )
     caption = (
         "Open dots: the runs. Filled: mean with its 95 % interval for another run like them. Whether two means differ "
         "is said by the interval of their change, in the table; overlap here does not say it."

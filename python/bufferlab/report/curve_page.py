@@ -21,7 +21,7 @@ from bufferlab.chapter.blocks import (
     TimePlot,
     Trace,
 )
-from bufferlab.report.document import Report
+from bufferlab.report.document import Report, stamped
 from bufferlab.traces.accesses import Accesses, MeasuredPool
 from bufferlab.traces.curve import MissCurve, working_set
 from bufferlab.units import MIB, format_bytes, format_percent
@@ -51,7 +51,7 @@ def as_report(
     facts = [f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"]
     if measured:
         facts.append(_beside(curve, measured, page_size_bytes))
-    return Report(
+    report = Report(
         title="curve",
         question=f"How many of the accesses in {name} would each size of the buffer pool miss?",
         answer=answer(curve, page_size_bytes),
@@ -67,6 +67,7 @@ def as_report(
         checks=(),
         status="ok",
     )
+    return stamped(report, f"{name} · {curve.accesses:,} gets · bufferlab")
 
 
 def text(report: Report) -> str:
@@ -148,7 +149,7 @@ def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
     data = Table("working-set-pages", "Working set over time", heads, rows, intro)
     alt = f"A line over time between {int(pages.min()):,} and {int(pages.max()):,} pages."
     caption = "Grey: before the measured window." if accesses.window_s else ""
-    plot = TimePlot(("",), (label,), (((shown,),),))
+    plot = TimePlot(("",), label, ((shown,),))
     return Section("working-set", "Working set", intro, (Figure("working-set", data.title, alt, caption, plot, data),))
 
 

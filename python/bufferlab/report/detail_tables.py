@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from bufferlab.chapter import words
@@ -47,6 +48,12 @@ def check_table(checks: Sequence[Check]) -> Table:
     )
     columns = tuple(Column(head, numeric=False) for head in ("Check", "Result", "Numbers"))
     return Table("checks", "Integrity checks", columns, rows)
+
+
+def failed_checks(checks: Sequence[Check]) -> Table | None:
+    """Return the integrity checks that failed; None where none did."""
+    failed = [check for check in checks if check.status == "failed"]
+    return replace(check_table(failed), id="failed-checks", title="What did not hold") if failed else None
 
 
 def latency_table(analysis: Analysis) -> Table | None:

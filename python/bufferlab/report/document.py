@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.errors import Failure
@@ -64,6 +64,17 @@ class StepResult:
     n: int
     direction: str
     verdict: str
+
+
+def stamped(report: Report, source: str) -> Report:
+    """Return the report with the same source under every figure."""
+
+    def block(one: Table | Figure) -> Table | Figure:
+        return replace(one, source=source) if isinstance(one, Figure) else one
+
+    sections = tuple(replace(section, blocks=tuple(map(block, section.blocks))) for section in report.sections)
+    headline = replace(report.headline, source=source) if report.headline else None
+    return replace(report, headline=headline, sections=sections)
 
 
 @dataclass(frozen=True)

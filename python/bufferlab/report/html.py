@@ -16,6 +16,7 @@ from bufferlab.report.figures.svg import draw, for_page
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
     from bufferlab.results.store import SweepFolder
 
@@ -38,7 +39,6 @@ def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab
         made_by=made_by,
         svg=svg,
         check_counts=counts,
-        is_figure=lambda block: isinstance(block, Figure),
     )
 
 
@@ -55,12 +55,16 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters["kept"] = _kept_together
+    environment.tests["figure"] = lambda block: isinstance(block, Figure)
     return environment.get_template("page.html.j2")
 
 
-def _kept_together(text: str) -> str:
-    """Keep a number on one line with its unit."""
-    return re.sub(r"(?<=\d) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) ", "\u00a0", text)
+def _kept_together(text: str) -> Markup:
+    """Keep a number on one line with its unit, and the two ends of an interval."""
+    from markupsafe import Markup, escape
+
+    text = re.sub(r"(?<=\d) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) ", "\u00a0", text)
+    return Markup(re.sub(r"[\d.,]+–[\d.,]+", r'<span class="ends">\g<0></span>', str(escape(text))))
 
 
 def write_html(report: Report, sweep: SweepFolder) -> Path:

@@ -1,16 +1,19 @@
-"""Writes the report as Markdown with SVG files beside it, for a repository or a ticket.
+"""Writes the report as Markdown with SVG files beside it, and their numbers as CSV, for a repository or a ticket.
 
 It has the same words and tables as the page; long tables fold. Nothing in a cell can break out of its table.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Figure, Table
+from bufferlab.chapter.words import NOTHING
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
 from bufferlab.texts import printable
@@ -30,10 +33,26 @@ def render_markdown(report: Report) -> str:
 
 
 def write_markdown(report: Report, sweep: SweepFolder) -> Path:
-    """Write report.md and figures/*.svg into the sweep folder."""
+    """Write report.md, figures/*.svg and the numbers of each figure as CSV into the sweep folder."""
     for figure in figures_of(report):
         sweep.write_derived(f"figures/{figure.id}.svg", draw(figure))
+        sweep.write_derived(f"figures/{figure.id}.csv", as_csv(figure))
     return sweep.write_derived("report.md", render_markdown(report))
+
+
+def as_csv(figure: Figure) -> str:
+    """Return the data of a figure as CSV: its heads, then a line for each row; a missing number is empty.
+
+    The first lines say which figure it is and where its numbers come from, as comments.
+    """
+    text = io.StringIO()
+    for line in filter(None, (figure.title, figure.data.caption, figure.source)):
+        text.write(f"# {' '.join(line.split())}\n")
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow([column.title for column in figure.data.columns])
+    for row in figure.data.rows:
+        rows.writerow(["" if cell == NOTHING else cell for cell in row.cells])
+    return text.getvalue()
 
 
 def figures_of(report: Report) -> list[Figure]:
@@ -74,7 +93,7 @@ def _figure(figure: Figure, *, heading: bool = False) -> Iterator[str]:
 
 
 def _table(table: Table, level: int = 3) -> Iterator[str]:
-    if table.folded:
+    if table.folds:
         yield from ("<details>", f"<summary>{text(table.title)}</summary>", "")
     else:
         yield from (f"{'#' * level} {text(table.title)}", "")
@@ -84,7 +103,7 @@ def _table(table: Table, level: int = 3) -> Iterator[str]:
     yield ""
     if table.caption:
         yield from (text(table.caption), "")
-    if table.folded:
+    if table.folds:
         yield from ("</details>", "")
 
 

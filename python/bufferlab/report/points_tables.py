@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.chapter import words
-from bufferlab.chapter.analysis import Analysis, PointRuns, rest_label
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.point_table import headed, point_table
 from bufferlab.report.analyse import own_chapters
@@ -25,13 +25,15 @@ _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
     """Return one row per step between neighbouring points, with the verdict on each metric.
 
-    The default is the headline alone.
+    The default is the headline alone. One repetition claims no step, and has no table.
     """
     metrics = metrics or (analysis.headline,)
+    if len({run.run.block for run in analysis.runs}) < 2:
+        return None
     rows = []
     for a, b in analysis.steps():
         step = f"{analysis.short_label(a)} → {analysis.short_label(b)}"
-        step = ": ".join(filter(None, [rest_label(a, analysis.axis), step]))
+        step = ": ".join(filter(None, [analysis.rest_label(a), step]))
         rows.append(Row((step, *(verdict_cell(analysis, metric, a.index, b.index) for metric in metrics))))
     if not rows:
         return None
@@ -42,6 +44,8 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
 
 def spans_table(analysis: Analysis) -> Table | None:
     """Return one row per group of points, from its first to its last, short enough for a figure of many lines."""
+    if len({run.run.block for run in analysis.runs}) < 2:
+        return None
     rows = []
     for group in analysis.groups:
         ran = analysis.distinct(group, analysis.headline)

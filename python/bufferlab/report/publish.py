@@ -1,4 +1,4 @@
-"""Writes every derived file into a sweep folder: summary.parquet, report.html, report.md, figures/*.svg.
+"""Writes every derived file into a sweep folder: summary.parquet, report.html, report.md, figures/*.svg, *.csv.
 
 All of it can be deleted and made again from the stored samples. A row of the summary has its own runs' source.
 """

@@ -122,6 +122,22 @@ class MeasuredRun:
 
 
 @dataclass(frozen=True)
+class SettingWords:
+    """The words of a reader for one setting of an engine's own, where its name and values alone leave a question."""
+
+    said: str
+    """How a sentence calls it: "the LRU scan depth"."""
+    axis: str
+    """The title of its axis, with the unit of the numbers there."""
+    name: str = ""
+    """How a legend calls it before its value; "" for the setting's name."""
+    unit: str = ""
+    """The unit of a bare number: "KiB" makes "128" into "128 KiB"."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """The words of single values, each complete without the setting's name."""
+
+
+@dataclass(frozen=True)
 class EngineResults:
     """The part of the results that an engine, or a family of engines, owns: data and pure functions over its runs."""
 
@@ -161,8 +177,10 @@ class EngineResults:
     """The count of pages that came from the device, where one budget bounds the pool and the page cache together."""
     courses: frozenset[str] = frozenset()
     """Its counters whose course through the window is kept: values judge their rates from one sample to the next."""
-    knob_words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """By a knob of its own: how a sentence calls it, and the title of its axis."""
+    knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
+    """By a setting that it has, or that a workload of its own has: the words of a reader."""
+    over_time: Mapping[str, str] = field(default_factory=dict)
+    """The rates drawn over time, each with the words beside its axis; none for those of a database."""
     late_work: tuple[str, ...] = ()
     """Counters of transactions that lag as misses do, where the engine publishes both late."""
 

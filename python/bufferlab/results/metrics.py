@@ -349,6 +349,7 @@ new_orders_committed_per_s     | New-Order/s   | ratio | higher  | New-Orders co
 new_orders_rolled_back_per_s   | New-Order/s   | ratio | neither | New-Orders rolled back per second | rolled back | = new_orders_rolled_back / seconds
 transactions_per_s             | transaction/s | ratio | higher  | Transactions per second          | committed, all types | = transactions_committed / seconds
 transactions_rolled_back_per_s | transaction/s | ratio | neither | Rollbacks per second             | all types | = transactions_rolled_back / seconds
+device_requests_per_s          | requests/s    | ratio | neither | Device requests per second       | read and write requests completed | = (device_reads + device_writes) / seconds
 seconds_per_transaction        | s/transaction | ratio | lower   | Seconds per transaction          | the window over its transactions: on one connection the time of one | = seconds / transactions
 reads_per_s                    | pages/s       | ratio | neither | Reads per second                 | whole pages read | = pages_read / seconds
 misses_per_s                   | gets/s        | ratio | neither | Misses per second                | demand misses | = demand_misses / seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bufferlab.engines.innodb import checks
 from bufferlab.engines.innodb.formulas import QUANTITIES
 from bufferlab.engines.innodb.metrics import DERIVED, RAW
-from bufferlab.results.check import EngineResults, MeasuredRun
+from bufferlab.results.check import EngineResults, MeasuredRun, SettingWords
 
 
 def _reads_directly(run: MeasuredRun) -> bool:
@@ -30,7 +30,7 @@ RESULTS = EngineResults(
     reads_directly=_reads_directly,
     is_server=True,
     log="redo_bytes",
-    knob_words={"lru_scan_depth": ("the LRU scan depth", "LRU scan depth (pages)")},
+    knob_words={"lru_scan_depth": SettingWords("the LRU scan depth", "LRU scan depth (pages)")},
     same_work=checks.SAME_WORK,
     page_gets_vary=checks.page_gets_vary,
     asked_for=checks.asked_for,

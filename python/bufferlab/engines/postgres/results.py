@@ -5,7 +5,8 @@ from __future__ import annotations
 from bufferlab.engines.postgres import checks
 from bufferlab.engines.postgres.formulas import QUANTITIES
 from bufferlab.engines.postgres.metrics import DERIVED, RAW
-from bufferlab.results.check import EngineResults, MeasuredRun
+from bufferlab.engines.read_ahead_knob import READ_AHEAD_WORDS
+from bufferlab.results.check import EngineResults, MeasuredRun, SettingWords
 
 
 def _reads_directly(run: MeasuredRun) -> bool:
@@ -28,7 +29,7 @@ RESULTS = EngineResults(
     is_server=True,
     log="wal_log_bytes",
     device_reads="device_pages",
-    knob_words={"memory_limit": ("the memory limit", "Memory limit")},
+    knob_words={"memory_limit": SettingWords("the memory limit", "Memory limit"), "read_ahead": READ_AHEAD_WORDS},
     same_work=checks.SAME_WORK,
     page_gets_limit=checks.PAGE_GETS_LIMIT,
     # The server's processes publish their counters up to a second late: misses and transactions at once.

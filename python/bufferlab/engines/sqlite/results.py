@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bufferlab.engines.read_ahead_knob import READ_AHEAD_WORDS
 from bufferlab.engines.sqlite import checks
 from bufferlab.results.check import EngineResults
 
@@ -13,4 +14,5 @@ RESULTS = EngineResults(
     },
     checks=checks.CHECKS,
     same_work=checks.SAME_WORK,
+    knob_words={"read_ahead": READ_AHEAD_WORDS},
 )

@@ -30,7 +30,7 @@ def best(analysis: Analysis) -> Section | None:
     sets = _sets(analysis)
     steps, said = _marginal(analysis)
     blocks = tuple(table for table in (sets, steps) if table.rows)
-    return Section("best", "Which is best", " ".join(said), blocks) if blocks else None
+    return Section("best", "Which is best", " ".join(said), blocks, folded=True) if blocks else None
 
 
 def _is_engines(analysis: Analysis) -> bool:
@@ -104,7 +104,8 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
             continue
         found = knee_of_curve(fit, sizes)
         rows += [_step_row(analysis, group, step) for step in found.steps]
-        said.append(_sentence(analysis, group, found))
+        sentence = _sentence(analysis, group, found)
+        said.append(f"{sentence[0].upper()}{sentence[1:]}")
     unit = metrics.get(analysis.headline).top_unit
     heads = ("From", "To", "MiB more", f"{words.title_of(analysis.headline)} saved per MiB ({unit})")
     first = (Column("Points", numeric=False),) if len(analysis.groups) > 1 else ()

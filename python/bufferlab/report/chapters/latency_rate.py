@@ -150,7 +150,15 @@ def _figure(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit])
     if not any(len(one.dots) > 1 for one in series):
         return None
     marks = _marks(analysis, axis, groups, found) if analysis.axis == "rate" else ()
-    plot = PointsPlot(axis.label, "Response time (ms)", series, axis.is_log, y_is_log=True, marks=marks)
+    plot = PointsPlot(
+        axis.label,
+        "Response time (ms)",
+        series,
+        axis.is_log,
+        y_is_log=True,
+        marks=marks,
+        x_is_words=not axis.is_numeric,
+    )
     over = "the offered rate" if analysis.axis == "rate" else (analysis.axis or "the points").replace("_", " ")
     title = f"Response time against {over}"
     caption = (
@@ -181,12 +189,12 @@ def _series(
     several: bool,
 ) -> Series:
     dots = []
-    for place, one in enumerate(one for point in group.points for one in found if one.point is point):
+    for one in (one for point in group.points for one in found if one.point is point):
         mean = of.mean(one.point.index)
         runs = tuple(times[_TITLES.index(title)] for _, times in one.per_run)
-        x = axis.place(one.point, place)
+        x = axis.place(one.point)
         dots.append(Dot(x, analysis.tick(one.point), runs, mean.value, mean.ci_low, mean.ci_high))
-    return Series(f"{title}, {group.label}" if several else title, tuple(dots))
+    return Series(f"{title}, {group.label}" if several else title, tuple(dots), joined=axis.is_numeric)
 
 
 def _marks(analysis: Analysis, axis: Axis, groups: Sequence[Group], found: Sequence[_Response]) -> tuple[Mark, ...]:
@@ -195,7 +203,7 @@ def _marks(analysis: Analysis, axis: Axis, groups: Sequence[Group], found: Seque
         behind = [one for point in group.points for one in found if one.point is point and not one.keeps_up]
         if behind and axis.is_numeric:
             label = "" if marks else "does not keep up"
-            marks.append(Mark(axis.place(behind[0].point, 0), label, place, dashed=True))
+            marks.append(Mark(axis.place(behind[0].point), label, place, dashed=True))
     return tuple(marks)
 
 

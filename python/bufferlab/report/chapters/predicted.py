@@ -56,8 +56,8 @@ def _figure(analysis: Analysis, unit: Work, title: str) -> Figure | None:
     if len(analysis.groups) > 1 or not axis.is_numeric:
         return None
     places = [
-        (axis.place(point, place), analysis.tick(point), prediction)
-        for place, point in enumerate(analysis.points)
+        (axis.place(point), analysis.tick(point), prediction)
+        for point in analysis.points
         for run in point.ok
         if (prediction := run.run.prediction)
     ]

@@ -1,23 +1,45 @@
-"""The ground of all figures: the sheet, the colours of series, the numbers at an axis."""
+"""The ground of all figures: the sheet, the colours of series, the legend, the numbers at an axis."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
 #: Stand-ins that `for_page` turns into the page's own colours, so that a figure follows dark mode.
-INK, FAINT = "#1b1f24", "#d5d9de"
+INK, FAINT, QUIET = "#1b1f24", "#d5d9de", "#57606a"
 SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-FONT_SIZE = 11.5
+FONT_SIZE, SMALL_SIZE = 10.5, 10.0
+#: The width of every figure. A telephone shows it whole with letters that can be read.
+WIDTH_IN = 5.2
+#: The characters of a legend's line.
+_LEGEND_CHARACTERS = 66
 
 
-def canvas(width_in: float, height_in: float) -> Canvas:
+def canvas(height_in: float) -> Canvas:
     """Return a sheet to draw on, without pyplot and its global state."""
     from matplotlib.figure import Figure as Canvas
 
-    return Canvas(figsize=(width_in, height_in), layout="constrained")
+    return Canvas(figsize=(WIDTH_IN, height_in), layout="constrained")
+
+
+def series_id(axes: Axes, place: int) -> str:
+    """Return the name of a series in the picture: that of its panel and its own place."""
+    figure = axes.get_figure()
+    assert figure is not None
+    return f"panel-{figure.axes.index(axes)}-series-{place}"
+
+
+def legend(figure: Canvas, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Put the legend above the axes, where no line goes through it, in as many columns as its words allow."""
+    if labels:
+        longest = max(map(len, labels)) + 6
+        columns = max(1, min(len(labels), 4, _LEGEND_CHARACTERS // longest))
+        style: Any = {"fontsize": SMALL_SIZE, "labelspacing": 0.3, "columnspacing": 1.2, "handlelength": 1.6}
+        figure.legend(handles, labels, loc="outside upper left", ncols=columns, **style)
 
 
 def colour_of(place: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import HistogramPlot, ScatterPlot, Steps
-from bufferlab.report.figures.canvas import FONT_SIZE, INK, canvas, colour_of, tick
+from bufferlab.report.figures.canvas import INK, SMALL_SIZE, canvas, colour_of, legend, tick
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def draw_scatter(plot: ScatterPlot) -> Canvas:
     """Draw small dots; those of different clouds differ in colour and form."""
-    figure = canvas(8.4, 4.7)
+    figure = canvas(4.4)
     axes = figure.subplots()
     for place, cloud in enumerate(plot.clouds):
         marker = (".", "+", "x")[place % 3]
@@ -24,14 +24,14 @@ def draw_scatter(plot: ScatterPlot) -> Canvas:
     axes.set_ylabel(plot.y_label)
     axes.yaxis.set_major_formatter(lambda value, _: tick(value))
     if len(plot.clouds) > 1:
-        figure.legend(loc="outside upper left", ncols=3, fontsize=FONT_SIZE - 1.5, markerscale=3)
+        legend(figure, *axes.get_legend_handles_labels())
     return figure
 
 
 def draw_histograms(plot: HistogramPlot) -> Canvas:
     """Draw panels side by side, each with a logarithmic axis and its own unit."""
     count = len(plot.panels)
-    figure = canvas(4.2 * count, 4.2)
+    figure = canvas(3.6)
     grid = figure.subplots(1, count, squeeze=False)
     for place, (axes, steps) in enumerate(zip(grid[0], plot.panels, strict=True)):
         _draw_steps(axes, steps)
@@ -45,7 +45,7 @@ def draw_histograms(plot: HistogramPlot) -> Canvas:
         axes.tick_params(axis="x", labelrotation=30)
         axes.minorticks_off()
         if len(steps) > 1:
-            axes.legend(fontsize=FONT_SIZE - 1.5)
+            axes.legend(fontsize=SMALL_SIZE)
     grid[0][0].set_ylabel("Requests (%)")
     return figure
 

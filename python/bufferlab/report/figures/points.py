@@ -1,14 +1,19 @@
-"""Draws metrics over the points of a sweep: runs as dots, means with intervals, theory as curves; one or in panels."""
+"""Draws metrics over the points of a sweep: runs as dots, means with intervals, theory as curves; one or in panels.
+
+Nothing joins dots over an axis of words. There the series stand side by side.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import INTERVAL_REACH, Dot, PanelsPlot, PointsPlot, Series
-from bufferlab.report.figures.canvas import FONT_SIZE, INK, SERIES_COLOURS, canvas, colour_of, tick
+from bufferlab.report.figures.canvas import SERIES_COLOURS, SMALL_SIZE, canvas, colour_of, legend, series_id, tick
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -16,45 +21,53 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+#: The share of a step of the axis that all series of one place fill together, side by side.
+_SPREAD = 0.72
+#: The characters of a line that fit an axis of words, over all its places.
+_TICK_CHARACTERS = 56
 
 
 def draw_points(plot: PointsPlot) -> Canvas:
     """Draw one metric over the points."""
-    figure = canvas(8.4, 5.4 if plot.marks or len(plot.series) > 4 else 4.7 if len(plot.series) > 2 else 4.5)
+    figure = canvas(3.6 if len(plot.series) < 3 and not plot.marks else 4.1)
     axes = figure.subplots()
     _draw_on(axes, plot)
-    style: Any = {"fontsize": FONT_SIZE - 1.5, "labelspacing": 0.3}
-    if plot.marks or len(plot.series) > 2:
-        # The legend stands above the axes, where no line goes through it.
-        figure.legend(loc="outside upper left", ncols=2 if any(len(s.label) > 16 for s in plot.series) else 4, **style)
-    elif len(plot.series) > 1 or plot.curves:
-        axes.legend(**style)
+    _y_ticks(axes, plot)
+    _draw_curves(axes, plot)
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) > 1 or plot.curves or plot.marks:
+        legend(figure, handles, labels)
     return figure
 
 
 def draw_panels(plot: PanelsPlot) -> Canvas:
-    """Draw panels, two in a row; every panel has its own vertical axis."""
+    """Draw panels, two in a row. Every metric has its own vertical axis; panels of one metric share theirs."""
     rows = (len(plot.panels) + 1) // 2
-    figure = canvas(8.4, 3.1 * rows + 0.4)
-    grid = figure.subplots(rows, 2, squeeze=False)
+    figure = canvas(2.3 * rows + 0.6)
+    grid = figure.subplots(rows, 2, squeeze=False, sharey=plot.is_one_metric)
+    every = replace(plot.panels[0], series=tuple(series for panel in plot.panels for series in panel.series))
     for place, panel in enumerate(plot.panels):
         axes = grid[place // 2][place % 2]
-        _draw_on(axes, panel)
+        _draw_on(axes, panel, columns=2)
+        _y_ticks(axes, every if plot.is_one_metric else panel)
+        _draw_curves(axes, panel)
         # The metric stands above its panel, where a long name does not collide with the numbers.
-        axes.set_title(panel.y_label, fontsize=FONT_SIZE, loc="left")
-        axes.set_ylabel("")
+        title = panel.title or panel.y_label
+        title = f"{title}, logarithmic" if panel.y_is_log and not plot.is_one_metric else title
+        axes.set_title(fill(title, 32), fontsize=SMALL_SIZE, loc="left")
+        if not plot.is_one_metric or place % 2:
+            axes.set_ylabel("")
         if place + 2 < len(plot.panels):
             axes.set_xlabel("")
     for place in range(len(plot.panels), 2 * rows):
         grid[place // 2][place % 2].set_visible(False)
     if plot.panels and len(plot.panels[0].series) > 1:
-        handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=2, fontsize=FONT_SIZE - 1.5)
+        legend(figure, *grid[0][0].get_legend_handles_labels())
     return figure
 
 
-def _draw_on(axes: Axes, plot: PointsPlot) -> None:
-    """Draw a metric over the points on these axes, the only ones of a figure or one of several."""
+def _draw_on(axes: Axes, plot: PointsPlot, columns: int = 1) -> None:
+    """Draw a metric over the points on these axes, the only ones of a figure or one of several side by side."""
     if plot.x_is_log:
         axes.set_xscale("log", base=2)
     if plot.y_is_log:
@@ -62,9 +75,7 @@ def _draw_on(axes: Axes, plot: PointsPlot) -> None:
     width = _step_width(plot)
     for place, series in enumerate(plot.series):
         _draw_series(axes, series, place, plot, width)
-    _x_ticks(axes, plot, width)
-    _y_ticks(axes, plot)
-    _draw_curves(axes, plot)
+    _x_ticks(axes, plot, width, columns)
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     axes.grid(visible=False, axis="x")
@@ -72,24 +83,21 @@ def _draw_on(axes: Axes, plot: PointsPlot) -> None:
 
 def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width: float) -> None:
     colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
-    xs = [dot.x for dot in series.dots]
+    room = width * (_SPREAD / len(plot.series) if plot.x_is_words else _SPREAD)
+    shift = room * (place - (len(plot.series) - 1) / 2) if plot.x_is_words else 0.0
+    xs = [dot.x + shift for dot in series.dots]
     # Colours and markers come again after six series; the line then tells them apart.
-    line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined else ""
-    style: Any = {
-        "color": colour,
-        "linewidth": 1.6,
-        "linestyle": line,
-        "marker": marker,
-        "markersize": 4.5,
-        "zorder": 2,
-    }
-    axes.plot(xs, [dot.mean for dot in series.dots], label=series.label or None, **style)
-    for dot in series.dots:
-        offsets = _beside(dot.x, len(dot.runs), width, is_log=plot.x_is_log)
-        axes.plot(offsets, dot.runs, marker, markersize=6, fillstyle="none", color=colour, alpha=0.75, zorder=3)
-        _draw_mean(axes, dot, colour, marker)
+    line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined and not plot.x_is_words else ""
+    style: Any = {"color": colour, "linewidth": 1.6, "linestyle": line, "marker": marker, "markersize": 4.5}
+    axes.plot(
+        xs, [dot.mean for dot in series.dots], label=series.label or None, zorder=3, gid=series_id(axes, place), **style
+    )
+    for x, dot in zip(xs, series.dots, strict=True):
+        beside = _beside(x, len(dot.runs), room, is_log=plot.x_is_log)
+        axes.plot(beside, dot.runs, marker, markersize=5, fillstyle="none", color=colour, alpha=0.6, zorder=2)
+        _draw_mean(axes, dot, x, colour, marker)
         if plot.value_labels:
-            _label_mean(axes, dot, falling=series.dots[-1].mean < series.dots[0].mean)
+            _label_mean(axes, dot, x, falling=series.dots[-1].mean < series.dots[0].mean)
 
 
 def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
@@ -112,47 +120,56 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
     axes.set_ylim(limits[1])
 
 
-def _draw_mean(axes: Axes, dot: Dot, colour: str, marker: str) -> None:
+def _draw_mean(axes: Axes, dot: Dot, x: float, colour: str, marker: str) -> None:
     if dot.ci_low is not None and dot.ci_high is not None:
         below, above = max(0.0, dot.mean - dot.ci_low), max(0.0, dot.ci_high - dot.mean)
-        axes.errorbar(dot.x, dot.mean, [[below], [above]], color=INK, capsize=5, linewidth=1.8, zorder=4)
-    axes.plot([dot.x], [dot.mean], marker, markersize=4.5, color=colour, zorder=5)
+        axes.errorbar(x, dot.mean, [[below], [above]], color=colour, capsize=4, linewidth=1.8, zorder=4)
+    axes.plot([x], [dot.mean], marker, markersize=5.5, color=colour, zorder=5)
 
 
-def _label_mean(axes: Axes, dot: Dot, *, falling: bool) -> None:
+def _label_mean(axes: Axes, dot: Dot, x: float, *, falling: bool) -> None:
     """Write the value on the side of its point where the line does not go."""
-    top = max(dot.mean, dot.ci_high or dot.mean, *dot.runs)
+    reach = max(dot.mean, *dot.runs)
+    end = dot.ci_high or dot.mean
+    # Above an interval that leaves the picture nobody would see it.
+    top = max(reach, end if end < INTERVAL_REACH * reach else reach)
     place: Any = {"xytext": (4, 7), "ha": "left"} if falling else {"xytext": (-4, 7), "ha": "right"}
-    axes.annotate(words.number(dot.mean), (dot.x, top), textcoords="offset points", fontweight="bold", **place)
+    axes.annotate(words.number(dot.mean), (x, top), textcoords="offset points", fontweight="bold", **place)
 
 
 def _step_width(plot: PointsPlot) -> float:
     """Return one step of the axis: doublings on a logarithmic one, else a share of its length."""
     xs = sorted({dot.x for series in plot.series for dot in series.dots})
-    if len(xs) < 2:
+    if len(xs) < 2 or plot.x_is_words:
         return 1.0
     span = math.log2(xs[-1] / xs[0]) if plot.x_is_log else xs[-1] - xs[0]
     return span / max(4, len(xs) - 1) if plot.x_is_log or span != len(xs) - 1 else 1.0
 
 
-def _beside(x: float, count: int, width: float, *, is_log: bool) -> list[float]:
-    """Return places to the right of a point for its runs, so that they do not hide its interval."""
-    steps = [width * (0.09 + 0.045 * place) for place in range(count)]
+def _beside(x: float, count: int, room: float, *, is_log: bool) -> list[float]:
+    """Return places on both sides of a mean for its runs, so that they do not hide its interval."""
+    steps = [room * (0.16 + 0.07 * (place // 2)) * (1 if place % 2 else -1) for place in range(count)]
     return [x * 2.0**step if is_log else x + step for step in steps]
 
 
-def _x_ticks(axes: Axes, plot: PointsPlot, width: float) -> None:
+def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> None:
     dots = {dot.x: dot.tick for series in plot.series for dot in series.dots}
     low, high = min(dots), max(dots)
     places = [math.log2(x) if plot.x_is_log else x for x in sorted(dots)]
-    crowded = len(dots) > 1 and min(b - a for a, b in pairwise(places)) < 0.075 * (places[-1] - places[0])
-    if crowded:
+    longest = max(len(line) for label in dots.values() for line in label.split("\n"))
+    nearest = min((b - a for a, b in pairwise(places)), default=1.0)
+    whole = (places[-1] - places[0]) or 1.0
+    if plot.x_is_words:
+        room = max(6, _TICK_CHARACTERS // columns // len(dots))
+        broken = ["\n".join(fill(line, room) for line in label.split("\n")) for label in dots.values()]
+        axes.set_xticks(list(dots), labels=broken)
+    elif len(dots) > 1 and nearest < columns * max(0.085, 0.017 * longest) * whole:
         _round_ticks(axes, plot)
     else:
         axes.set_xticks(list(dots), labels=list(dots.values()))
     axes.minorticks_off()
     if plot.x_is_log:
-        axes.set_xlim(low / 2 ** (0.43 * width), high * 2 ** (0.54 * width))
+        axes.set_xlim(low / 2 ** (0.5 * width), high * 2 ** (0.5 * width))
     else:
         axes.set_xlim(low - 0.5 * width, high + 0.5 * width)
 
@@ -167,19 +184,20 @@ def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
 
 
 def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator
 
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-    if not plot.y_is_log and not plot.y_from_zero:
-        return
-    if not plot.y_is_log:
-        dots = [dot for series in plot.series for dot in series.dots]
-        reach = INTERVAL_REACH * max(value for dot in dots for value in (dot.mean, *dot.runs))
-        top = max(bound for dot in dots for bound in (dot.mean, min(dot.ci_high or 0.0, reach), *dot.runs))
-        axes.set_ylim(0, top * 1.15 or 1.0)
-        return
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    low, high = axes.get_ylim()
-    values = [value for series in plot.series for dot in series.dots for value in (dot.mean, *dot.runs)]
-    low, high = max(low, min(values) / INTERVAL_REACH**2), min(high, max(values) * INTERVAL_REACH**2)
-    axes.set_ylim(low / 1.1, high * 1.3)
+    said = format_bytes if plot.y_in_bytes else tick
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: said(value)))
+    dots = [dot for series in plot.series for dot in series.dots]
+    values = [value for dot in dots for value in (dot.mean, *dot.runs)]
+    power = 2 if plot.y_is_log else 1
+    reach_low, reach_high = min(values) / INTERVAL_REACH**2, max(values) * INTERVAL_REACH**power
+    low = min([max(dot.ci_low, reach_low) for dot in dots if dot.ci_low is not None] + values)
+    high = max([min(dot.ci_high, reach_high) for dot in dots if dot.ci_high is not None] + values)
+    if plot.y_is_log:
+        axes.yaxis.set_major_locator(LogLocator(base=4) if plot.y_in_bytes else LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.set_ylim(low / 1.2, high * 1.45)
+    elif plot.y_from_zero:
+        axes.set_ylim(0, high * 1.15 or 1.0)
+        if plot.y_in_bytes and high > 0:
+            axes.yaxis.set_major_locator(MultipleLocator(2.0 ** math.floor(math.log2(high / 3))))

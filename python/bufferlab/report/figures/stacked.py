@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter.blocks import StackedPlot
-from bufferlab.report.figures.canvas import FONT_SIZE, INK, canvas, colour_of
+from bufferlab.report.figures.canvas import INK, canvas, colour_of, legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def draw_stacked(plot: StackedPlot) -> Canvas:
     """Draw one bar for each point, in per cent."""
-    figure = canvas(8.4, 4.7)
+    figure = canvas(3.6)
     axes = figure.subplots()
     places = range(len(plot.bars))
     below = [0.0] * len(plot.bars)
@@ -33,5 +33,5 @@ def draw_stacked(plot: StackedPlot) -> Canvas:
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     axes.grid(visible=False, axis="x")
-    figure.legend(loc="outside upper left", ncols=len(plot.parts), fontsize=FONT_SIZE - 1.5)
+    legend(figure, *axes.get_legend_handles_labels())
     return figure

@@ -14,6 +14,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter.blocks import (
+    EffectsPlot,
     Figure,
     HistogramPlot,
     PanelsPlot,
@@ -22,8 +23,9 @@ from bufferlab.chapter.blocks import (
     StackedPlot,
     TimePlot,
 )
-from bufferlab.report.figures.canvas import FAINT, FONT_SIZE, INK, SERIES_COLOURS
+from bufferlab.report.figures.canvas import FAINT, FONT_SIZE, INK, QUIET, SERIES_COLOURS, SMALL_SIZE
 from bufferlab.report.figures.clouds import draw_histograms, draw_scatter
+from bufferlab.report.figures.effects import draw_effects
 from bufferlab.report.figures.points import draw_panels, draw_points
 from bufferlab.report.figures.stacked import draw_stacked
 from bufferlab.report.figures.times import draw_times
@@ -31,9 +33,6 @@ from bufferlab.texts import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
-
-#: The fewest CSS pixels for a point of a figure's width.
-_NARROWEST = 0.76
 
 _STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
@@ -74,18 +73,24 @@ def draw(figure: Figure) -> str:
         style: Any = {**_STYLE, "svg.hashsalt": figure.id}
         mpl.rcParams.update(style)
         drawn = _drawn(figure.plot)
+        if figure.source:
+            drawn.supxlabel(figure.source, x=0.01, ha="left", fontsize=SMALL_SIZE, color=QUIET)
         text = StringIO()
         drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
     # XML has no control characters, not even escaped ones.
     return _on_white(printable(text.getvalue()))
 
 
-def _drawn(plot: PointsPlot | TimePlot | PanelsPlot | StackedPlot | ScatterPlot | HistogramPlot) -> Canvas:
+def _drawn(
+    plot: PointsPlot | TimePlot | PanelsPlot | EffectsPlot | StackedPlot | ScatterPlot | HistogramPlot,
+) -> Canvas:
     match plot:
         case PointsPlot():
             return draw_points(plot)
         case PanelsPlot():
             return draw_panels(plot)
+        case EffectsPlot():
+            return draw_effects(plot)
         case StackedPlot():
             return draw_stacked(plot)
         case TimePlot():
@@ -104,9 +109,7 @@ def for_page(svg: str, figure: Figure) -> str:
     for colour, variable in _page_colours().items():
         body = body.replace(colour, variable)
     width_pt = float(re.findall(r' width="([\d.]+)pt"', body)[0])
-    # Below this width its words could not be read: then the figure scrolls, and the page does not.
-    size = f"max-width: {width_pt * 4 / 3:.0f}px; min-width: {width_pt * _NARROWEST:.0f}px"
-    opening = f'<svg role="img" aria-label="{escape(figure.alt)}" style="{size}"'
+    opening = f'<svg role="img" aria-label="{escape(figure.alt)}" style="max-width: {width_pt * 1.6:.0f}px"'
     return _without_size(body).replace("<svg", opening, 1)
 
 
@@ -116,7 +119,7 @@ def _without_size(body: str) -> str:
 
 def _page_colours() -> dict[str, str]:
     series = {colour: f"var(--series-{place})" for place, colour in enumerate(SERIES_COLOURS)}
-    return {INK: "var(--ink)", FAINT: "var(--line)", **series}
+    return {INK: "var(--ink)", FAINT: "var(--line)", QUIET: "var(--quiet)", **series}
 
 
 _GROUND = '<rect width="100%" height="100%" fill="#ffffff"/>'

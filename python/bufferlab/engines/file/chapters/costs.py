@@ -21,9 +21,6 @@ _DONE = (
     "read_amplification",
 )
 _RATES = ("iops", "read_mb_per_s", "reads_cv", "reads_dispersion_index", "requests_cv", "cpu_us_per_transaction")
-#: How a setting is said in the name of a point, and the settings that come first.
-_SAID = {"io_mode": "{}", "io_size": "{}", "alignment": "aligned {}", "read_ahead": "read-ahead {}", "device": "{}"}
-_ORDER = ("device", "io_mode", "io_size", "alignment", "read_ahead")
 _MODEL = "Pages a read covers, by its alignment"
 
 
@@ -47,7 +44,7 @@ def _costs(analysis: Analysis) -> Table:
     )
     brief = ("Point", "Pages touched", _MODEL, "Expected requests", "Device requests", "Amplification")
     title = "Asked for, covered, expected, done"
-    return point_table(analysis, "read-costs", title, heads, caption, name=point_name, brief=brief)
+    return point_table(analysis, "read-costs", title, heads, caption, brief=brief)
 
 
 def _rates(analysis: Analysis) -> Table:
@@ -57,15 +54,7 @@ def _rates(analysis: Analysis) -> Table:
         "as scatter. The dispersion index is variance over mean of the reads of one sample interval: one for "
         "independent events at a fixed rate, less for reads that wait for each other."
     )
-    return point_table(analysis, "read-rates", "Rates and their scatter", heads, caption, name=point_name)
-
-
-def point_name(point: PointRuns) -> str:
-    """Return all swept values in few words and a fixed order: "buffered, 8KiB, aligned 512, read-ahead 0"."""
-    order = sorted(point.swept.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else len(_ORDER))
-    return (
-        ", ".join(_SAID.get(name, name.replace("_", " ") + " {}").format(value) for name, value in order) or point.label
-    )
+    return point_table(analysis, "read-rates", "Rates and their scatter", heads, caption)
 
 
 def _modelled(point: PointRuns) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Column, Row, Section, Table
+from bufferlab.chapter.blocks import Column, EffectsPlot, Figure, Ratio, Row, Section, Table
 from bufferlab.stats.factors import Effect, Observation, effects
 
 #: Figures told of every effect; what the sweep asks for stands first in the sentence.
@@ -60,14 +60,84 @@ def factors(analysis: Analysis) -> Section | None:
     tables = [_table(analysis, "factor-effects", "Effect of each factor, the others being equal", None)]
     if len(swept) > 2:
         tables += [
-            _table(analysis, f"factor-effects-{level}", f"The same with {_SPLIT} {level}", (_SPLIT, level))
+            _table(
+                analysis,
+                f"factor-effects-{level}",
+                f"The same with {analysis.setting_label(_SPLIT, level)} reads alone",
+                (_SPLIT, level),
+            )
             for level in swept.get(_SPLIT, ())
         ]
     intro = (
         "Each number is a ratio: what the figure is multiplied by when the setting goes from the first value to the "
-        "second and everything else stays. A factor may matter in one io_mode alone; the tables for each say so."
+        "second and everything else stays. A factor may matter with direct or with buffered reads "
+        "alone; the tables for each say so."
     )
-    return Section("factors", "Which factor does what", intro, tuple(table for table in tables if table.rows))
+    blocks = (_figure(analysis, swept), *(table for table in tables if table.rows))
+    return Section("factors", "Which factor does what", intro, tuple(filter(None, blocks)))
+
+
+def _figure(analysis: Analysis, swept: dict[str, list[str]]) -> Figure | None:
+    """Return the effects on what is asked for, and on the rate of reads, with their intervals."""
+    asked = asked_figure(analysis)
+    levels = swept.get(_SPLIT, []) if len(swept) > 2 else []
+    names = ("all runs", *(f"{analysis.setting_label(_SPLIT, level)} alone" for level in levels))
+    panels = [metric for metric in (asked, "iops") if metric and factor_effects(analysis, metric)]
+    places: dict[tuple[str, str, str], dict[tuple[str, str], Effect]] = {}
+    for metric in panels:
+        for name, within in zip(names, (None, *((_SPLIT, level) for level in levels)), strict=True):
+            for effect in factor_effects(analysis, metric, within):
+                places.setdefault((effect.factor, effect.base, effect.level), {})[metric, name] = effect
+    if not places:
+        return None
+    rows = tuple(_step(analysis, *place) for place in places)
+    ratios = tuple(
+        tuple(tuple(_ratio(found.get((metric, name))) for name in names) for found in places.values())
+        for metric in panels
+    )
+    titles = tuple(words.title_of(metric) for metric in panels)
+    plot = EffectsPlot(rows, names, titles, ratios)
+    title = "The effect of each factor"
+    caption = (
+        "Ratios: what each setting multiplies the figure by while everything else stays. Bars are 95 % intervals that "
+        "hold together; one that does not cross the line at × 1 is an effect. The axes are logarithmic."
+    )
+    told = (
+        f"{row}: {_cell(found.get((panels[0], names[0])))}" for row, found in zip(rows, places.values(), strict=True)
+    )
+    alt = f"{title} on {titles[0][0].lower()}{titles[0][1:]}. {'; '.join(told)}."
+    return Figure("effects", title, alt, caption, plot, _effects_data(plot, title))
+
+
+def _ratio(effect: Effect | None) -> Ratio | None:
+    return None if effect is None else Ratio(effect.ratio.value, effect.ratio.ci_low, effect.ratio.ci_high)
+
+
+def _effects_data(plot: EffectsPlot, title: str) -> Table:
+    rows = []
+    for metric, of_metric in zip(plot.panels, plot.ratios, strict=True):
+        for effect, of_row in zip(plot.rows, of_metric, strict=True):
+            for name, one in zip(plot.series, of_row, strict=True):
+                if one is not None:
+                    ends = (words.NOTHING if end is None else f"{end:.6g}" for end in (one.low, one.high))
+                    rows.append(Row((metric, effect, name, f"{one.value:.6g}", *ends)))
+    texts = tuple(Column(head, numeric=False) for head in ("Figure", "Effect", "Runs"))
+    columns = (*texts, *map(Column, ("ratio", "95 % from", "to")))
+    return Table("effects-data", f"Data: {title}", columns, tuple(rows), folded=True)
+
+
+def _alone(analysis: Analysis, level: str) -> str:
+    return f"with {analysis.setting_label(_SPLIT, level)} reads alone"
+
+
+def _name(analysis: Analysis, factor: str) -> str:
+    said = analysis.knob_words.get(factor)
+    return said.said if said else factor.replace("_", " ")
+
+
+def _step(analysis: Analysis, factor: str, base: str, level: str) -> str:
+    """Return a factor's step in words: "read-ahead 128 KiB → 0 KiB"."""
+    return f"{analysis.setting_label(factor, base)} → {analysis.value_label(factor, level)}"
 
 
 def _table(analysis: Analysis, id: str, title: str, within: tuple[str, str] | None) -> Table:
@@ -79,9 +149,8 @@ def _table(analysis: Analysis, id: str, title: str, within: tuple[str, str] | No
     for (factor, base, level), found in cells.items():
         n = max(effect.ratio.n for effect in found.values())
         shown = (_cell(found.get(metric)) for metric in _FIGURES)
-        rows.append(Row((factor.replace("_", " "), f"{base} → {level}", str(n), *shown)))
+        rows.append(Row((_step(analysis, factor, base, level), str(n), *shown)))
     columns = (
-        Column("Factor", numeric=False),
         Column("From → to", numeric=False),
         Column("n (blocks)"),
         *(Column(words.title_of(metric), numeric=False) for metric in _FIGURES),
@@ -89,7 +158,7 @@ def _table(analysis: Analysis, id: str, title: str, within: tuple[str, str] | No
     caption = (
         "Ratios with 95 % intervals that hold together for all effects of a column. Without an interval: one block."
     )
-    brief = ("Factor", "From → to", words.title_of("iops"), words.title_of(SCATTER), words.title_of(COST))
+    brief = ("From → to", words.title_of("iops"), words.title_of(SCATTER), words.title_of(COST))
     return Table(id, title, columns, tuple(rows), caption, brief=brief if within is None else ())
 
 
@@ -100,7 +169,7 @@ def _cell(effect: Effect | None) -> str:
         return "identical"
     if words.is_unknown(effect.ratio) and not effect.resolved:
         return words.nothing_known(effect.ratio.n)
-    shown = f"× {words.with_bounds(effect.ratio)}"
+    shown = f"× {words.ratio(effect.ratio)}"
     return shown if effect.resolved or not effect.ratio.has_interval else f"{shown}, not resolved"
 
 
@@ -112,7 +181,9 @@ def answer(analysis: Analysis) -> list[str]:
     asked = asked_figure(analysis)
     if asked is None:
         return []
-    return [said for metric in (asked, "iops") if (said := _sentence(metric, factor_effects(analysis, metric)))]
+    return [
+        said for metric in (asked, "iops") if (said := _sentence(analysis, metric, factor_effects(analysis, metric)))
+    ]
 
 
 def asked_figure(analysis: Analysis) -> str | None:
@@ -123,7 +194,7 @@ def asked_figure(analysis: Analysis) -> str | None:
     return SCATTER if _ASKS_FOR_SCATTER in swept else COST
 
 
-def _sentence(metric: str, found: list[Effect]) -> str:
+def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
     if not found:
         return ""
     does, way = _ASKED[metric]
@@ -134,19 +205,19 @@ def _sentence(metric: str, found: list[Effect]) -> str:
     if not any(effect.ratio.has_interval or effect.ratio.identical for effect in found):
         largest = max(found, key=lambda effect: effect.size)
         return (
-            f"What {does} most is not claimed after {words.plural(n, 'block')}; seen: {_named(largest)} "
+            f"What {does} most is not claimed after {words.plural(n, 'block')}; seen: {_named(analysis, largest)} "
             f"(× {words.number(largest.ratio.value)}, {title})."
         )
     resolved = sorted((effect for effect in found if effect.resolved), key=lambda effect: -effect.size)
-    rest = list(dict.fromkeys(effect.factor.replace("_", " ") for effect in found))
-    rest = [name for name in rest if name not in {effect.factor.replace("_", " ") for effect in resolved}]
+    rest = list(dict.fromkeys(_name(analysis, effect.factor) for effect in found))
+    rest = [name for name in rest if name not in {_name(analysis, effect.factor) for effect in resolved}]
     unresolved = f"; not resolved: {words.listing(rest)}" if rest else ""
     basis = f"{title}, 95 % intervals that hold together, n = {n} blocks"
     if not resolved:
         return f"No factor was shown to be what {does} ({basis})."
     first, *more = resolved
-    also = f"; then {words.listing([_told(effect) for effect in more[:3]])}" if more else ""
-    return f"What {does} most is {_told(first)}{also}{unresolved} ({basis})."
+    also = f"; then {words.listing([_told(analysis, effect) for effect in more[:3]])}" if more else ""
+    return f"What {does} most is {_told(analysis, first)}{also}{unresolved} ({basis})."
 
 
 def _oriented(effect: Effect, way: int) -> Effect:
@@ -160,9 +231,10 @@ def _oriented(effect: Effect, way: int) -> Effect:
     return Effect(effect.factor, effect.level, effect.base, turned)
 
 
-def _named(effect: Effect) -> str:
-    return f"{effect.factor.replace('_', ' ')} from {effect.base} to {effect.level}"
+def _named(analysis: Analysis, effect: Effect) -> str:
+    ends = (analysis.value_label(effect.factor, value) for value in (effect.base, effect.level))
+    return f"{_name(analysis, effect.factor)} from {' to '.join(ends)}"
 
 
-def _told(effect: Effect) -> str:
-    return f"{_named(effect)} (× {words.with_bounds(effect.ratio)})"
+def _told(analysis: Analysis, effect: Effect) -> str:
+    return f"{_named(analysis, effect)} (× {words.ratio(effect.ratio)})"

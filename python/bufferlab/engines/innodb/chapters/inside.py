@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Section, Table
+from bufferlab.chapter.blocks import Figure, Section, Table
 from bufferlab.chapter.point_table import point_table
-from bufferlab.chapter.time_series import course_figure
+from bufferlab.chapter.time_series import course_figures
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
 from bufferlab.units import readable
 
 _COURSE = {
-    "lru_batch_writes_per_s": "LRU batches\n(pages/s)",
-    "flush_list_writes_per_s": "Flush list\n(pages/s)",
-    "free_list_pages": "Free list\n(pages)",
-    "dirty_share": "Dirty share\nof the cache",
+    "lru_batch_writes_per_s": "LRU batches (pages per second)",
+    "flush_list_writes_per_s": "Flush list (pages per second)",
+    "free_list_pages": "Free list (pages)",
+    "dirty_share": "Dirty share of the cache (%)",
 }
 _WRITERS = {
     "Flush list": "flush_list_writes_per_s",
@@ -35,16 +35,16 @@ _WRITERS = {
 
 def inside(analysis: Analysis) -> Section:
     """Return flush rates, levels of the pool, and the pool asked for against the one that ran."""
-    course = course_figure(analysis, _COURSE, "innodb-over-time", "Flushing, free list and dirty pages")
+    courses = course_figures(analysis, _COURSE, "innodb-over-time")
     said = rounding(analysis)
-    blocks = (
+    blocks: tuple[Table | Figure, ...] = (
         _levels(analysis),
         _writers(analysis),
-        *((course,) if course else ()),
+        *courses,
         _work(analysis),
     )
     shown = tuple(block for block in blocks if not isinstance(block, Table) or block.rows)
-    return Section("innodb", "Inside the server", " ".join(said), shown)
+    return Section("innodb", "Inside the server", " ".join(said), shown, folded=True)
 
 
 def rounding(analysis: Analysis) -> list[str]:

@@ -77,4 +77,4 @@ def _table(analysis: Analysis) -> Table:
         "L − W, single page W − F, which add to S by construction. A single-page flush may also find a clean page and "
         "write nothing. Given back: of all searches, those for a page that was in the pool already, mostly undo."
     )
-    return point_table(analysis, "victim-path-table", "Victim path", heads, caption)
+    return point_table(analysis, "victim-path-table", "Victim path", heads, caption, folded=True)
