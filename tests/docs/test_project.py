@@ -190,7 +190,9 @@ def test_settings_and_scripts_name_no_package_host() -> None:
     hosts = re.compile(r"\b(pypi|pythonhosted|crates\.io/|deb\.debian|archive\.ubuntu|rustup\.rs)", re.IGNORECASE)
     # Cargo.lock names the registry by its fixed identifier on every line; that is Cargo's format, not a setting.
     named = [
-        file.name for file in files if file.name != "Cargo.lock" and hosts.search(file.read_text(encoding="utf-8"))
+        file.name
+        for file in files
+        if file.is_file() and file.name != "Cargo.lock" and hosts.search(file.read_text(encoding="utf-8"))
     ]
     assert named == []
 
