@@ -31,6 +31,7 @@ EXCUSED: dict[str, str] = {
     "make bench": "takes a minute alone on the machine; its small size runs with cargo test",
     "make bench-pages": "takes five minutes alone on the machine; tests/real/test_page_trace.py records traces",
     ".venv/bin/python benches/curve.py FILE.oracleGeneral --peer PYTHON": "needs libcachesim, and a minute alone",
+    ".venv/bin/python benches/predict.py RUN --peer PYTHON --measured SWEEP": "as the one above",
     "make bench-mysql": "takes five minutes alone on the machine, and sysbench",
     "make bench-storage": "takes a quarter of an hour alone on the machine, root, and fio",
     "./bufferlab run buffer-size --warehouses 20 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% "
