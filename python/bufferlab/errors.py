@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -231,6 +232,11 @@ class InternalError(BufferlabError):
     exit_code = 70
 
 
+def interrupted_exit_code(signal_number: int) -> int:
+    """Return the exit code of a command that this signal interrupted."""
+    return EXIT_INTERRUPTED_INT if signal_number == signal.SIGINT else EXIT_INTERRUPTED_TERM
+
+
 class Interrupted(BufferlabError):
     """A request of the user or the system to stop. `signal_number` decides between exit codes 130 and 143."""
 
@@ -239,4 +245,4 @@ class Interrupted(BufferlabError):
     def __init__(self, signal_number: int, what: str = "interrupted", hint: str | None = None) -> None:
         super().__init__(what, None, hint)
         self.signal_number = signal_number
-        self.exit_code = EXIT_INTERRUPTED_INT if signal_number == 2 else EXIT_INTERRUPTED_TERM
+        self.exit_code = interrupted_exit_code(signal_number)

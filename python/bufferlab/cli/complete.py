@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError
 from bufferlab.knob import Knob
-from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
 from bufferlab.spec import builtin_experiments, load
 from bufferlab.workloads import registry as workloads
 
@@ -73,4 +73,4 @@ def _knobs(engine: str | None, experiment: str | None) -> Iterator[Knob]:
         yield from engines.declaration(name).knobs
     for name in [workload] if workload else workloads.names():
         yield from workloads.declaration(name).parameters
-    yield from LOAD_KNOBS
+    yield from (*LOAD_KNOBS, CONNECTIONS)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import click
 
 from bufferlab.cli.options import SettingValue, SettingValues, common
 from bufferlab.cli.output import say
-from bufferlab.errors import EXIT_INTERRUPTED_INT, EXIT_INTERRUPTED_TERM, SpecError
+from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.spec import Overrides
 
 _DEFAULT_OUT = Path("runs")
@@ -65,5 +64,5 @@ def command(
         say(f"interrupted; the results are kept. To do the rest: bufferlab predict {run} --resume {folder.path}")
     show_answer(folder, as_json, predicted.as_json)
     if outcome.signal_number is not None:
-        return EXIT_INTERRUPTED_INT if outcome.signal_number == signal.SIGINT else EXIT_INTERRUPTED_TERM
+        return interrupted_exit_code(outcome.signal_number)
     return 1 if outcome.failed else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +11,7 @@ from bufferlab.cli import complete
 from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
 from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
-from bufferlab.errors import EXIT_INTERRUPTED_INT, EXIT_INTERRUPTED_TERM, SpecError
+from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.spec import Experiment, Overrides, load
 from bufferlab.spec.overrides import Profile
 
@@ -243,7 +242,7 @@ def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal
     else:
         show_answer(outcome.folder, as_json)
     if outcome.signal_number is not None:
-        return EXIT_INTERRUPTED_INT if outcome.signal_number == signal.SIGINT else EXIT_INTERRUPTED_TERM
+        return interrupted_exit_code(outcome.signal_number)
     if outcome.failed:
         if mendable := outcome.failed - outcome.refused:
             say(f"{_runs(mendable)} failed; to try again: bufferlab run --resume {path}")

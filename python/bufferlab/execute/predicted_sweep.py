@@ -49,6 +49,8 @@ def predict_sweep(
             stack.enter_context(storage.folder_lock(folder.path))
             folder.clean_temporaries()
             resume.require_same_plan(folder, document)
+            for problem in resume.version_warnings(folder, versions):
+                progress.warn(problem)
         stack.enter_context(cache_folders.noted(cache, out))
         with storage.locked(out):
             storage.clean_temporaries(out)

@@ -8,9 +8,8 @@ from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
 from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
-from bufferlab.report.curve_page import aligned
 from bufferlab.report.document import Report, stamped
-from bufferlab.report.predicted import said
+from bufferlab.report.predicted import doubts, said
 from bufferlab.results import metrics
 
 _YES = {None: words.NOTHING, True: "yes", False: "no"}
@@ -23,7 +22,6 @@ def as_report(accuracy: Accuracy) -> Report:
     a, b = accuracy.sides.a, accuracy.sides.b
     run = a.runs[0].run
     runs = sum(len(point.match.a.ok) for point in accuracy.points)
-    doubts = [f"{point.label}: {one.sentence}." for point in accuracy.points for one in point.prediction.verdicts]
     report = Report(
         title="accuracy",
         question=f"How right was the model {accuracy.points[0].prediction.model} about {a.sweep.experiment}?",
@@ -37,7 +35,7 @@ def as_report(accuracy: Accuracy) -> Report:
         banners=(),
         headline=_figure(accuracy),
         steps=_errors_table(accuracy),
-        limits=(said(b) or "", *dict.fromkeys(doubts), *_left_out(accuracy), _LIMIT),
+        limits=(said(b) or "", *doubts(b), *_left_out(accuracy), _LIMIT),
         sections=(
             Section("points", "Points", "", (_table(accuracy),)),
             Section("summary", "Errors", "", (_summary_table(accuracy),)),
@@ -47,13 +45,6 @@ def as_report(accuracy: Accuracy) -> Report:
         status="ok",
     )
     return stamped(report, f"measured: {a.source}\npredicted: {b.source}")
-
-
-def text(report: Report) -> str:
-    """Return the report for a terminal: the answer first."""
-    tables = [block for section in report.sections for block in section.blocks]
-    shown = [line for table in tables if isinstance(table, Table) for line in ("", *aligned(table))]
-    return "\n".join([report.answer, " · ".join(report.facts), *shown, "", *report.limits])
 
 
 def answer(accuracy: Accuracy) -> str:

@@ -70,21 +70,6 @@ def as_report(
     return stamped(report, f"{name} · {curve.accesses:,} gets · bufferlab")
 
 
-def text(report: Report) -> str:
-    """Return the report for a terminal: the answer first."""
-    assert report.steps
-    tables = [report.steps, *(block for section in report.sections for block in section.blocks)]
-    shown = [line for table in tables if isinstance(table, Table) for line in ("", *aligned(table))]
-    return "\n".join([report.answer, " · ".join(report.facts), *shown, "", *report.limits])
-
-
-def aligned(table: Table) -> list[str]:
-    """Return a table as lines of columns that end in line."""
-    rows = [[column.title for column in table.columns], *(row.cells for row in table.rows)]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-
-
 def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | None) -> str:
     """Return the run's own count beside the curve's."""
     misses = int(curve.misses[min(measured.pages, curve.pages)])
@@ -100,7 +85,8 @@ def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_
     found = sorted(((name, counts) for name, counts in objects.items() if counts[0]), key=lambda one: -one[1][0])
     rows = tuple(Row((name, *(f"{count:,}" for count in counts))) for name, counts in found)
     caption = "Gets, and misses in LRU pools that all tables and indexes share."
-    table = Table("misses-by-table", "Misses by table and index", heads, rows, "")
+    titles = tuple(head.title for head in heads)
+    table = Table("misses-by-table", "Misses by table and index", heads, rows, "", brief=titles)
     return Section("by-table", "Tables and indexes", caption, (table,))
 
 
