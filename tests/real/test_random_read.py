@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,17 +79,26 @@ def reads_of(device: Path) -> int:
     return int((Path("/sys/block") / device.name / "stat").read_text().split()[0])
 
 
+def undisturbed(job: dict[str, Any], at_most: float) -> Read:
+    """A run in which the host took hardly a page back from the cache: such a page is read twice. The third must do."""
+    for _ in range(3):
+        run = random_read.run_engine(job)
+        assert isinstance(run, Read), run
+        if run.delta("device_reads") <= at_most * run.delta("requests_expected"):
+            break
+    return run
+
+
 @needs_loop
 @pytest.mark.parametrize("io_size", [4096, 8192, 16384])
 def test_without_read_ahead_requests_are_what_a_replay_of_the_offsets_says(
     file: Path, left_alone: None, io_size: int
 ) -> None:
     job = random_read.engine_job(file, device="loop", read_ahead="0", of={"io_size_bytes": io_size})
-    run = random_read.run_engine(job)
-    assert isinstance(run, Read), run
+    run = undisturbed(job, 1.01)
     assert run.answer["actual"]["read_ahead"] == "0"
     assert run.delta("logical_reads") == 2000
-    # The host may take a page back, which is then read twice; nothing makes a page come without a read.
+    # Nothing makes a page come without a read.
     assert 0.995 <= run.delta("device_reads") / run.delta("requests_expected") <= 1.01
     # The model knows nothing of which offsets were drawn; 2,000 draws scatter around it.
     pages = run.delta("pages_touched") / 2000
@@ -123,10 +133,8 @@ def test_the_devices_own_counter_agrees_with_the_drivers(file: Path, left_alone:
 @needs_loop
 @pytest.mark.parametrize("io_mode", ["buffered", "mmap"])
 def test_a_mapping_misses_the_pages_that_buffered_reads_miss(file: Path, left_alone: None, io_mode: str) -> None:
-    run = random_read.run_engine(random_read.engine_job(file, device="loop", read_ahead="0", io_mode=io_mode))
-    assert isinstance(run, Read), run
-    # A page that the host takes back for other programs is read twice: 1.1 % were, once.
-    assert 0.995 <= run.delta("device_reads") / run.delta("requests_expected") <= 1.05
+    run = undisturbed(random_read.engine_job(file, device="loop", read_ahead="0", io_mode=io_mode), 1.01)
+    assert 0.995 <= run.delta("device_reads") / run.delta("requests_expected") <= 1.01
     assert run.start["resident_pages"] == 0
     # Other programs' need of memory may have taken a few pages back; none came that was not touched.
     touched = run.delta("pages_first_touched")
@@ -145,10 +153,8 @@ def test_with_read_ahead_an_aligned_read_is_one_request_whatever_is_advised(file
 
 @needs_loop
 def test_a_copy_in_memory_is_read_alike_and_leaves_nothing(file: Path, left_alone: None) -> None:
-    run = random_read.run_engine(
-        random_read.engine_job(file, device="tmpfs_loop", read_ahead="0", file_size_bytes=1 << 24)
-    )
-    assert isinstance(run, Read), run
+    job = random_read.engine_job(file, device="tmpfs_loop", read_ahead="0", file_size_bytes=1 << 24)
+    run = undisturbed(job, 1.005)
     assert run.delta("device_reads") == pytest.approx(run.delta("requests_expected"), rel=0.005)
 
 
