@@ -12,11 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab.results import metrics
-from bufferlab.results.derive import cpu_shares, run_metrics, values_of
+from bufferlab.results.derive import FORMULAS, cpu_shares, run_metrics, values_of
 from bufferlab.results.latency import latency_values, total_us
 from bufferlab.results.schema import SAMPLE_COLUMNS
+from bufferlab.results.store import SweepFolder
 from bufferlab.results.timeline import finest_share, measured_instants, part, per_second
+from bufferlab.results.window import Window
 from support.synthetic import BUFFER_SIZE, Sweep, build
+from support.synthetic_innodb import scan_depth
+from support.synthetic_postgres import memory_split
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 Counts = dict[tuple[str, str], tuple[float | None, float | None]]
 
@@ -315,3 +321,16 @@ def test_percentiles_never_fall_and_never_pass_the_maximum(times_us: list[int]) 
     assert shares == sorted(shares)
     assert min(times_us) <= shares[0] <= shares[-1] <= found.max_us
     assert total_us(frame)["service"] == pytest.approx(found.mean_us * found.n)
+
+
+def test_a_formula_names_every_metric_that_decides_its_value(tmp_path: Path) -> None:
+    kinds = {"sqlite": Sweep(), "innodb": scan_depth(), "postgres": memory_split()}
+    made = [build(tmp_path / name, sweep) for name, sweep in kinds.items()]
+    real = [SweepFolder.open(FIXTURES / name) for name in ("prediction/measured", "sweeps/before")]
+    for sweep in (*made, *real):
+        rows = next(record for record in sweep.runs() if record.ok).samples()
+        whole = Window.of(rows)
+        for name, formula in FORMULAS.items():
+            needed = Window.of(rows.filter(rows["metric"].is_in(formula.reads)))
+            if needed.seconds is not None:
+                assert formula.evaluate(needed) == formula.evaluate(whole), name

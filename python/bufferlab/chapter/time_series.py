@@ -14,7 +14,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, Level, Row, Section, Table, TimePlot, Trace
 from bufferlab.results import metrics
-from bufferlab.results.timeline import measured_instants, per_second
+from bufferlab.results.timeline import measured_instants, per_second, samples_of
 from bufferlab.results.window import MEASURE
 from bufferlab.stats.series import batch_means, dispersion, regimes
 
@@ -106,7 +106,7 @@ def _spread_out(points: list[PointRuns]) -> list[PointRuns]:
 
 
 def _read(point: PointRuns, record: RunRecord, names: Sequence[str]) -> _Run:
-    samples = record.samples()
+    samples = samples_of(record.samples(), names)
     seconds = [second for second in per_second(samples, names) if second.phase in ("warm_up", MEASURE)]
     instants = measured_instants(samples)
     label, start_s = f"block {record.run.block + 1}", instants[0].t_s if instants else None

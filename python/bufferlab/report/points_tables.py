@@ -11,7 +11,7 @@ from bufferlab.chapter.point_table import headed, point_table
 from bufferlab.report.analyse import own_chapters
 from bufferlab.results.derive import FORMULAS
 from bufferlab.results.metrics import per_work
-from bufferlab.results.timeline import finest_share, measured_instants, part
+from bufferlab.results.timeline import finest_share, measured_instants, part, samples_of
 from bufferlab.units import format_bytes, format_count
 
 #: The columns of the main table that fit a terminal 100 columns wide; the page has the rest.
@@ -157,7 +157,7 @@ def parts_of_window(analysis: Analysis) -> Table | None:
         per_part: dict[tuple[str, int], list[float]] = {}
         used = 0
         for record in (record for record in point.records if record.ok):
-            instants = measured_instants(record.samples())
+            instants = measured_instants(samples_of(record.samples(), names))
             share = finest_share(instants)
             if share is None:
                 skipped += 1

@@ -82,6 +82,8 @@ class Quantity:
     unit: Unit
     evaluate: Callable[[Window], Value]
     name: str
+    reads: frozenset[str]
+    """The metrics whose samples decide its value, or the reason for its absence."""
 
     def __truediv__(self, other: Quantity) -> Quantity:
         def divide(window: Window) -> Value:
@@ -92,7 +94,7 @@ class Quantity:
                 return Value(None, f"{other.name} is zero in the measured window")
             return Value(top.value / bottom.value)
 
-        return Quantity(self.unit / other.unit, divide, f"{self.name} / {other.name}")
+        return Quantity(self.unit / other.unit, divide, f"{self.name} / {other.name}", self.reads | other.reads)
 
     def __add__(self, other: Quantity) -> Quantity:
         factor = other.unit.factor_to(self.unit)
@@ -103,7 +105,7 @@ class Quantity:
                 return Value(None, first.reason or second.reason)
             return Value(first.value + factor * second.value)
 
-        return Quantity(self.unit, add, f"({self.name} + {other.name})")
+        return Quantity(self.unit, add, f"({self.name} + {other.name})", self.reads | other.reads)
 
     def __sub__(self, other: Quantity) -> Quantity:
         factor = other.unit.factor_to(self.unit)
@@ -114,7 +116,7 @@ class Quantity:
                 return Value(None, first.reason or second.reason)
             return Value(first.value - factor * second.value)
 
-        return Quantity(self.unit, subtract, f"({self.name} - {other.name})")
+        return Quantity(self.unit, subtract, f"({self.name} - {other.name})", self.reads | other.reads)
 
     def complement(self) -> Quantity:
         """Return one minus a share."""
@@ -124,11 +126,11 @@ class Quantity:
             share = self.evaluate(window)
             return share if share.value is None else Value(1.0 - factor * share.value)
 
-        return Quantity(Unit(()), subtract, f"1 - {self.name}")
+        return Quantity(Unit(()), subtract, f"1 - {self.name}", self.reads)
 
     def counted_as(self, unit: str) -> Quantity:
         """Return the same number under another name, where each of these is one of those (a page read is a read)."""
-        return Quantity(Unit.parse(unit), self.evaluate, self.name)
+        return Quantity(Unit.parse(unit), self.evaluate, self.name, self.reads)
 
     def in_unit(self, unit: str) -> Quantity:
         """Return the same quantity in the declared unit; refuse a unit of another kind."""
@@ -139,7 +141,7 @@ class Quantity:
             value = self.evaluate(window)
             return value if value.value is None else Value(factor * value.value)
 
-        return Quantity(target, convert, self.name)
+        return Quantity(target, convert, self.name, self.reads)
 
 
 def checked(name: str, formula: Quantity, unit: str) -> Quantity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from bufferlab.results.metrics import Metric
 from bufferlab.results.quantity import Quantity, Unit
@@ -19,7 +19,7 @@ def elapsed() -> Quantity:
             return Value(None, "no time passes in this window: it was predicted by a model without time")
         return Value(window.seconds)
 
-    return Quantity(Unit.parse("s"), seconds, "the window's length")
+    return Quantity(Unit.parse("s"), seconds, "the window's length", frozenset())
 
 
 class Sampled:
@@ -33,29 +33,31 @@ class Sampled:
         declared = self._known(metric)
         if declared.kind != "counter":
             raise AssertionError(f"{metric} is a {declared.kind}: only counters go by difference")
-        return Quantity(Unit.parse(declared.unit), lambda window: window.change(metric, subject), metric)
+        return Quantity(
+            Unit.parse(declared.unit), lambda window: window.change(metric, subject), metric, frozenset({metric})
+        )
 
     def mean_of(self, metric: str) -> Quantity:
         """Return the mean of a gauge over the window's time."""
-        return Quantity(self._gauge(metric), lambda window: window.time_mean(metric), metric)
+        return self._level(metric, lambda window: window.time_mean(metric))
 
     def lowest_of(self, metric: str) -> Quantity:
         """Return the smallest sample of a gauge in the window."""
-        return Quantity(self._gauge(metric), lambda window: window.lowest(metric), metric)
+        return self._level(metric, lambda window: window.lowest(metric))
 
     def first_of(self, metric: str) -> Quantity:
         """Return a gauge at the window's first edge."""
-        return Quantity(self._gauge(metric), lambda window: window.first_level(metric), metric)
+        return self._level(metric, lambda window: window.first_level(metric))
 
     def last_of(self, metric: str) -> Quantity:
         """Return a gauge at the window's last edge."""
-        return Quantity(self._gauge(metric), lambda window: window.level(metric), metric)
+        return self._level(metric, lambda window: window.level(metric))
 
-    def _gauge(self, metric: str) -> Unit:
+    def _level(self, metric: str, evaluate: Callable[[Window], Value]) -> Quantity:
         declared = self._known(metric)
         if declared.kind != "gauge":
             raise AssertionError(f"{metric} is a {declared.kind}: only gauges have a level")
-        return Unit.parse(declared.unit)
+        return Quantity(Unit.parse(declared.unit), evaluate, metric, frozenset({metric}))
 
     def _known(self, metric: str) -> Metric:
         if metric not in self._declared:

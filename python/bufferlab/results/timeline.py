@@ -43,6 +43,12 @@ class Second:
     values: dict[str, Value]
 
 
+def samples_of(samples: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Return the samples that the named derived values need: a small part of all."""
+    needed: set[str] = set().union(*(FORMULAS[name].reads for name in names))
+    return samples.filter(samples["metric"].is_in(needed))
+
+
 def instants(samples: pl.DataFrame) -> list[Instant]:
     """Return the samples of a run, one object per time, in time's order."""
     at: dict[tuple[float, int], Instant] = {}

@@ -40,7 +40,7 @@ def _scatter(metric: str, *, index: bool) -> Quantity:
             return Value(variance * length_s / mean)
         return Value(float(variance**0.5 / mean))
 
-    return Quantity(Unit.parse("1"), evaluate, f"scatter of {metric}")
+    return Quantity(Unit.parse("1"), evaluate, f"scatter of {metric}", frozenset({READS, metric}))
 
 
 def _stretches(window: Window, metric: str) -> list[tuple[float, float]]:

@@ -43,10 +43,11 @@ def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Qua
 
     It needs all four: W has another meaning where there is no F.
     """
+    metrics = (FAILURES, LOOPS, SEARCHES, WAIT_FREE)
 
     def evaluate(window: Window) -> Value:
         counts = []
-        for metric in (FAILURES, LOOPS, SEARCHES, WAIT_FREE):
+        for metric in metrics:
             found = window.change(metric)
             if found.value is None:
                 sampled = metric in window.end and metric in window.start
@@ -55,7 +56,7 @@ def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Qua
         failures, loops, searches, waits = counts
         return Value(of(searches, loops, waits, failures))
 
-    return Quantity(Unit.parse("frames"), evaluate, name)
+    return Quantity(Unit.parse("frames"), evaluate, name, frozenset(metrics))
 
 
 FREE_LIST = _victim("free-list hits", lambda searches, loops, waits, failures: searches - loops + failures)
@@ -90,7 +91,8 @@ def _lru_writes() -> Quantity:
             return found
         return Value(max(0.0, rest.value - single.value))
 
-    return Quantity(Unit.parse("pages"), evaluate, own.name)
+    read = (own, batches, written, listed, SINGLE_PAGE)
+    return Quantity(Unit.parse("pages"), evaluate, own.name, frozenset().union(*(each.reads for each in read)))
 
 
 #: What the formulas in `metrics` name.

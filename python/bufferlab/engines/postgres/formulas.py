@@ -28,6 +28,8 @@ NO_SPLIT = (
 )
 #: The surplus that makes the split be given up: pages more than the server asked for, and their share of its reads.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
+_BACKEND_WRITES_UNTIL_16 = "postgres_bgwriter_buffers_backend"
+_BACKEND_WRITES_SINCE_17 = ("postgres_io_normal_writes", "postgres_io_bulkread_writes")
 
 
 def _of_postgres(unit: str, name: str, *metrics: str) -> Quantity:
@@ -43,7 +45,7 @@ def _of_postgres(unit: str, name: str, *metrics: str) -> Quantity:
         first, *others = (value.value or 0.0 for value in found)
         return Value(first - sum(others))
 
-    return Quantity(Unit.parse(unit), evaluate, name)
+    return Quantity(Unit.parse(unit), evaluate, name, frozenset({MARK, *metrics}))
 
 
 def _device_pages(window: Window) -> Value:
@@ -79,18 +81,22 @@ def _backend_writes(window: Window) -> Value:
     """
     if MARK not in window.end:
         return Value(None, NOT_POSTGRES)
-    old = window.change("postgres_bgwriter_buffers_backend")
+    old = window.change(_BACKEND_WRITES_UNTIL_16)
     if old.value is not None:
         return old
-    parts = [window.change(f"postgres_io_{context}_writes") for context in ("normal", "bulkread")]
+    parts = [window.change(metric) for metric in _BACKEND_WRITES_SINCE_17]
     missing = next((part.reason for part in parts if part.value is None), None)
     return Value(None, missing) if missing else Value(sum(part.value or 0.0 for part in parts))
 
 
 HITS = _of_postgres("gets", "shared-buffer hits", "page_gets", "demand_misses")
-DEVICE_PAGES = Quantity(Unit.parse("pages"), _device_pages, "pages from the device")
-PAGE_CACHE_PAGES = Quantity(Unit.parse("pages"), _page_cache_pages, "pages from the page cache")
-BACKEND_WRITES = Quantity(Unit.parse("pages"), _backend_writes, "pages written by connections")
+_PAGES = Unit.parse("pages")
+_DEVICE = frozenset({MARK, "server_read_bytes", "device_read_bytes"})
+_CACHE = _DEVICE | {"pages_read"}
+_WRITERS = frozenset({MARK, _BACKEND_WRITES_UNTIL_16, *_BACKEND_WRITES_SINCE_17})
+DEVICE_PAGES = Quantity(_PAGES, _device_pages, "pages from the device", _DEVICE)
+PAGE_CACHE_PAGES = Quantity(_PAGES, _page_cache_pages, "pages from the page cache", _CACHE)
+BACKEND_WRITES = Quantity(_PAGES, _backend_writes, "pages written by connections", _WRITERS)
 _HEAP_READ = counted("postgres_statio_heap_blks_read") - counted("postgres_growth_heap_pages")
 _INDEX_READ = counted("postgres_statio_idx_blks_read") - counted("postgres_growth_idx_pages")
 TABLES_GETS = (
@@ -103,7 +109,7 @@ TABLES_GETS = (
 QUANTITIES = {
     "shared_buffer_hits": HITS,
     "page_cache_pages": PAGE_CACHE_PAGES,
-    "page_cache_share": Quantity(Unit.parse("1"), _page_cache_share, "page-cache share"),
+    "page_cache_share": Quantity(Unit.parse("1"), _page_cache_share, "page-cache share", _CACHE),
     "device_pages": DEVICE_PAGES,
     "heap_pages_read": _HEAP_READ,
     "index_pages_read": _INDEX_READ,
