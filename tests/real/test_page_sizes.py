@@ -48,7 +48,7 @@ class Measured:
             pool_size_bytes=POOL_BYTES,
             page_size_bytes=page_size_bytes,
             transactions=count,
-            warm_up=2 * count,
+            warm_up=count,
         )
         return database, run
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,10 @@ class Place:
         self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUFFERLAB_CACHE": str(cache)}
         self.places = ("--out", str(self.out), "--data-dir", str(data), "--share-device")
 
+    def traces(self) -> bool:
+        """Whether accesses are being written."""
+        return any(path.stat().st_size for path in (self.out.parent / "data").rglob("page-trace"))
+
     def command(self, *more: str) -> list[str]:
         file = self.out.parent / "traced.toml"
         file.write_text(_TOML.format(engine=self.engine, server=self.name))
@@ -109,6 +114,20 @@ def probes(place: Place) -> list[str]:
     subprocess.run(["mount", "-t", "tracefs", "none", str(folder)], check=True)
     try:
         return [line for line in (folder / "uprobe_events").read_text().splitlines() if str(place.out.parent) in line]
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@contextmanager
+def ext4(image: Path, size_bytes: int, folder: Path) -> Iterator[None]:
+    """A disk of that size at the folder, which others may look into."""
+    with image.open("wb") as file:
+        file.truncate(size_bytes)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(folder)], check=True)
+    try:
+        folder.chmod(0o711)
+        yield
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 
@@ -145,8 +164,7 @@ def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_remo
         place.command("--transactions", "1000000"), env=place.environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
-        data = place.out.parent / "data"
-        wait_until(lambda: any(path.stat().st_size for path in data.rglob("page-trace")), "the trace to begin", 240)
+        wait_until(place.traces, "the trace to begin", 240)
         assert probes(place) != []
         for worker in children(process.pid):
             os.kill(worker, signal.SIGKILL)
@@ -158,4 +176,52 @@ def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_remo
     assert record.page_trace() is None
     assert not list(place.out.parent.rglob("page-trace*"))
     clean()
+    assert probes(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
+def test_a_disk_that_fills_fails_the_trace_and_says_so(place: Place) -> None:
+    data = place.out.parent / "data"
+    with ext4(place.out.parent / "disk.img", 1 << 30, data):
+        with subprocess.Popen(
+            place.command("--set", "update_percent=0"), env=place.environment,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            wait_until(place.traces, "the trace to begin", 240)
+            with (data / "other-files").open("wb") as filler, suppress(OSError):
+                while True:
+                    filler.write(bytes(1 << 20))
+                    filler.flush()
+            _, told = process.communicate(timeout=240)
+        left = {path.name for path in data.iterdir()} - {"lost+found", "other-files"}
+    (record,) = place.runs()
+    assert record.run.page_trace is not None, record.reason
+    assert record.run.page_trace.status == "failed"
+    assert "No space left" in (record.run.page_trace.reason or "")
+    assert record.page_trace() is None
+    assert process.returncode == 1, told
+    assert left == set()
+    assert probes(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
+def test_of_two_traces_of_one_build_the_second_is_refused_and_the_first_is_whole(place: Place) -> None:
+    with subprocess.Popen(
+        place.command("--transactions", "20000"), env=place.environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as first:  # fmt: skip
+        wait_until(place.traces, "the trace to begin", 240)
+        second = subprocess.run(
+            [*place.command(), "--out", str(place.out.parent / "second")],
+            env=place.environment, capture_output=True, text=True, timeout=240,
+        )  # fmt: skip
+        _, told = first.communicate(timeout=240)
+    assert second.returncode == 3, second.stderr
+    assert "a server of this build runs already" in second.stderr
+    assert first.returncode == 0, told
+    (record,) = place.runs()
+    assert record.run.page_trace is not None
+    assert (record.run.page_trace.status, record.run.page_trace.lost) == ("ok", 0)
     assert probes(place) == []

@@ -92,7 +92,7 @@ def unpublished(out: Path) -> list[Path]:
 
 @pytest.mark.parametrize("pools", ["10%,30%", pytest.param("5%,20%,60%", marks=pytest.mark.slow)])
 def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: Path, out: Path, pools: str) -> None:
-    swept = ("--sweep", f"pool_size={pools}", "--repetitions", "3", "--transactions", "2000")
+    swept = ("--sweep", f"pool_size={pools}", "--repetitions", "3", "--transactions", "1000")
     arguments = ["buffer-size", "--warehouses", "1", *swept, "--out", str(out), "--json"]
     done = prepared.run(["run", *arguments], core.environment(disk), 600)
     assert done.returncode == 0, done.stderr
@@ -172,7 +172,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # pytest shows it when the test fails
     moments = random.Random(seed)
-    fresh = [*SMALL, "--repetitions", "2", "--transactions", "1000", "--out", str(out)]
+    fresh = [*SMALL, "--repetitions", "2", "--transactions", "500", "--out", str(out)]
     published_before = 0
     for _ in range(kills):
         folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))
@@ -185,7 +185,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as sweep:
-            time.sleep(moments.uniform(0.2, 3.5))
+            time.sleep(moments.uniform(0.2, 2.5))
             sweep.send_signal(signal.SIGKILL)
             sweep.wait()
         assert outliving(out) == [], "a worker outlived its sweep"
