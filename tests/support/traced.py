@@ -66,12 +66,15 @@ def build(
     frames: int | None = None,
     reads: int = 0,
     step_us: int = 1000,
+    warm_up_step_us: int | None = None,
     actual: Mapping[str, Any] | None = None,
     counters: Mapping[str, int] | None = None,
     trace: Mapping[str, Any] | None = None,
     new_orders: int = 4,
 ) -> SweepFolder:
     """Write a sweep whose first point ran; an event takes `step_us`, and the window begins between two events.
+
+    An event before the window takes `warm_up_step_us`.
 
     `reads` is the engine's own count, `counters` further ones in the window, `trace` changes the page trace's entry.
     """
@@ -87,19 +90,22 @@ def build(
         settings[name] = {**settings.get(name, {}), "actual": value}
     events = [*warm_up, *window]
     kinds = [kind for _, kind in events]
-    first_us, last_us = len(warm_up) * step_us - step_us // 2, (len(events) - 1) * step_us
+    before_us = warm_up_step_us or step_us
+    steps_us = [0, *[before_us] * (len(warm_up) - 1), *[step_us] * len(window)][: len(events)]
+    first_us = sum(steps_us[: len(warm_up)]) + step_us // 2 if warm_up else 0
+    last_us = sum(steps_us)
     stored: dict[str, Any] = {
         "status": "ok",
         "page_size_bytes": spec_bytes(page_size),
         "start_ns": START_NS,
-        "window_start_ns": START_NS + max(0, first_us) * 1000,
+        "window_start_ns": START_NS + first_us * 1000,
         "window_end_ns": START_NS + last_us * 1000,
         "events": {name: kinds.count(number) for number, name in enumerate(PAGE_TRACE_KINDS) if number in kinds},
         "counts": [{"kind": "read", "recorded": reads, "counter": "pages_read", "counted": reads}],
         **(trace or {}),
     }
     pool_bytes = settings["pool_size"]["actual"]
-    tables = {"page-trace.parquet": _table(parent / "page-trace.parquet", events, step_us)}
+    tables = {"page-trace.parquet": _table(parent / "page-trace.parquet", events, steps_us)}
     run = {
         "run_id": "0123456789abcdef",
         "experiment": "traced",
@@ -157,14 +163,14 @@ def spec_bytes(page_size: str) -> int:
     return int(page_size.removesuffix("KiB")) * KIB
 
 
-def _table(path: Path, events: Sequence[Access], step_us: int) -> Path:
+def _table(path: Path, events: Sequence[Access], steps_us: Sequence[int]) -> Path:
     types = {"u8": pl.UInt8, "u16": pl.UInt16, "u32": pl.UInt32}
     columns = {
         "page": [page for page, _ in events],
         "kind": [kind for _, kind in events],
         "latch": [0] * len(events),
         "thread": [0] * len(events),
-        "delta_us": [0, *[step_us] * (len(events) - 1)],
+        "delta_us": steps_us,
     }
     schema = {name: types[kind] for name, kind in PAGE_TRACE_COLUMNS.items()}
     write_parquet(path, pl.DataFrame(columns, schema=schema), store._VERSION)

@@ -194,9 +194,21 @@ def _value(source: Source, point: Point | None, name: str, default: int) -> int:
 def _both_ends(
     source: Source, manager: BufferManager, values: Mapping[str, int], frames: int, found: Replayed
 ) -> BothEnds | None:
-    connections = int(source.run.workload.get("connections", 1))
-    reads_per_s = found.reads / source.seconds if source.seconds else 0.0
-    return manager.both_ends(ModelPoint(source.server, values, frames, connections, reads_per_s))
+    in_window = found.reads + found.creates
+    point = ModelPoint(
+        source.server,
+        values,
+        frames,
+        connections=int(source.run.workload.get("connections", 1)),
+        reads_per_s=_rate(found.reads, source.seconds),
+        reads_per_s_before=_rate(found.brought_in_since_start - in_window, source.seconds_before),
+        turnovers_in_window=in_window / frames,
+    )
+    return manager.both_ends(point)
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds else 0.0
 
 
 def _of_point(source: Source, frames: int, turnovers: float, both: BothEnds | None) -> list[Verdict]:

@@ -55,6 +55,8 @@ class Source:
     frames: int
     """Frames as the engine counted them, which are not always bytes by page size."""
     seconds: float
+    seconds_before: float
+    """Time from the first access to the window."""
     work: Mapping[str, int]
     """Units of work in the window, such as transactions, by their name."""
     edges: Window
@@ -142,6 +144,7 @@ def read(path: Path) -> Source:
         pool_bytes=pool,
         frames=int(frames),
         seconds=(trace.window_end_ns - trace.window_start_ns) / 1e9,
+        seconds_before=max(0, trace.window_start_ns - trace.start_ns) / 1e9,
         work={"transaction": measured.transactions, **({"new_order": int(new_orders)} if new_orders else {})},
         edges=edges,
     )

@@ -37,7 +37,11 @@ class Point:
     frames: int
     connections: int
     reads_per_s: float
-    """Reads of the model per second of the trace."""
+    """Reads of the model per second of the trace's window."""
+    reads_per_s_before: float
+    """The same before the window."""
+    turnovers_in_window: float
+    """How many times the window fills the pool."""
 
 
 @dataclass(frozen=True)
