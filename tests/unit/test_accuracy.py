@@ -66,6 +66,15 @@ def test_steps_and_the_choice_are_judged_by_what_was_measured(bench: Bench, meas
     assert "It has the sign of 1 of 1 resolved steps. It would choose 320 KiB: the best." in answer(found)
 
 
+def test_pools_that_read_nothing_have_no_error_and_are_no_pair_of_ends(bench: Bench, tmp_path: Path) -> None:
+    pools = 'pool_size = ["320KiB", "400KiB"]'
+    folder = build(tmp_path / "none", LOOP, LOOP, sweep=pools, counters={"db_other_reads": 0})
+    folder = repeat(folder, [[0], [0, 0]])
+    told = accuracy(folder, predict(bench, folder))
+    assert [(point.measured.value, point.predicted, point.error) for point in told.points] == [(0, 0, None)] * 2
+    assert answer(told) == ("Reads per New-Order: none were measured where there is a prediction, which is 0 at most.")
+
+
 def test_a_choice_that_the_measurement_regrets_is_told(bench: Bench, tmp_path: Path) -> None:
     """The larger pool was measured to read more: a fault of the model would look like this."""
     folder = build(tmp_path / "odd", LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})

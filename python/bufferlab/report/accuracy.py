@@ -201,11 +201,7 @@ def _steps(analysis: Analysis, metric: str, points: Iterable[PointAccuracy]) -> 
             first.label,
             second.label,
             ("falls" if change < 0 else "rises") if resolved else "not resolved",
-            "falls"
-            if second.predicted < first.predicted
-            else "rises"
-            if second.predicted > first.predicted
-            else "stays",
+            _way(first.predicted, second.predicted),
         )
 
 

@@ -50,7 +50,7 @@ def as_report(accuracy: Accuracy) -> Report:
 def answer(accuracy: Accuracy) -> str:
     """Return the errors, the steps and the choice in sentences."""
     if not accuracy.summaries:
-        return "The model gives no prediction at any of these points, only both ends."
+        return _without_errors(accuracy)
     told = accuracy.summaries[0]
     lines = [
         f"{words.title_of(accuracy.metric)}: the model errs by {_share(told.mean)} in the mean of "
@@ -67,6 +67,14 @@ def answer(accuracy: Accuracy) -> str:
         cost = "the best" if not accuracy.regret else f"{_share(accuracy.regret)} more reads than {accuracy.best.label}"
         lines.append(f"It would choose {accuracy.chosen.label}: {cost}.")
     return " ".join(lines)
+
+
+def _without_errors(accuracy: Accuracy) -> str:
+    told = [point.predicted for point in accuracy.points if point.predicted is not None]
+    if not told:
+        return "The model gives no prediction at any of these points, only both ends."
+    title = words.title_of(accuracy.metric)
+    return f"{title}: none were measured where there is a prediction, which is {max(told):.3g} at most."
 
 
 def as_json(accuracy: Accuracy) -> dict[str, Any]:
