@@ -45,14 +45,19 @@ def _runs(transactions: int, repetitions: int) -> tuple[str, ...]:
 
 
 def _hot_rows() -> tuple[str, ...]:
-    rows = ("--set", "layout=scattered", "--set", "page_size=16k", "--set", "hot_rows=500", "--repetitions", "1")
+    rows = ("--set", "layout=scattered", "--set", "page_size=16k", "--set", "hot_rows=700", "--repetitions", "1")
     return ("hot-rows", "--engine", "mysql", "--server", "mysql-5.7", *rows)
 
 
 def _slow() -> tuple[str, ...]:
-    """A rate at which a page that was read stays in the old sublist for ten times `old_blocks_time`."""
+    """A rate at which the old sublist lives for nine times `old_blocks_time`; the warm-up's speed is forgotten."""
     slow = ("--set", "old_blocks_time=1000", "--set", "rate=50", "--warehouses", "1", "--connections", "8")
-    return ("buffer-size", "--engine", "mysql", "--server", "mysql-5.7", *slow, *_runs(2000, 1))
+    long = ("--duration", "260s", "--repetitions", "1", "--sweep", "pool_size=40MiB")
+    return ("buffer-size", "--engine", "mysql", "--server", "mysql-5.7", *slow, *long)
+
+
+def _sysbench() -> tuple[str, ...]:
+    return ("tools/prediction-cells-sysbench.toml", "--server", "mysql-5.7", "--connections", "8")
 
 
 def _trace(engine: str, server: str) -> tuple[str, ...]:
@@ -67,8 +72,9 @@ TRACES = {
     "mysql80": _trace("mysql", "mysql-8.0"),
     "mariadb102": _trace("mariadb", "mariadb-10.2"),
     "mariadb114": _trace("mariadb", "mariadb-11.4"),
-    "hot-rows": (*_hot_rows(), "--sweep", "pool_size=10MiB"),
-    "slow": (*_slow(), "--sweep", "pool_size=40MiB"),
+    "hot-rows": (*_hot_rows(), "--sweep", "pool_size=12MiB"),
+    "slow": _slow(),
+    "sysbench": _sysbench(),
 }
 
 #: The most telling first.
@@ -89,11 +95,12 @@ CELLS = (
     Cells("postgres17", "postgres17", (*_server("postgres", "postgres-17"), *_runs(6000, 2)), ("--sweep", FEW)),
     Cells("postgres15", "postgres15", (*_server("postgres", "postgres-15"), *_runs(6000, 2)), ("--sweep", FEW)),
     Cells("sqlite", "sqlite", _sqlite(), ("--sweep", "pool_size=8%,15%,35%,60%")),
-    Cells("mysql80", "mysql80", (*_server("mysql", "mysql-8.0"), *_runs(4000, 1)), ("--sweep", FEW)),
-    Cells("mariadb102", "mariadb102", (*_server("mariadb", "mariadb-10.2"), *_runs(4000, 1)), ("--sweep", FEW)),
-    Cells("mariadb114", "mariadb114", (*_server("mariadb", "mariadb-11.4"), *_runs(4000, 1)), ("--sweep", FEW)),
-    Cells("hot-rows", "hot-rows", _hot_rows(), ("--sweep", "pool_size=8MiB,9MiB,10MiB,11MiB,12MiB")),
-    Cells("slow", "slow", _slow(), ("--sweep", "pool_size=32MiB,40MiB,48MiB")),
+    Cells("mysql80", "mysql80", (*_server("mysql", "mysql-8.0"), *_runs(4000, 1)), ("--sweep", POOLS)),
+    Cells("mariadb102", "mariadb102", (*_server("mariadb", "mariadb-10.2"), *_runs(4000, 1)), ("--sweep", POOLS)),
+    Cells("mariadb114", "mariadb114", (*_server("mariadb", "mariadb-11.4"), *_runs(4000, 1)), ("--sweep", POOLS)),
+    Cells("hot-rows", "hot-rows", _hot_rows(), ("--sweep", "pool_size=8MiB,10MiB,11MiB,12MiB,14MiB")),
+    Cells("sysbench", "sysbench", (*_sysbench(), "--repetitions", "2"), ("--sweep", FEW)),
+    Cells("slow", "slow", _slow()),
 )
 
 
