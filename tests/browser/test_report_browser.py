@@ -60,6 +60,23 @@ const hidden = series.filter(([svg, group]) => ![...group.querySelectorAll('use,
   .some(mark => inside(mark.getBoundingClientRect(), svg))).map(([svg, group]) => group.id);
 return {cut, hidden, series: series.length, figures: drawn.length};
 """
+#: Short words and numbers of tables that stand on two lines.
+_BROKEN_WORDS = """
+const broken = [];
+for (const cell of document.querySelectorAll('main th, main td')) {
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    for (const word of node.data.matchAll(/[^\\s\\u00a0-]{2,12}/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const tops = [...range.getClientRects()].map(box => Math.round(box.top));
+      if (Math.max(...tops) - Math.min(...tops) > 4) broken.push(word[0] + ' in ' + cell.textContent.slice(0, 40));
+    }
+  }
+}
+return broken;
+"""
 _OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 #: What paper shows of the page: rows behind closed folds, and how headings are kept with what follows.
 _ON_PAPER = """
@@ -106,6 +123,14 @@ return Math.min(...texts.map(node => {
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sweep = build(tmp_path_factory.mktemp("sweep"))
+    publish(sweep)
+    return sweep.path / "report.html"
+
+
+@pytest.fixture(scope="module")
+def failing_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of a sweep of which checks failed."""
+    sweep = build(tmp_path_factory.mktemp("failing"), Sweep(truths=BUFFER_SIZE[:3], gate="cap", lost_latencies=5))
     publish(sweep)
     return sweep.path / "report.html"
 
@@ -173,6 +198,14 @@ def test_no_word_of_a_figure_is_clipped_and_every_series_is_seen(desk: Any) -> N
 def test_no_box_inside_the_page_scrolls_or_cuts(desk: Any) -> None:
     desk.execute_script(_OPEN_ALL)
     assert desk.execute_script(_CUT_OFF) == []
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_no_short_word_of_a_table_is_broken(browser: Any, page: Path, failing_page: Path, width: int) -> None:
+    for shown in (page, failing_page):
+        look(browser, shown, width=width)
+        browser.execute_script(_OPEN_ALL)
+        assert browser.execute_script(_BROKEN_WORDS) == []
 
 
 def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(desk: Any) -> None:

@@ -170,6 +170,22 @@ def test_a_home_that_cannot_be_written_is_told_and_another_cache_helps(installed
     assert "Traceback" not in helped.stderr
 
 
+@pytest.mark.skipif(not shutil.which("cargo"), reason="the core is built with Rust, of which there is no cargo on PATH")
+def test_pip_installs_the_source_distribution(built: Path, tmp_path: Path) -> None:
+    (source,) = built.glob("*.tar.gz")
+    ran(sys.executable, "-m", "venv", tmp_path / "lab")
+    # Crates that were compiled before are not compiled again: what is looked at here is what the archive holds.
+    environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")}
+    done = ran(tmp_path / "lab/bin/pip", "install", "--quiet", source, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    environment = {"PATH": os.defpath, "HOME": str(tmp_path)}
+    told = ran(tmp_path / "lab/bin/bufferlab", "--version", env=environment, cwd=tmp_path).stdout
+    commit = (built / "commit").read_text()[:12]
+    assert f"commit {commit}" in told
+    found = json.loads(ran(tmp_path / "lab/bin/bufferlab", "list", "--json", env=environment, cwd=tmp_path).stdout)
+    assert {one["name"] for one in found["experiments"]} == set(builtin_experiments())
+
+
 def steps_of(dockerfile: str) -> str:
     """Return a shell script of what a Dockerfile does in its image, after the base."""
     script = ["set -eu"]
@@ -187,13 +203,14 @@ def steps_of(dockerfile: str) -> str:
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("debootstrap"), reason="a chroot needs root and debootstrap")
-def test_the_dockerfile_makes_an_image_that_measures(wheel: Path) -> None:
+@pytest.mark.parametrize("debian", ["bookworm", "trixie"])
+def test_the_steps_of_the_dockerfile_make_an_image_that_measures(wheel: Path, debian: str) -> None:
     script = steps_of((ROOT / "Dockerfile").read_text())
     assert script.count("(cd /") >= 3
     script += (
         "\ncd / && bufferlab --version && bufferlab run buffer-size --smoke && ls runs/buffer-size-*/report.html\n"
     )
-    done = ran("tools/try-in-chroot.sh", "bookworm", "--put", wheel, "sh", "-c", script, cwd=ROOT)
+    done = ran("tools/try-in-chroot.sh", debian, "--put", wheel, "sh", "-c", script, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "commit " in done.stdout
     assert "report.html" in done.stdout

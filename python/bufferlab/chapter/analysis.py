@@ -171,7 +171,7 @@ class Analysis:
         runs = self.runs
         if not runs:
             return ""
-        engines = dict.fromkeys(f"{run.run.engine} {run.run.engine_version or ''}".strip() for run in runs)
+        engines = dict.fromkeys(run.engine_and_version for run in runs)
         counts = sorted({len(point.ok) for point in self.points if point.ok})
         n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
         day = min(run.run.started_at for run in runs)[:10]

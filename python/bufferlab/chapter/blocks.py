@@ -9,8 +9,13 @@ from typing import Literal
 #: log axis). Two runs that differ can have an interval in which the runs themselves could not be seen.
 INTERVAL_REACH = 2.5
 
+#: The factor by which the axis of effects reaches past them; a longer interval leaves the picture.
+EFFECTS_REACH = 4.0
+
 #: The most rows of a table that stands open; a longer one is behind a fold.
 LONGEST_OPEN = 10
+#: The most panels over time of a figure that stands open.
+MOST_OPEN_PANELS = 6
 
 
 @dataclass(frozen=True)
@@ -180,6 +185,25 @@ class EffectsPlot:
     ratios: tuple[tuple[tuple[Ratio | None, ...], ...], ...]
     """[panel][row][series]; None where there is no such effect."""
 
+    def limits(self, panel: int) -> tuple[float, float]:
+        """Return the ends of a panel's axis: about all effects, and about one."""
+        ratios = [one for row in self.ratios[panel] for one in row if one is not None]
+        values = [one.value for one in ratios] or [1.0]
+        low, high = min(values) / EFFECTS_REACH, max(values) * EFFECTS_REACH
+        ends = [min(max(end, low), high) for one in ratios for end in (one.low, one.high) if end is not None]
+        reached = [*values, 1.0, *ends]
+        return min(0.9, min(reached) / 1.15), max(1.1, max(reached) * 1.15)
+
+    @property
+    def cuts_intervals(self) -> bool:
+        """Return whether some interval is too long to be drawn whole."""
+        for place, rows in enumerate(self.ratios):
+            low, high = self.limits(place)
+            ends = [end for row in rows for one in row if one for end in (one.low, one.high) if end is not None]
+            if any(not low <= end <= high for end in ends):
+                return True
+        return False
+
 
 @dataclass(frozen=True)
 class StackedPlot:
@@ -241,6 +265,11 @@ class Figure:
     data: Table
     source: str = ""
     """Engine, version, runs and date, written under the picture: it may be seen without its page."""
+
+    @property
+    def is_tall(self) -> bool:
+        """Return whether the picture would fill a screen: a page then shows its title alone until it is opened."""
+        return isinstance(self.plot, TimePlot) and len(self.plot.panels) > MOST_OPEN_PANELS
 
 
 @dataclass(frozen=True)

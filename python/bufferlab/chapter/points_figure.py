@@ -114,8 +114,12 @@ def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) 
     """Return a point's runs and their mean as they are drawn: shares in per cent."""
     mean = analysis.mean(metric, point)
     assert mean is not None
-    factor = 100.0 if metrics.get(metric).is_share else 1.0
+    is_share = metrics.get(metric).is_share
+    factor = 100.0 if is_share else 1.0
     low, high = (None if bound is None else factor * bound for bound in (mean.ci_low, mean.ci_high))
+    if is_share and low is not None and high is not None:
+        # The fit does not know that a share ends at 0 and 1.
+        low, high = max(0.0, low), max(factor * mean.value, min(100.0, high))
     runs = tuple(factor * value for _, _, value in point.values(metric))
     return Dot(x, tick, runs, factor * mean.value, low, high)
 
@@ -135,7 +139,7 @@ def _axis_label(analysis: Analysis) -> str:
     name = titles.get(axis, axis.replace("_", " ").capitalize() or "Point")
     asked_as_shares = any("%" in point.swept.get(analysis.axis or "", "") for point in analysis.points)
     if axis == "pool_size" and asked_as_shares:
-        return f"{name}: asked (% of the loaded database) and actual size"
+        return f"{name}: asked (% of the database) and actual size"
     if axis == "hot_rows" and asked_as_shares:
         return f"{name}: asked (% of the predicted knee) and their number"
     return name

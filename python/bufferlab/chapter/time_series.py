@@ -5,6 +5,7 @@ A window's mean is worth quoting only if the window had one level; checkpoints a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import fill
@@ -26,6 +27,7 @@ _MOST_PANELS = 12
 #: The rates of a database that are drawn over time, beside its throughput.
 _OF_A_DATABASE = ("hit_ratio", "writes_per_s", "device_requests_per_s", "reads_per_s")
 _TITLE_CHARACTERS = 26
+_A_NUMBER = re.compile(r"[\d,.]+")
 _TOO_SHORT = "no run has two samples of it"
 #: The fewest measured seconds that say something of levels or scatter.
 _FEWEST_SECONDS = 10
@@ -179,7 +181,11 @@ def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
 
 
 def _panel_title(analysis: Analysis, point: PointRuns) -> str:
-    return fill(analysis.name_of(point), _TITLE_CHARACTERS)
+    name = analysis.name_of(point)
+    # A number alone would not say of which setting it is.
+    if analysis.axis and _A_NUMBER.fullmatch(name):
+        name = f"{analysis.axis.replace('_', ' ')} {name}"
+    return fill(name, _TITLE_CHARACTERS)
 
 
 def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) -> Table:
@@ -228,7 +234,12 @@ def _per_cent(value: float, low: float | None, high: float | None) -> str:
 def _said(levels: Sequence[Level], metric: str) -> str:
     if not levels:
         return "one"
-    return "; ".join(f"{words.cell(metric, one.mean)} from {one.start_s:.0f} to {one.end_s:.0f} s" for one in levels)
+    # Windows of a second or two have levels that whole seconds could not tell apart.
+    decimals = 0 if min(one.end_s - one.start_s for one in levels) >= 2 else 2
+    return "; ".join(
+        f"{words.cell(metric, one.mean)} from {one.start_s:.{decimals}f} to {one.end_s:.{decimals}f} s"
+        for one in levels
+    )
 
 
 def _data(plot: TimePlot, id: str, title: str) -> Table:

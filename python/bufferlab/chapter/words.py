@@ -91,6 +91,8 @@ def ratio(estimate: Estimate) -> str:
 
     >>> ratio(Estimate(1.5294, 1.5260, 1.5327, n=5)), ratio(Estimate(3.3, 1.2, 8.8, n=4))
     ('1.53 (1.52–1.54)', '3.3 (1.2–8.8)')
+    >>> ratio(Estimate(0.025, 0.0013, 0.594, n=2))
+    '0.025 (0.001–0.594)'
     """
     low, high = estimate.ci_low, estimate.ci_high
     decimals = max(0, min(_decimals(estimate.value), 2 if estimate.value >= 0.1 else 6))
@@ -98,6 +100,9 @@ def ratio(estimate: Estimate) -> str:
         return f"{estimate.value:.{decimals}f}"
     if high - low > 0:
         decimals = min(decimals, max(0, 1 - math.floor(math.log10((high - low) / 2))))
+    # A bound above zero stays above zero.
+    while low > 0 and decimals < 6 and _outward(low, high, decimals)[0] <= 0:
+        decimals += 1
     low, high = _outward(low, high, decimals)
     return f"{estimate.value:,.{decimals}f} ({low:,.{decimals}f}–{high:,.{decimals}f})"
 

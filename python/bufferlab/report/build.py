@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
@@ -38,6 +39,9 @@ from bufferlab.results import metrics
 from bufferlab.results.store import SweepFolder
 from bufferlab.workloads import registry as workloads
 
+#: The rows of all tables that stand open on a page together.
+_OPEN_ROWS = 13
+
 
 def build(sweep: SweepFolder) -> Report:
     """Return the report of a sweep, from its stored samples alone."""
@@ -53,7 +57,7 @@ def build(sweep: SweepFolder) -> Report:
         headline=first.figure,
         steps=first.steps,
         limits=tuple(limits(analysis)),
-        sections=tuple(map(_opened, _sections(analysis, first))),
+        sections=_opened(_sections(analysis, first), first.lead),
         checks=tuple(analysis.checks),
         status=_status(analysis),
         lead=first.lead,
@@ -165,12 +169,24 @@ def _has_rows(block: Table | Figure) -> bool:
     return isinstance(block, Figure) or bool(block.rows)
 
 
-def _opened(section: Section) -> Section:
-    """Return the section with its first table open and the others behind folds, so that a page can be seen over."""
-    tables = [block for block in section.blocks if isinstance(block, Table)]
-    rest = tables if section.folded else tables[1:]
-    blocks = (replace(block, folded=True) if block in rest else block for block in section.blocks)
-    return replace(section, blocks=tuple(blocks))
+def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:
+    """Return the sections with the first table of each open and the others behind folds, so that a page can be seen
+    over. The table that answers and the checks that failed stand open; others only while there is room for their rows.
+    """
+    firsts = [next((one for one in section.blocks if isinstance(one, Table)), None) for section in sections]
+    room = _OPEN_ROWS - sum(len(one.rows) for one in firsts if one and one.id == lead)
+    opened = []
+    for section, first in zip(sections, firsts, strict=True):
+        is_open = first is not None and not first.folds and not section.folded
+        if is_open and first is not None and first.id not in (lead, "failed-checks"):
+            is_open = len(first.rows) <= room
+            room -= len(first.rows) if is_open else 0
+        shown = first if is_open else None
+        blocks = (
+            replace(one, folded=True) if isinstance(one, Table) and one is not shown else one for one in section.blocks
+        )
+        opened.append(replace(section, blocks=tuple(blocks)))
+    return tuple(opened)
 
 
 def _all_steps(analysis: Analysis) -> Table | None:
@@ -188,7 +204,7 @@ def _facts(analysis: Analysis) -> tuple[str, ...]:
     facts: list[str] = []
     if analysis.runs:
         run = analysis.runs[0].run
-        facts += dict.fromkeys(f"{run.run.engine} {run.run.engine_version or ''}".strip() for run in analysis.runs)
+        facts += dict.fromkeys(run.engine_and_version for run in analysis.runs)
         workload = run.workload
         scales = [words.plural(workload[of], of[:-1]) for of in ("warehouses", "rows") if of in workload]
         name = str(workload.get("name"))

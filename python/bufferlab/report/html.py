@@ -60,10 +60,12 @@ def _template() -> Template:
 
 
 def _kept_together(text: str) -> Markup:
-    """Keep a number on one line with its unit, and the two ends of an interval."""
+    """Keep a number on one line with its unit, a block with its number, and the two ends of an interval."""
     from markupsafe import Markup, escape
 
-    text = re.sub(r"(?<=\d) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) ", "\u00a0", text)
+    text = re.sub(
+        r"(?<=[\d)]) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) |(?<=\bblock) (?=\d)", "\u00a0", text
+    )
     return Markup(re.sub(r"[\d.,]+–[\d.,]+", r'<span class="ends">\g<0></span>', str(escape(text))))
 
 

@@ -97,6 +97,11 @@ class MeasuredRun:
         return results_of(self.run.engine)
 
     @property
+    def engine_and_version(self) -> str:
+        """Return what ran, with its version: "mysql 5.7.22", "Linux 6.18.44"."""
+        return f"{self.engine.version_of or self.run.engine} {self.run.engine_version or ''}".strip()
+
+    @property
     def direct(self) -> bool:
         """Return whether the database file was read past the page cache."""
         return self.engine.reads_directly(self)
@@ -169,6 +174,8 @@ class EngineResults:
     """Return the page gets per transaction that the work itself asks for."""
     has_pool: bool = True
     """True if the engine keeps pages in its own pool."""
+    version_of: str = ""
+    """The program whose version a run has, where it is not the engine: the kernel, for a bare file."""
     needs_long_windows: bool = True
     """True if its writes and rates depend on checkpoints, which only a long window evens out."""
     log: str = ""

@@ -8,15 +8,18 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Row, Section, Table
 from bufferlab.chapter.point_table import headed, point_table
 
-_COST = (
-    "seconds_per_transaction",
-    "device_reads_per_transaction",
-    "device_read_size_kib",
-    "reads_per_transaction",
-    "misses_per_transaction",
-    "page_gets_per_transaction",
-    "cpu_us_per_transaction",
-)
+_COST = {
+    **headed(("seconds_per_transaction", "device_reads_per_transaction")),
+    "Size of a request (KiB)": "device_read_size_kib",
+    **headed(
+        (
+            "reads_per_transaction",
+            "misses_per_transaction",
+            "page_gets_per_transaction",
+            "cpu_us_per_transaction",
+        )
+    ),
+}
 _DEVICE = (
     "device_reads_per_s",
     "device_read_kib_per_s",
@@ -35,7 +38,7 @@ def query_cost(analysis: Analysis) -> Section | None:
     if plans is None:
         return None
     caption = "Means over the runs of a point, with 95 % intervals."
-    cost = point_table(analysis, "query-cost", "What one query costs", headed(_COST), caption)
+    cost = point_table(analysis, "query-cost", "What one query costs", _COST, caption)
     title = "The device while queries ran"
     device = point_table(analysis, "query-device", title, headed(_DEVICE), "Over the whole window.")
     intro = "The plan is forced; that the engine takes it is checked before the window, every answer in it."

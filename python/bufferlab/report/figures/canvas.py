@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ def legend(figure: Canvas, handles: Sequence[Any], labels: Sequence[str]) -> Non
         columns = max(1, min(len(labels), 4, _LEGEND_CHARACTERS // longest))
         style: Any = {"fontsize": SMALL_SIZE, "labelspacing": 0.3, "columnspacing": 1.2, "handlelength": 1.6}
         figure.legend(handles, labels, loc="outside upper left", ncols=columns, **style)
+
+
+def wrapped(text: str, characters: int) -> str:
+    """Return a title in lines of at most so many characters; words with hyphens stay whole."""
+    return fill(text, characters, break_on_hyphens=False)
 
 
 def colour_of(place: int) -> str:

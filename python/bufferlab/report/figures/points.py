@@ -1,6 +1,7 @@
 """Draws metrics over the points of a sweep: runs as dots, means with intervals, theory as curves; one or in panels.
 
-Nothing joins dots over an axis of words. There the series stand side by side.
+Nothing joins dots over an axis of words. Series stand side by side there; over numbers they stand so close that a
+reader takes them for one place.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import INTERVAL_REACH, Dot, PanelsPlot, PointsPlot, Series
-from bufferlab.report.figures.canvas import SERIES_COLOURS, SMALL_SIZE, canvas, colour_of, legend, series_id, tick
+from bufferlab.report.figures.canvas import (
+    FONT_SIZE,
+    SERIES_COLOURS,
+    SMALL_SIZE,
+    canvas,
+    colour_of,
+    legend,
+    series_id,
+    tick,
+    wrapped,
+)
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -23,8 +34,15 @@ if TYPE_CHECKING:
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 #: The share of a step of the axis that all series of one place fill together, side by side.
 _SPREAD = 0.72
+#: The same on an axis of numbers, where a place means a number: just enough to see each interval.
+_CLOSE = 0.22
+#: The least share of a step about a mean in which its runs stand.
+_RUNS_ROOM = 0.1
 #: The characters of a line that fit an axis of words, over all its places.
 _TICK_CHARACTERS = 56
+#: The characters of a line beside the whole horizontal axis, and beside the vertical one.
+_X_CHARACTERS = 52
+_Y_CHARACTERS = 32
 
 
 def draw_points(plot: PointsPlot) -> Canvas:
@@ -43,7 +61,7 @@ def draw_points(plot: PointsPlot) -> Canvas:
 def draw_panels(plot: PanelsPlot) -> Canvas:
     """Draw panels, two in a row. Every metric has its own vertical axis; panels of one metric share theirs."""
     rows = (len(plot.panels) + 1) // 2
-    figure = canvas(2.3 * rows + 0.6)
+    figure = canvas(2.0 * rows + 0.6)
     grid = figure.subplots(rows, 2, squeeze=False, sharey=plot.is_one_metric)
     every = replace(plot.panels[0], series=tuple(series for panel in plot.panels for series in panel.series))
     for place, panel in enumerate(plot.panels):
@@ -54,13 +72,15 @@ def draw_panels(plot: PanelsPlot) -> Canvas:
         # The metric stands above its panel, where a long name does not collide with the numbers.
         title = panel.title or panel.y_label
         title = f"{title}, logarithmic" if panel.y_is_log and not plot.is_one_metric else title
-        axes.set_title(fill(title, 32), fontsize=SMALL_SIZE, loc="left")
-        if not plot.is_one_metric or place % 2:
-            axes.set_ylabel("")
+        axes.set_title(wrapped(title, 32), fontsize=SMALL_SIZE, loc="left")
+        axes.set_ylabel("")
         if place + 2 < len(plot.panels):
             axes.set_xlabel("")
     for place in range(len(plot.panels), 2 * rows):
         grid[place // 2][place % 2].set_visible(False)
+    if plot.is_one_metric:
+        title = wrapped(plot.panels[0].y_label, _Y_CHARACTERS if rows == 1 else 2 * _Y_CHARACTERS)
+        figure.supylabel(title, fontsize=FONT_SIZE)
     if plot.panels and len(plot.panels[0].series) > 1:
         legend(figure, *grid[0][0].get_legend_handles_labels())
     return figure
@@ -75,17 +95,19 @@ def _draw_on(axes: Axes, plot: PointsPlot, columns: int = 1) -> None:
     width = _step_width(plot)
     for place, series in enumerate(plot.series):
         _draw_series(axes, series, place, plot, width)
-    _x_ticks(axes, plot, width, columns)
-    axes.set_xlabel(plot.x_label)
-    axes.set_ylabel(plot.y_label)
+    unit = _x_ticks(axes, plot, width, columns)
+    axes.set_xlabel(wrapped(f"{plot.x_label}{unit}", _X_CHARACTERS // columns))
+    axes.set_ylabel(wrapped(plot.y_label, _Y_CHARACTERS))
     axes.grid(visible=False, axis="x")
 
 
 def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width: float) -> None:
     colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
-    room = width * (_SPREAD / len(plot.series) if plot.x_is_words else _SPREAD)
-    shift = room * (place - (len(plot.series) - 1) / 2) if plot.x_is_words else 0.0
-    xs = [dot.x + shift for dot in series.dots]
+    # Dots of a curve stand where the curve has them.
+    is_alone = len(plot.series) == 1 or bool(plot.curves and not plot.x_is_words)
+    room = width * (_SPREAD if is_alone else (_SPREAD if plot.x_is_words else _CLOSE) / len(plot.series))
+    shift = 0.0 if is_alone else room * (place - (len(plot.series) - 1) / 2)
+    xs = [_moved(dot.x, shift, is_log=plot.x_is_log) for dot in series.dots]
     # Colours and markers come again after six series; the line then tells them apart.
     line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined and not plot.x_is_words else ""
     style: Any = {"color": colour, "linewidth": 1.6, "linestyle": line, "marker": marker, "markersize": 4.5}
@@ -93,7 +115,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
         xs, [dot.mean for dot in series.dots], label=series.label or None, zorder=3, gid=series_id(axes, place), **style
     )
     for x, dot in zip(xs, series.dots, strict=True):
-        beside = _beside(x, len(dot.runs), room, is_log=plot.x_is_log)
+        beside = _beside(x, len(dot.runs), max(room, _RUNS_ROOM * width), is_log=plot.x_is_log)
         axes.plot(beside, dot.runs, marker, markersize=5, fillstyle="none", color=colour, alpha=0.6, zorder=2)
         _draw_mean(axes, dot, x, colour, marker)
         if plot.value_labels:
@@ -149,29 +171,49 @@ def _step_width(plot: PointsPlot) -> float:
 def _beside(x: float, count: int, room: float, *, is_log: bool) -> list[float]:
     """Return places on both sides of a mean for its runs, so that they do not hide its interval."""
     steps = [room * (0.16 + 0.07 * (place // 2)) * (1 if place % 2 else -1) for place in range(count)]
-    return [x * 2.0**step if is_log else x + step for step in steps]
+    return [_moved(x, step, is_log=is_log) for step in steps]
 
 
-def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> None:
+def _moved(x: float, step: float, *, is_log: bool) -> float:
+    """Return a place on the axis a part of a step away; a step is a doubling on a logarithmic axis."""
+    return x * 2.0**step if is_log else x + step
+
+
+def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
+    """Set the words of the axis; return the unit that its title must have because its numbers are too close for it."""
     dots = {dot.x: dot.tick for series in plot.series for dot in series.dots}
     low, high = min(dots), max(dots)
     places = [math.log2(x) if plot.x_is_log else x for x in sorted(dots)]
     longest = max(len(line) for label in dots.values() for line in label.split("\n"))
     nearest = min((b - a for a, b in pairwise(places)), default=1.0)
     whole = (places[-1] - places[0]) or 1.0
+    needs = [columns * max(0.085, share * longest) for share in (0.017, 0.026)]
+    labels, unit = list(dots.values()), ""
     if plot.x_is_words:
         room = max(6, _TICK_CHARACTERS // columns // len(dots))
         broken = ["\n".join(fill(line, room) for line in label.split("\n")) for label in dots.values()]
         axes.set_xticks(list(dots), labels=broken)
-    elif len(dots) > 1 and nearest < columns * max(0.085, 0.017 * longest) * whole:
+    elif len(dots) > 1 and nearest < needs[0] * whole:
         _round_ticks(axes, plot)
     else:
-        axes.set_xticks(list(dots), labels=list(dots.values()))
+        if len(dots) > 1 and nearest < needs[1] * whole:
+            labels, unit = _without_unit(labels)
+        axes.set_xticks(list(dots), labels=labels)
     axes.minorticks_off()
     if plot.x_is_log:
         axes.set_xlim(low / 2 ** (0.5 * width), high * 2 ** (0.5 * width))
     else:
         axes.set_xlim(low - 0.5 * width, high + 0.5 * width)
+    return unit
+
+
+def _without_unit(labels: list[str]) -> tuple[list[str], str]:
+    """Return the sizes under shares without their unit, and the unit in brackets, where all have the same."""
+    units = {label.rpartition("\n")[2].partition(" ")[2] if "\n" in label else "" for label in labels}
+    (unit, *others) = units
+    if others or not unit:
+        return labels, ""
+    return [label.removesuffix(f" {unit}") for label in labels], f" ({unit})"
 
 
 def _round_ticks(axes: Axes, plot: PointsPlot) -> None:

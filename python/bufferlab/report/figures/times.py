@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import TimePlot
-from bufferlab.report.figures.canvas import FAINT, FONT_SIZE, INK, SERIES_COLOURS, SMALL_SIZE, canvas, series_id, tick
+from bufferlab.report.figures.canvas import (
+    FAINT,
+    FONT_SIZE,
+    INK,
+    SERIES_COLOURS,
+    SMALL_SIZE,
+    canvas,
+    series_id,
+    tick,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -47,7 +56,7 @@ def draw_times(plot: TimePlot) -> Canvas:
         axes.locator_params(axis="x", nbins=4)
     values = [value for traces in plot.traces for trace in traces for value in trace.values if value]
     grid[0][0].set_ylim(0, 1.08 * max(values, default=1.0))
-    figure.supylabel(fill(plot.y_label, 28 if rows == 1 else 60), fontsize=FONT_SIZE)
+    figure.supylabel(wrapped(plot.y_label, 28 if rows == 1 else 60), fontsize=FONT_SIZE)
     return figure
 
 

@@ -101,6 +101,7 @@ def _figure(analysis: Analysis, swept: dict[str, list[str]]) -> Figure | None:
     caption = (
         "Ratios: what each setting multiplies the figure by while everything else stays. Bars are 95 % intervals that "
         "hold together; one that does not cross the line at × 1 is an effect. The axes are logarithmic."
+        + (" Where an arrow stands, the interval goes on." if plot.cuts_intervals else "")
     )
     told = (
         f"{row}: {_cell(found.get((panels[0], names[0])))}" for row, found in zip(rows, places.values(), strict=True)

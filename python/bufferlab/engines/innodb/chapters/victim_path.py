@@ -36,7 +36,9 @@ def victim_path(analysis: Analysis) -> Section:
 def _figure(analysis: Analysis, told: list[PointRuns]) -> Figure:
     # The means are plain: means of logarithms would not add to one.
     shares = tuple(tuple(_plain_mean(point, name) for name in _SHARES) for point in told)
-    bars = tuple(analysis.name_of(point).replace(", ", "\n") for point in told)
+    # The axis says the size behind a share.
+    named = ((analysis.tick(point), analysis.rest_label(point)) for point in told)
+    bars = tuple("\n".join(filter(None, names)).replace(", ", "\n") for names in named)
     axis = Axis.of(analysis, told).label
     title = "How searches for a frame ended"
     plot = StackedPlot(axis, "Searches for a frame (%)", bars, _PARTS, shares)

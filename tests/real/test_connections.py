@@ -1,0 +1,69 @@
+"""Sweeps over the number of connections, on private servers: as many sessions as asked for are open at the server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bufferlab.engines.servers.builds import servers_root
+from support import core, innodb
+
+pytestmark = [pytest.mark.real, pytest.mark.servers, pytest.mark.slow]
+
+#: The state of a connected socket in /proc/net/unix (proc_net(5)); the server's ends have the path it listens on.
+_CONNECTED = "03"
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[Path]:
+    with innodb.folder() as path:
+        for folder in ("data", "cache"):
+            (path / folder).mkdir(mode=0o711)
+        (path / "cache" / "servers").symlink_to(servers_root())
+        yield path
+
+
+def sessions(below: Path) -> dict[str, int]:
+    """Return the connections of each server that listens below a folder, by its socket's path."""
+    found: dict[str, int] = {}
+    for line in Path("/proc/net/unix").read_text().splitlines():
+        if str(below) in line:
+            *_, state, _, path = line.split()
+            found[path] = found.get(path, 0) + (state == _CONNECTED)
+    return found
+
+
+@pytest.mark.parametrize(("engine", "server"), [("mysql", "mysql-5.7"), ("postgres", "postgres-17")])
+def test_swept_connections_are_open_at_the_server_and_the_report_tells_them_apart(
+    root: Path, engine: str, server: str
+) -> None:
+    places = ("--out", root / engine, "--data-dir", root / "data", "--share-device")
+    asked = ("--set", "pool_size=20%", "--sweep", "connections=1,4,8", "--repetitions", "1", "--transactions", "2000")
+    words = ["run", "buffer-size", "--smoke", "--json", "--engine", engine, "--server", server, *asked, *places]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bufferlab", *map(str, words)],
+        env=core.environment(root),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    most: dict[str, int] = {}
+    while process.poll() is None:
+        for path, count in sessions(root / "data" / ".bufferlab-work").items():
+            most[path] = max(count, most.get(path, 0))
+        time.sleep(0.02)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    one, four, eight = sorted(most.values())
+    assert (four - one, eight - one) == (3, 7), most
+    assert 1 <= one <= 3, "the driver's session, and those that sample and set up"
+    (folder,) = (root / engine).glob("buffer-size-*")
+    told = {point["swept"]["connections"]: point["status"] for point in json.loads(out)["points"]}
+    assert told == {"1": "ok", "4": "ok", "8": "ok"}
+    assert "Connections" in (folder / "report.html").read_text()
