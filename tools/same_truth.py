@@ -2,10 +2,12 @@
 
 On SQLite equal seeds give equal counts, at every edge of every window: rows of samples are compared one by one. Times,
 the host's counters and those of the process are not. A sample within a window asks SQLite for its page count, which
-gets two pages, and how many samples there are depends on the clock: these gets are taken off.
+gets two pages, and how many samples there are depends on the clock: these gets are taken off. Experiments run without
+their limits of time, at which a slow host would end a warm-up earlier.
 
 On servers counts vary. Five sweeps a side run in turn with the same seeds; Student's interval of the mean log ratio
-over the pairs must contain 1. One interval in twenty misses it by chance: repeat such a one with another --seed.
+over the pairs must contain 1. One interval in twenty misses it by chance: repeat such a one with another --seed, and
+add its pairs by --join.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import argparse
 import json
 import math
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,11 +94,24 @@ class Tree:
         self.work = work
         work.mkdir(parents=True, exist_ok=True)
 
-    def sweep(self, name: str, *words: str, cache: Path | None = None) -> Path:
+    def sweep(self, name: str, experiment: str, *words: str, cache: Path | None = None) -> Path:
         """Run an experiment, with that cache of databases and servers, or the user's; return its sweep folder."""
         places = {} if cache is None else {"BUFFERLAB_CACHE": str(cache)}
-        out = self._python("-m", "bufferlab", "run", *words, "--out", str(self.work / name), "--json", **places)
-        return Path(json.loads(out)["sweep"])
+        out = ("--out", str(self.work / name), "--json")
+        told = self._python("-m", "bufferlab", "run", str(self._untimed(experiment)), *words, *out, **places)
+        return Path(json.loads(told)["sweep"])
+
+    def _untimed(self, experiment: str) -> Path:
+        """Copy an experiment of this tree, with limits of time that it never reaches; return the copy's file."""
+        copy = self.work / "experiments" / experiment
+        shutil.copytree(self.path / "experiments" / experiment, copy, dirs_exist_ok=True)
+        file = copy / "experiment.toml"
+        file.write_text(re.sub(r'max_duration = "\w+"', 'max_duration = "1h"', file.read_text()))
+        return file
+
+    def sweeps(self, name: str) -> list[Path]:
+        """Return the sweep folders of earlier calls, in their order."""
+        return sorted((self.work / name).glob("*/"))
 
     def samples(self, sweep: Path) -> list[list[Any]]:
         """Return the rows that the engine and the workload counted."""
@@ -124,35 +141,32 @@ class Tree:
         return done.stdout
 
 
-def same_on_sqlite(before: Tree, after: Tree, seed: int) -> bool:
+def same_on_sqlite(experiment: str, trees: tuple[Tree, Tree], seed: int) -> bool:
     """Print the rows that differ; return whether none does."""
-    same = True
-    for experiment in SQLITE:
-        told = []
-        for tree in (before, after):
-            # Each side loads its own database: that is compared too.
-            sweep = tree.sweep(experiment, experiment, "--smoke", "--seed", str(seed), cache=tree.work / "cache")
-            told.append(counts(tree.samples(sweep)))
-        found = list(differences(*told))
-        print(f"{experiment}: {len(told[0]):,} rows, {len(found):,} differ")
-        print("".join(f"  {line}\n" for line in found), end="", flush=True)
-        same = same and not found and bool(told[0])
-    return same
+    told = []
+    for tree in trees:
+        # Each side loads its own database: that is compared too.
+        sweep = tree.sweep(experiment, experiment, "--smoke", "--seed", str(seed), cache=tree.work / "cache")
+        told.append(counts(tree.samples(sweep)))
+    found = list(differences(*told))
+    print(f"{experiment}: {len(told[0]):,} rows, {len(found):,} differ")
+    print("".join(f"  {line}\n" for line in found), end="", flush=True)
+    return not found and bool(told[0])
 
 
-def same_on_servers(before: Tree, after: Tree, seed: int, pairs: int, options: Sequence[str]) -> bool:
-    """Print the ratios; return whether every interval contains 1."""
-    same = True
-    for server, engine in SERVERS.items():
-        words = ("buffer-size", "--quick", "--engine", engine, "--server", server, "--sweep", "pool_size=20%", *options)
-        sides: list[list[dict[tuple[str, str], float | None]]] = [[], []]
-        for pair in range(pairs):
-            for tree, values in zip((before, after), sides, strict=True):
-                values.append(tree.values(tree.sweep(server, *words, "--seed", str(seed + pair))))
-        for key in sides[0][0]:
-            line, good = ratio_line(*([values.get(key) for values in side] for side in sides))
-            print(f"{server}, {', '.join(key)}: {line}", flush=True)
-            same = same and good
+def same_on_server(server: str, trees: tuple[Tree, Tree], seeds: range, options: Sequence[str], *, join: bool) -> bool:
+    """Print the ratios, with those of earlier calls if `join`; return whether every interval contains 1."""
+    words = ("--quick", "--engine", SERVERS[server], "--server", server, "--sweep", "pool_size=20%")
+    earlier = [tree.sweeps(server) if join else [] for tree in trees]
+    for seed in seeds:
+        for tree, sweeps in zip(trees, earlier, strict=True):
+            sweeps.append(tree.sweep(server, "buffer-size", *words, *options, "--seed", str(seed)))
+    sides = [[tree.values(sweep) for sweep in sweeps] for tree, sweeps in zip(trees, earlier, strict=True)]
+    same = bool(sides[0][0])
+    for key in sides[0][0]:
+        line, good = ratio_line(*([values.get(key) for values in side] for side in sides))
+        print(f"{server}, {', '.join(key)}: {line}", flush=True)
+        same = same and good
     return same
 
 
@@ -175,6 +189,8 @@ def main() -> int:
     parser.add_argument("before", type=Path, help="a checkout with its own build")
     parser.add_argument("after", type=Path, help="another one")
     parser.add_argument("--servers", action="store_true", help="MySQL 5.7 and PostgreSQL 17 too")
+    parser.add_argument("--only", choices=(*SQLITE, *SERVERS), help="compare this alone")
+    parser.add_argument("--join", action="store_true", help="count the pairs of earlier calls in --work too")
     parser.add_argument("--pairs", type=int, default=PAIRS, help="runs a side on servers (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the transactions (default: %(default)s)")
     parser.add_argument("--work", type=Path, default=Path("/var/tmp/bufferlab-same-truth"), help="default: %(default)s")
@@ -182,11 +198,16 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.pairs < 2:
         parser.error("an interval needs two pairs")
-    before, after = Tree(asked.before, asked.work / "before"), Tree(asked.after, asked.work / "after")
-    same = same_on_sqlite(before, after, asked.seed)
-    if asked.servers:
-        same = same_on_servers(before, after, asked.seed, asked.pairs, asked.options) and same
-    return 0 if same else 1
+    trees = Tree(asked.before, asked.work / "before"), Tree(asked.after, asked.work / "after")
+    wanted = (asked.only,) if asked.only else (*SQLITE, *(SERVERS if asked.servers else ()))
+    seeds = range(asked.seed, asked.seed + asked.pairs)
+    same = [
+        same_on_server(one, trees, seeds, asked.options, join=asked.join)
+        if one in SERVERS
+        else same_on_sqlite(one, trees, asked.seed)
+        for one in wanted
+    ]
+    return 0 if all(same) else 1
 
 
 if __name__ == "__main__":
