@@ -28,7 +28,7 @@ from bufferlab.units import MIB, format_bytes, format_percent
 
 _GUIDE = (
     "LRU is a guide, not a prediction of a server: a server keeps part of its pool free and replaces pages by rules of "
-    "its own. InnoDB reads more than LRU of the same bytes; PostgreSQL may read less."
+    "its own, so that it usually reads more than LRU of the same bytes."
 )
 #: Places at which the line is drawn: more cannot be told apart.
 _DRAWN = 400
