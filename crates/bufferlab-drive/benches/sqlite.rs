@@ -157,7 +157,8 @@ fn load_once(database: &Path, size: &Size) -> f64 {
     loaded.rows as f64 / loaded.seconds
 }
 
-/// Transactions per second with the whole database in the pool, and microseconds per transaction without the engine.
+/// Returns transactions per second with the whole database in the pool, and microseconds per transaction without the
+/// engine.
 fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
     let config = TpccConfig::new(size.warehouses, 1, seed).unwrap();
     let engine = Engine::open(database, &knobs()).unwrap();
@@ -289,7 +290,7 @@ fn replay(batch: &mut Batch, answer: &Answer) {
     }
 }
 
-/// Nanoseconds to record one latency, over latencies that spread from 1 us to 1 s.
+/// Returns nanoseconds to record one latency, over latencies that spread from 1 us to 1 s.
 fn record_ns(records: u64) -> f64 {
     let mut recorder = Latency::default();
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;

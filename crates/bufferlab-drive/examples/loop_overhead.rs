@@ -86,7 +86,7 @@ fn schedule(rate_per_s: f64, spacing: Spacing) -> Result<Arrivals, Box<dyn Error
     Arrivals::new(&asked).ok_or_else(|| "the rate is out of range".into())
 }
 
-/// The fastest of some repetitions, in nanoseconds per transaction: what disturbs only adds.
+/// Returns the fastest of some repetitions, in nanoseconds per transaction: what disturbs only adds.
 fn fastest_ns(mut make: impl FnMut() -> Result<Driver<Answered>, Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let mut fastest = f64::INFINITY;
     for _ in 0..REPETITIONS {

@@ -52,7 +52,8 @@ enum Gaps {
 }
 
 impl Arrivals {
-    /// The schedule, its first arrival one gap after the start; none when the rate is out of [`RATE_RANGE_PER_S`].
+    /// Returns the schedule, its first arrival one gap after the start; none when the rate is out of
+    /// [`RATE_RANGE_PER_S`].
     #[must_use]
     pub fn new(asked: &OpenLoop) -> Option<Self> {
         if !RATE_RANGE_PER_S.contains(&asked.rate_per_s) {
@@ -71,13 +72,13 @@ impl Arrivals {
         Some(arrivals)
     }
 
-    /// Intended start of the next arrival, in nanoseconds since the window began.
+    /// Returns the intended start of the next arrival, in nanoseconds since the window began.
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
-    /// Longest wait before an arrival is dropped.
+    /// Returns the longest wait before an arrival is dropped.
     #[must_use]
     pub fn patience_ns(&self) -> u64 {
         self.patience_ns

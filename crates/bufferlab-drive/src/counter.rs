@@ -17,7 +17,7 @@ impl Counter {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The value as last written.
+    /// Returns the value as last written.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

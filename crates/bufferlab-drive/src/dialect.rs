@@ -41,7 +41,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// A file of a workload in this dialect, with its path; none where there is no such file.
+    /// Returns a file of a workload in this dialect, with its path; none where there is no such file.
     #[must_use]
     pub fn file(&self, workload: &str, name: &str) -> Option<(String, String)> {
         self.folders.iter().enumerate().find_map(|(index, folder)| {
@@ -52,13 +52,13 @@ impl Dialect {
         })
     }
 
-    /// The sections that fill the pool before a workload begins; most workloads have none.
+    /// Returns the sections that fill the pool before a workload begins; most workloads have none.
     #[must_use]
     pub fn prefill(&self, workload: &dyn Workload) -> Vec<(String, String)> {
         self.file(workload.name(), "prefill.sql").map_or_else(Vec::new, |(_, text)| sections(&text))
     }
 
-    /// A workload's statements, in the order of its catalogue.
+    /// Returns a workload's statements, in the order of its catalogue.
     ///
     /// # Errors
     /// When the dialect has drifted from the workload; a usage failure when the engine has no such plan.
@@ -83,7 +83,8 @@ impl Dialect {
         Ok(statements)
     }
 
-    /// The query of a forced plan with the run's days in the places of its parameters, which not every engine can explain.
+    /// Returns the query of a forced plan with the run's days in the places of its parameters, which not every engine
+    /// can explain.
     ///
     /// # Errors
     /// As [`Dialect::statements`].
@@ -102,7 +103,7 @@ impl Dialect {
         })
     }
 
-    /// A file that a workload must have to run on this engine.
+    /// Returns a file that a workload must have to run on this engine.
     ///
     /// # Errors
     /// When it is not there.
@@ -113,7 +114,7 @@ impl Dialect {
     }
 }
 
-/// The text with other words.
+/// Returns the text with other words.
 fn reworded(text: &str, words: Words) -> String {
     words.iter().fold(text.to_owned(), |text, (from, to)| {
         let Some((begin, end)) = from.split_once('%') else { return text.replace(from, to) };
@@ -150,7 +151,7 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// A catalogue whose texts stand in a dialect file, with rows that the workload looks at.
+    /// Makes a catalogue whose texts stand in a dialect file, with rows that the workload looks at.
     ///
     /// # Errors
     /// As [`texts`].
@@ -175,14 +176,14 @@ pub fn sections(text: &str) -> Vec<(String, String)> {
     sections
 }
 
-/// The statements of a dialect's file, whose texts hold no `;` of their own, without its comments, which may.
+/// Returns the statements of a dialect's file, whose texts hold no `;` of their own, without its comments, which may.
 pub fn statements(sql: &str) -> impl Iterator<Item = String> {
     let code: Vec<&str> = sql.lines().filter(|line| !line.starts_with("--")).collect();
     let statements: Vec<String> = code.join("\n").split(';').map(|statement| statement.trim().to_owned()).collect();
     statements.into_iter().filter(|statement| !statement.is_empty())
 }
 
-/// The texts of a catalogue, in its order.
+/// Returns the texts of a catalogue, in its order.
 ///
 /// # Errors
 /// When a statement has no text, or a text has no statement: a dialect that has drifted from its workload.

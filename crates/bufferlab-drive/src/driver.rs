@@ -61,7 +61,7 @@ impl Tally {
         self.committed + self.rolled_back
     }
 
-    /// The counters as samples carry them.
+    /// Returns the counters as samples carry them.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
@@ -128,7 +128,7 @@ pub struct Driver<C: Client, K: Clock = Monotonic> {
 }
 
 impl<C: Client> Driver<C> {
-    /// A driver in a closed loop that has done nothing yet.
+    /// Makes a driver in a closed loop that has done nothing yet.
     pub fn new(client: C, workload: Box<dyn Workload>) -> Self {
         Driver::with_clock(client, workload, Monotonic)
     }
@@ -174,12 +174,12 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self
     }
 
-    /// The workload, with whatever it has counted itself.
+    /// Returns the workload, with whatever it has counted itself.
     pub fn workload(&self) -> &dyn Workload {
         &*self.workload
     }
 
-    /// The client, between two transactions.
+    /// Returns the client, between two transactions.
     pub fn client_mut(&mut self) -> &mut C {
         &mut self.client
     }
@@ -194,22 +194,22 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.client
     }
 
-    /// True when transactions arrive on a schedule, or will once it is started.
+    /// Returns true when transactions arrive on a schedule, or will once it is started.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Transactions ended so far, committed or rolled back, since the driver was made.
+    /// Returns the number of transactions ended so far, committed or rolled back, since the driver was made.
     pub fn transactions(&self) -> u64 {
         self.tallies.iter().map(Tally::transactions).sum()
     }
 
-    /// Steps taken: transactions ended, and arrivals dropped.
+    /// Returns the number of steps taken: transactions ended, and arrivals dropped.
     pub fn steps(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.transactions() + tally.dropped).sum()
     }
 
-    /// True when the last transaction took so long that a limit of time may have passed in it.
+    /// Returns true when the last transaction took so long that a limit of time may have passed in it.
     pub fn was_long(&self) -> bool {
         self.last_service_ns > LONG_NS
     }
@@ -229,7 +229,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// The intended start of the next transaction, on the driver's clock; none in a closed loop.
+    /// Returns the intended start of the next transaction, on the driver's clock; none in a closed loop.
     fn next_arrival_ns(&self) -> Option<u64> {
         let open = self.open.as_ref()?;
         open.start_ns.map(|start_ns| start_ns.saturating_add(open.arrivals.next_ns()))
@@ -346,12 +346,12 @@ impl<C: Client, K: Clock> Driver<C, K> {
         merged.set_lag(driver, self.lag_ns());
     }
 
-    /// Names of the transaction types, as samples carry them.
+    /// Returns the names of the transaction types, as samples carry them.
     pub fn subjects(&self) -> &[Arc<str>] {
         &self.subjects
     }
 
-    /// The tallies, by transaction type. Latencies are complete after a [`Driver::sample`].
+    /// Returns the tallies, by transaction type. Latencies are complete after a [`Driver::sample`].
     pub fn tallies(&self) -> impl Iterator<Item = (&str, &Tally)> {
         self.subjects.iter().map(AsRef::as_ref).zip(&self.tallies)
     }
@@ -474,7 +474,7 @@ mod tests {
         driver.sample(&mut Vec::new());
     }
 
-    /// All types together.
+    /// Returns all types together.
     fn total(driver: &TestDriver) -> Tally {
         let mut total = Tally::default();
         for (_, tally) in driver.tallies() {

@@ -57,7 +57,7 @@ impl Board {
         }
     }
 
-    /// Transactions ended by all drivers.
+    /// Returns the number of transactions ended by all drivers.
     #[must_use]
     pub fn transactions(&self) -> u64 {
         self.transactions.iter().map(Counter::get).sum()
@@ -162,7 +162,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         Arc::clone(&self.board)
     }
 
-    /// The drivers, while they stand still.
+    /// Returns the drivers, while they stand still.
     pub fn each(&self) -> impl Iterator<Item = &Driver<C, K>> {
         self.drivers.iter()
     }
@@ -176,7 +176,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         done.map_err(|error| self.failure(&error))
     }
 
-    /// True when transactions arrive on a schedule.
+    /// Returns true when transactions arrive on a schedule.
     pub fn is_open(&self) -> bool {
         self.drivers[0].is_open()
     }
@@ -186,7 +186,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         self.drivers.len()
     }
 
-    /// Tallies of the window, those of all drivers together.
+    /// Returns the tallies of the window, those of all drivers together.
     pub fn tallies(&self) -> Vec<(String, Tally)> {
         let mut all: Vec<(String, Tally)> = Vec::new();
         for driver in &self.drivers {

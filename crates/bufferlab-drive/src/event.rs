@@ -20,7 +20,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The name under which samples carry it.
+    /// Returns the name under which samples carry it.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -49,7 +49,7 @@ pub enum Edge {
 }
 
 impl Edge {
-    /// The edge of this name.
+    /// Returns the edge of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {

@@ -28,7 +28,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// The name under which Python receives it.
+    /// Returns the name under which Python receives it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of some kind.
+    /// Makes a failure of some kind.
     #[must_use]
     pub fn new(kind: FailureKind, what: impl Into<String>, place: impl Into<String>, hint: impl Into<String>) -> Self {
         Failure { kind, what: what.into(), place: place.into(), hint: hint.into() }

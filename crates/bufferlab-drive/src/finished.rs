@@ -115,7 +115,7 @@ fn by_probe<S: Serializer>(recorded: &[Table], to: S) -> Result<S::Ok, S::Error>
     to.collect_map(recorded.iter().map(|table| (table.probe, &table.told)))
 }
 
-/// The latencies of a window, by type and kind of time; response times exist in an open loop alone.
+/// Returns the latencies of a window, by type and kind of time; response times exist in an open loop alone.
 pub fn latencies<'a>(tallies: impl Iterator<Item = (&'a str, &'a Tally)>, is_open: bool) -> Vec<TypeLatency> {
     let mut latencies = Vec::new();
     for (transaction_type, tally) in tallies {

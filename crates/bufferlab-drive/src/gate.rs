@@ -42,7 +42,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate for a pool of `frames`, fed every `window_transactions`, that stays shut for `at_least` transactions.
+    /// Makes a gate for a pool of `frames`, fed every `window_transactions`, that stays shut for `at_least`
+    /// transactions.
     #[must_use]
     pub fn new(frames: u64, window_transactions: u64, at_least: u64) -> Self {
         Gate { frames, window_transactions, at_least, misses: 0, windows: Vec::new() }
@@ -67,13 +68,13 @@ impl Gate {
         self.last_span().is_some_and(is_flat).then_some(GateEnd::FlatMisses)
     }
 
-    /// Misses so far that count towards filling and turnover.
+    /// Returns the number of misses so far that count towards filling and turnover.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.misses
     }
 
-    /// The latest windows that are long enough to show a trend, if there are enough of them.
+    /// Returns the latest windows that are long enough to show a trend, if there are enough of them.
     ///
     /// A trend shows as pages are replaced, so the span grows with the pool: it has replaced a sixteenth of the frames,
     /// or, where hardly anything is missed, it has as many transactions as there are frames.

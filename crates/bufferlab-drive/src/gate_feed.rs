@@ -19,7 +19,8 @@ pub struct GateFeed {
 }
 
 impl GateFeed {
-    /// A gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and `misses` were counted before.
+    /// Makes a gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and `misses` were counted
+    /// before.
     #[must_use]
     pub fn new(frames: u64, at_least: u64, misses: u64) -> Self {
         GateFeed { gate: Gate::new(frames, GATE_WINDOW, at_least), last: (0, misses), fed: misses }
@@ -30,7 +31,7 @@ impl GateFeed {
         self.gate.prefill(misses);
     }
 
-    /// True when a look would tell the gate something.
+    /// Returns true when a look would tell the gate something.
     #[must_use]
     pub fn is_due(&self, transactions: u64) -> bool {
         transactions / GATE_WINDOW > self.last.0 / GATE_WINDOW
@@ -55,7 +56,7 @@ impl GateFeed {
         None
     }
 
-    /// Misses so far that count towards filling and turnover.
+    /// Returns the number of misses so far that count towards filling and turnover.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.gate.misses()

@@ -66,13 +66,13 @@ impl From<ScriptError> for Failure {
 }
 
 impl WorkloadJob {
-    /// The seed of the run, which also decides arrivals and phases; a load has none.
+    /// Returns the seed of the run, which also decides arrivals and phases; a load has none.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or_default()
     }
 
-    /// A driver for each of so many connections.
+    /// Returns a driver for each of so many connections.
     ///
     /// # Errors
     /// Parameters that cannot be run.
@@ -123,7 +123,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// The schedule that is asked for; none for a closed loop.
+    /// Returns the schedule that is asked for; none for a closed loop.
     ///
     /// # Errors
     /// A rate that cannot be driven.
@@ -179,12 +179,12 @@ impl PhaseJob {
     }
 }
 
-/// Pairs in the order of their names.
+/// Returns pairs in the order of their names.
 pub(crate) fn pairs<'de, D: Deserializer<'de>, V: Deserialize<'de>>(json: D) -> Result<Vec<(String, V)>, D::Error> {
     Ok(BTreeMap::deserialize(json)?.into_iter().collect())
 }
 
-/// The distance of two samples: no closer than they can be taken.
+/// Returns the distance of two samples: no closer than they can be taken.
 pub(crate) fn sample_interval<'de, D: Deserializer<'de>>(json: D) -> Result<Duration, D::Error> {
     Ok(Duration::from_millis(u64::deserialize(json)?.max(10)))
 }

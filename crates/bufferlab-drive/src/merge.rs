@@ -174,7 +174,7 @@ mod tests {
         proptest::collection::vec((0..drivers, 0..2_usize, 1_000..2_000_000_000_u64, any::<bool>()), 0..120)
     }
 
-    /// The rows of the first half of the transactions, and of all, when `owner` says whose each of them is.
+    /// Returns the rows of the first half of the transactions, and of all, when `owner` says whose each of them is.
     fn samples(transactions: &[Played], drivers: usize, owner: impl Fn(usize) -> usize) -> [Vec<Reading>; 2] {
         let subjects = ["a", "b"].map(Arc::from);
         let mut merged = Merged::new(&subjects, drivers, false);

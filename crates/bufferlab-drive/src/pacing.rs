@@ -13,7 +13,7 @@ const SPIN_NS: u64 = 50_000;
 
 /// A clock that can be waited on.
 pub trait Clock {
-    /// Nanoseconds since some fixed moment.
+    /// Returns nanoseconds since some fixed moment.
     fn now_ns(&self) -> u64;
 
     /// Sleeps until about `deadline_ns`; at once back when it has passed.

@@ -79,7 +79,7 @@ pub struct Watched<'a> {
 pub struct Probes(Mutex<Vec<Box<dyn Probe>>>);
 
 impl Probes {
-    /// All probes of a run, ready to be read.
+    /// Returns all probes of a run, ready to be read.
     ///
     /// # Errors
     /// Why one that is asked for cannot be had.
@@ -135,7 +135,7 @@ impl Probes {
         }
     }
 
-    /// The tables that were recorded.
+    /// Returns the tables that were recorded.
     #[must_use]
     pub fn finish(self) -> Vec<Table> {
         let probes = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -58,31 +58,31 @@ impl Latency {
         self.sum_ns = 0;
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Exact mean; none without records.
+    /// Returns the exact mean; none without records.
     #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)
     }
 
-    /// Exact maximum; none without records.
+    /// Returns the exact maximum; none without records.
     #[must_use]
     pub fn max_ns(&self) -> Option<u64> {
         (self.count() > 0).then_some(self.max_ns)
     }
 
-    /// The latency that `quantile` (0 to 1) of the records do not exceed, at most 0.1 % too high.
+    /// Returns the latency that `quantile` (0 to 1) of the records do not exceed, at most 0.1 % too high.
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         (self.count() > 0).then(|| self.histogram.value_at_quantile(quantile).min(self.max_ns))
     }
 
-    /// All buckets with records, in ascending order; the last one ends at the exact maximum.
+    /// Returns all buckets with records, in ascending order; the last one ends at the exact maximum.
     #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
         let recorded = self.histogram.iter_recorded();

@@ -40,7 +40,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Mailbox {
-    /// True when the sampler waits for an answer. One relaxed load: this is asked after every transaction.
+    /// Returns true when the sampler waits for an answer. One relaxed load: this is asked after every transaction.
     #[inline]
     #[must_use]
     pub fn is_requested(&self) -> bool {

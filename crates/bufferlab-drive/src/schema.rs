@@ -21,7 +21,7 @@ pub struct TableSchema {
     pub indexes: Vec<String>,
 }
 
-/// The tables in the order of the population's.
+/// Returns the tables in the order of the population's.
 ///
 /// # Errors
 /// When the dialect lacks a table of the population.

@@ -24,7 +24,7 @@ pub trait EngineCounters: Send {
 
 /// Drivers that run together, and tell what they do when asked.
 pub trait Telling: Send + Sync {
-    /// Steps of all of them so far: transactions ended, and arrivals dropped.
+    /// Returns the number of steps of all of them so far: transactions ended, and arrivals dropped.
     fn steps(&self) -> u64;
 
     /// Rows of all of them, asked now; whoever has not answered by `deadline` stands with what it last told.
@@ -146,7 +146,7 @@ impl<'a> Watch<'a> {
         self.sink.send(Event::Sample { t_s, phase: stage.phase, edge: None, values });
     }
 
-    /// The tables that probes have recorded, when the run is over.
+    /// Returns the tables that probes have recorded, when the run is over.
     #[must_use]
     pub fn finish(self) -> Vec<Table> {
         self.probes.finish()

@@ -87,7 +87,7 @@ fn rate(loaded: &bufferlab_drive::sqlite::loader::Loaded) -> f64 {
     loaded.rows as f64 / loaded.seconds
 }
 
-/// Transactions of one driver with their outputs as text; the client is given back.
+/// Returns transactions of one driver with their outputs as text; the client is given back.
 fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, MysqlClient) {
     let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
     let conn = connect(target).expect("the database is there");
@@ -184,7 +184,7 @@ fn the_hot_rows_of_a_loaded_table_are_read_and_updated() {
 const READ: StatementId = StatementId(0);
 const ADD: StatementId = StatementId(1);
 
-/// A client over a table of two rows, for what no workload does on purpose.
+/// Returns a client over a table of two rows, for what no workload does on purpose.
 fn small_client(target: &Target) -> MysqlClient {
     let statements = Statements {
         place: "this test".to_owned(),

@@ -113,7 +113,7 @@ fn a_setup_section_is_executed_with_its_values() {
     drop_database(&target);
 }
 
-/// Transactions of one driver with their outputs as text; the client is given back.
+/// Returns transactions of one driver with their outputs as text; the client is given back.
 fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, PostgresClient) {
     let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
     let mut client = client(target, &mut driver, sending);
@@ -290,7 +290,7 @@ fn a_script_takes_values_of_any_type_and_its_errors_name_their_line() {
 const READ: StatementId = StatementId(0);
 const ADD: StatementId = StatementId(1);
 
-/// A client over a table of two rows, for what no workload does on purpose.
+/// Returns a client over a table of two rows, for what no workload does on purpose.
 fn small_client(target: &Target) -> PostgresClient {
     let statements = Statements {
         place: "this test".to_owned(),

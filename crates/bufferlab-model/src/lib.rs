@@ -16,7 +16,7 @@ impl PageSize {
     /// The largest page any engine here supports.
     pub const MAX_BYTES: u64 = 65_536;
 
-    /// A page size, if `bytes` is one.
+    /// Makes a page size, if `bytes` is one.
     ///
     /// ```
     /// use bufferlab_model::PageSize;
@@ -29,7 +29,7 @@ impl PageSize {
         fits.then_some(PageSize(bytes as u32))
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(self) -> u32 {
         self.0

@@ -6,7 +6,7 @@ use crate::parse::mountinfo::{Mount, mounts};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The smallest limit in bytes and the file that sets it; None when nothing limits this process.
+/// Returns the smallest limit in bytes and the file that sets it; None when nothing limits this process.
 pub(crate) fn memory_limit() -> Option<(u64, PathBuf)> {
     let mounts = mounts(&fs::read("/proc/self/mountinfo").ok()?);
     let groups = membership(&fs::read("/proc/self/cgroup").ok()?);

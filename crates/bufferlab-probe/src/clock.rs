@@ -24,12 +24,12 @@ impl Anchor {
     }
 }
 
-/// Nanoseconds on CLOCK_MONOTONIC.
+/// Returns nanoseconds on CLOCK_MONOTONIC.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
-/// Nanoseconds on any clock, or None where the clock does not exist (a thread that has ended).
+/// Returns nanoseconds on any clock, or None where the clock does not exist (a thread that has ended).
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write; an unknown clock makes the call return -1.
@@ -49,7 +49,7 @@ fn attempt() -> (u64, u64, u64) {
     (after - before, before + (after - before) / 2, wall)
 }
 
-/// Nanoseconds since 1970 as `2024-02-29T23:59:59.000001Z`.
+/// Returns nanoseconds since 1970 as `2024-02-29T23:59:59.000001Z`.
 fn rfc3339_utc(nanoseconds: u64) -> String {
     let seconds = nanoseconds / 1_000_000_000;
     let microseconds = nanoseconds / 1_000 % 1_000_000;

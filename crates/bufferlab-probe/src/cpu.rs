@@ -31,7 +31,7 @@ pub struct CpuProbe {
 }
 
 impl CpuProbe {
-    /// A probe of every processor that is online when it samples.
+    /// Makes a probe of every processor that is online when it samples.
     pub fn new() -> Self {
         Self {
             file: ProcFile::open("/proc/stat"),
@@ -74,7 +74,7 @@ impl Probe for CpuProbe {
     }
 }
 
-/// The ticks in the order of `METRICS`.
+/// Returns the ticks in the order of `METRICS`.
 fn mpstat_columns(ticks: &CpuTicks) -> [Option<u64>; 10] {
     // The kernel adds a guest's time to user (and nice) as well as to guest; without the subtraction it counts twice.
     // A kernel without the guest column has nothing to subtract.

@@ -48,8 +48,8 @@ impl Device {
     }
 }
 
-/// The device that holds a path. The path need not exist yet: its nearest existing ancestor counts.
-/// A path that is a block device means that device.
+/// Returns the device that holds a path. The path need not exist yet: its nearest existing ancestor counts. A path that
+/// is a block device means that device.
 pub fn resolve(path: &Path) -> Device {
     let mountinfo = fs::read("/proc/self/mountinfo").unwrap_or_default();
     resolve_with(&Sysfs::of_host(), &mountinfo, path)
@@ -60,7 +60,7 @@ pub(crate) fn partitions_of(major: u32, minor: u32) -> Vec<String> {
     Sysfs::of_host().partitions(major, minor)
 }
 
-/// Whether the device with these numbers has hardware queues, and with them requests, of its own.
+/// Returns whether the device with these numbers has hardware queues, and with them requests, of its own.
 pub(crate) fn has_requests(major: u32, minor: u32) -> bool {
     Sysfs::of_host().has_requests(major, minor)
 }
@@ -77,7 +77,7 @@ fn resolve_with(sysfs: &Sysfs, mountinfo: &[u8], path: &Path) -> Device {
     }
 }
 
-/// The canonical path of the path or of its nearest ancestor that exists.
+/// Returns the canonical path of the path or of its nearest ancestor that exists.
 pub(crate) fn nearest_existing(path: &Path) -> std::io::Result<PathBuf> {
     let absolute = std::path::absolute(path)?;
     let mut candidate = absolute.as_path();

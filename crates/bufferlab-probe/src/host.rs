@@ -53,7 +53,7 @@ pub struct Filesystem {
     pub options: String,
 }
 
-/// The fingerprint of this machine for data at `path`, which need not exist yet.
+/// Returns the fingerprint of this machine for data at `path`, which need not exist yet.
 pub fn fingerprint(path: &Path) -> HostFingerprint {
     let (memory_limit_bytes, memory_limit_source) = match cgroup::memory_limit() {
         Some((bytes, file)) => (Some(bytes), Some(file.display().to_string())),
@@ -91,7 +91,7 @@ fn filesystem(path: &Path) -> Option<Filesystem> {
     })
 }
 
-/// The options of both lists, each once.
+/// Returns the options of both lists, each once.
 fn merged_options(of_mount: &str, of_filesystem: &str) -> String {
     let mut options: Vec<&str> = Vec::new();
     for option in of_mount.split(',').chain(of_filesystem.split(',')) {
@@ -117,7 +117,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// A text that may hold bytes that are no UTF-8.
+/// Returns a text that may hold bytes that are no UTF-8.
 fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }

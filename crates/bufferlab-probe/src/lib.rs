@@ -33,7 +33,7 @@ pub use process::{DriverThread, ProcessProbe};
 pub use reading::{Probe, Reading, Table};
 pub use server::ServerProbe;
 
-/// The probes that watch the whole host, in every run.
+/// Returns the probes that watch the whole host, in every run.
 #[must_use]
 pub fn of_host() -> Vec<Box<dyn Probe>> {
     vec![Box::new(cpu::CpuProbe::new()), Box::new(memory::MemoryProbe::new())]

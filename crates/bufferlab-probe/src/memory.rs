@@ -17,7 +17,7 @@ pub struct MemoryProbe {
 }
 
 impl MemoryProbe {
-    /// A probe of the whole host's memory.
+    /// Makes a probe of the whole host's memory.
     pub fn new() -> Self {
         Self {
             meminfo: ProcFile::open("/proc/meminfo"),

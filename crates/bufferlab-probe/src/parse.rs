@@ -9,17 +9,17 @@ pub mod mountinfo;
 pub mod process_stat;
 pub mod stat;
 
-/// The lines of a text, without their line ends.
+/// Returns the lines of a text, without their line ends.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n')
 }
 
-/// The fields of a line between runs of blanks.
+/// Returns the fields of a line between runs of blanks.
 pub(crate) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// A decimal number of digits only; None also when it does not fit.
+/// Returns a decimal number of digits only; None also when it does not fit.
 pub(crate) fn number(field: &[u8]) -> Option<u64> {
     if field.is_empty() {
         return None;

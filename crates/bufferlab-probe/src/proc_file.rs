@@ -22,7 +22,7 @@ impl ProcFile {
         Self { path: path.into(), file, buffer: vec![0; 8192] }
     }
 
-    /// The file's text at this moment.
+    /// Returns the file's text at this moment.
     pub(crate) fn read(&mut self) -> Result<&[u8], Arc<str>> {
         let file = self.file.as_ref().map_err(Arc::clone)?;
         let mut length = 0;

@@ -49,7 +49,7 @@ pub struct ProcessProbe {
 }
 
 impl ProcessProbe {
-    /// A probe of the whole process; `driver_cpu_us` is null until a driver thread is named.
+    /// Makes a probe of the whole process; `driver_cpu_us` is null until a driver thread is named.
     pub fn new() -> Self {
         // SAFETY: sysconf only reads a constant of the system.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

@@ -24,17 +24,17 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A cumulative counter as the kernel gives it.
+    /// Returns a cumulative counter as the kernel gives it.
     pub fn counter(probe: &'static str, metric: &'static str, subject: &Arc<str>, count: i64) -> Self {
         Self { metric, subject: Arc::clone(subject), count: Some(count), value: None, reason: None, probe }
     }
 
-    /// A level at this moment.
+    /// Returns a level at this moment.
     pub fn gauge(probe: &'static str, metric: &'static str, subject: &Arc<str>, value: f64) -> Self {
         Self { metric, subject: Arc::clone(subject), count: None, value: Some(value), reason: None, probe }
     }
 
-    /// A metric that this host cannot give, and why.
+    /// Returns a metric that this host cannot give, and why.
     pub fn missing(probe: &'static str, metric: &'static str, subject: &Arc<str>, reason: &Arc<str>) -> Self {
         Self { metric, subject: Arc::clone(subject), count: None, value: None, reason: Some(Arc::clone(reason)), probe }
     }

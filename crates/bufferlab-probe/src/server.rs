@@ -39,7 +39,8 @@ pub struct ServerProbe {
 }
 
 impl ServerProbe {
-    /// A probe of the process `pid`. The files are opened once: another process of the same number is not mistaken for it.
+    /// Makes a probe of the process `pid`. The files are opened once: another process of the same number is not
+    /// mistaken for it.
     pub fn new(pid: u32) -> Self {
         let open = |file: &str| ProcFile::open(&format!("/proc/{pid}/{file}"));
         // SAFETY: sysconf only reads a constant of the system.
@@ -56,7 +57,7 @@ impl ServerProbe {
         }
     }
 
-    /// Its own account, with that of the children it has waited for; each file may fail for itself.
+    /// Returns its own account, with that of the children it has waited for; each file may fail for itself.
     fn own(&mut self) -> [Result<Option<u64>, Arc<str>>; COUNTERS.len()] {
         let bytes = self.io.read().map(io::storage_bytes);
         let stat = self.stat.read().map(process_stat::process_stat);
@@ -66,7 +67,7 @@ impl ServerProbe {
         [of_bytes(|b| b.read_bytes), of_bytes(|b| b.write_bytes), of_stat(2), of_stat(3), of_stat(4), of_stat(5)]
     }
 
-    /// The numbers of its living children; none where the kernel does not tell them.
+    /// Returns the numbers of its living children; none where the kernel does not tell them.
     fn children(&mut self) -> Vec<u64> {
         self.children.read().map_or_else(|_| Vec::new(), |text| fields(text).filter_map(number).collect())
     }
@@ -85,7 +86,7 @@ fn totals_of(stat: &process_stat::ProcessStat) -> Totals {
     ]
 }
 
-/// A child's account, and its own memory in pages; nothing of one that has ended meanwhile.
+/// Returns a child's account, and its own memory in pages; nothing of one that has ended meanwhile.
 fn child(pid: u64) -> Option<(Totals, u64)> {
     let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).ok();
     let mut totals = totals_of(&process_stat::process_stat(&read("stat")?));

@@ -48,8 +48,8 @@ pub fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<Blo
     Ok(BlockTrace(Mutex::new(Some(Box::new(tracer)))))
 }
 
-/// Whether the device that holds a path can be traced here; its name, and the names of instances that died with their process
-/// and were removed, as JSON.
+/// Returns whether the device that holds a path can be traced here; its name, and the names of instances that died with
+/// their process and were removed, as JSON.
 #[pyfunction]
 pub fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
     let device = device::resolve(Path::new(path));

@@ -12,7 +12,7 @@ pub(crate) struct Curve {
     pages: u32,
 }
 
-/// A column as a slice, for as long as Python's lock is held.
+/// Returns a column as a slice, for as long as Python's lock is held.
 pub(crate) fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
     let cells = buffer.as_slice_ptr().ok_or_else(|| PyValueError::new_err("a column must be contiguous"))?;
     // SAFETY: the buffer keeps the memory. Nobody writes: this code does not, and others need Python's lock.
@@ -38,7 +38,7 @@ impl Curve {
         Ok(())
     }
 
-    /// Misses of pools of 0, 1, 2, ... pages, as u64 in native byte order.
+    /// Returns misses of pools of 0, 1, 2, ... pages, as u64 in native byte order.
     fn misses<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let bytes: Vec<u8> = self.curve.misses().into_iter().flat_map(u64::to_ne_bytes).collect();
         PyBytes::new(py, &bytes)

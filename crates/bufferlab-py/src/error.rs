@@ -16,7 +16,7 @@ create_exception!(
     "A failure of the core: args are (kind, what, where, hint)."
 );
 
-/// The exception for a failure.
+/// Returns the exception for a failure.
 pub fn to_python(failure: Failure) -> PyErr {
     NativeError::new_err((failure.kind.name(), failure.what, failure.place, failure.hint))
 }
@@ -42,7 +42,7 @@ pub fn json_text(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| to_python(internal(error.to_string())))
 }
 
-/// The exception for something asked that cannot be done.
+/// Returns the exception for something asked that cannot be done.
 pub fn unusable(what: String, place: &str) -> PyErr {
     to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
 }

@@ -113,14 +113,14 @@ fn cancel() {
     CANCELLED.store(true, Ordering::Relaxed);
 }
 
-/// Whether this process may use `io_uring`, as JSON.
+/// Returns whether this process may use `io_uring`, as JSON.
 #[pyfunction]
 fn check_io_uring() -> PyResult<String> {
     let reason = random_read::io_uring_is_available().err().map(|error| error.to_string());
     json_text(&json!({ "available": reason.is_none(), "reason": reason }))
 }
 
-/// Whether O_DIRECT is accepted and honoured in a directory, as JSON.
+/// Returns whether O_DIRECT is accepted and honoured in a directory, as JSON.
 #[pyfunction]
 fn check_direct_io(py: Python<'_>, directory: &str) -> PyResult<String> {
     let directory = Path::new(directory);
@@ -159,13 +159,13 @@ fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
 
-/// The shape of a database that nobody has open, as JSON. Reads the whole file.
+/// Returns the shape of a database that nobody has open, as JSON. Reads the whole file.
 #[pyfunction]
 fn sqlite_shape(py: Python<'_>, database: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| shape::shape(Path::new(database))))?)
 }
 
-/// The pages of each b-tree of a database that nobody has open, as JSON. Reads the whole file.
+/// Returns the pages of each b-tree of a database that nobody has open, as JSON. Reads the whole file.
 #[pyfunction]
 fn sqlite_pages(py: Python<'_>, database: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| shape::pages_of_trees(Path::new(database))))?)
@@ -177,13 +177,13 @@ fn core_version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// The block device that holds a path, as JSON.
+/// Returns the block device that holds a path, as JSON.
 #[pyfunction]
 fn resolve_device(py: Python<'_>, path: &str) -> PyResult<String> {
     json_text(&py.detach(|| device::resolve(Path::new(path))))
 }
 
-/// The host as far as it matters to a measurement in this path, as JSON.
+/// Returns the host as far as it matters to a measurement in this path, as JSON.
 #[pyfunction]
 fn host_fingerprint(py: Python<'_>, path: &str) -> PyResult<String> {
     json_text(&py.detach(|| host::fingerprint(Path::new(path))))

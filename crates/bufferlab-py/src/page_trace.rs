@@ -42,7 +42,7 @@ pub fn page_trace(py: Python<'_>, settings_json: &str) -> PyResult<PageTrace> {
     Ok(PageTrace(Mutex::new(Some(tracer))))
 }
 
-/// Whether this user may watch programs here.
+/// Returns whether this user may watch programs here.
 #[pyfunction]
 pub fn page_trace_check(py: Python<'_>) -> PyResult<()> {
     py.detach(|| guarded(|| check().map_err(Failure::from))).map(|_| ())

@@ -48,7 +48,7 @@ impl Curve {
         }
     }
 
-    /// Misses of an LRU pool of 0, 1, 2, ..., all pages: the first is the number of counted accesses.
+    /// Returns misses of an LRU pool of 0, 1, 2, ..., all pages: the first is the number of counted accesses.
     #[must_use]
     pub fn misses(&self) -> Vec<u64> {
         let mut left = self.accesses;

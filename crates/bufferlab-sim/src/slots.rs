@@ -19,7 +19,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// An empty set of at least `slots` slots.
+    /// Makes an empty set of at least `slots` slots.
     pub(crate) fn new(slots: usize) -> Self {
         let groups = slots.div_ceil(GROUP).max(1);
         Slots {
@@ -87,7 +87,7 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// The new place of a slot that was in the set.
+    /// Returns the new place of a slot that was in the set.
     #[inline]
     pub(crate) fn of(&self, slot: usize) -> u32 {
         let below = (1u64 << (slot % WORD)) - 1;

@@ -23,7 +23,7 @@ pub struct StackDistances {
 }
 
 impl StackDistances {
-    /// An empty stack for pages `0..pages`.
+    /// Makes an empty stack for pages `0..pages`.
     ///
     /// # Errors
     /// `TooManyPages` above 2^29.
@@ -57,7 +57,7 @@ impl StackDistances {
         distance
     }
 
-    /// Pages of the stack.
+    /// Returns the number of pages of the stack.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.last.len()

@@ -22,7 +22,7 @@ impl List {
     }
 }
 
-/// Misses of one LRU pool, by replay.
+/// Returns the number of misses of one LRU pool, by replay.
 fn replay(accesses: &[u32], pool_pages: usize) -> u64 {
     let mut pool = VecDeque::new();
     let mut misses = 0;

@@ -72,13 +72,13 @@ impl Cells {
         self.text.clear();
     }
 
-    /// Number of values held.
+    /// Returns the number of values held.
     #[must_use]
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// True when no value is held.
+    /// Returns true when no value is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
@@ -99,7 +99,7 @@ impl Cells {
         self.cells.push(cell);
     }
 
-    /// The value at `index`.
+    /// Returns the value at `index`.
     ///
     /// # Panics
     /// When `index` is out of bounds: a workload asked for a column its statement does not have.
@@ -154,13 +154,13 @@ impl Batch {
         self.calls.len() - 1
     }
 
-    /// Number of calls.
+    /// Returns the number of calls.
     #[must_use]
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// True when there is no call.
+    /// Returns true when there is no call.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
@@ -206,19 +206,19 @@ impl Batch {
         self.calls[call].affected = rows;
     }
 
-    /// Rows returned by a call.
+    /// Returns the number of rows returned by a call.
     #[must_use]
     pub fn rows(&self, call: usize) -> usize {
         self.calls[call].rows
     }
 
-    /// Rows written by a call.
+    /// Returns the number of rows written by a call.
     #[must_use]
     pub fn affected(&self, call: usize) -> u64 {
         self.calls[call].affected
     }
 
-    /// A result value; `columns` is the number of columns of that call's statement.
+    /// Returns a result value; `columns` is the number of columns of that call's statement.
     #[must_use]
     pub fn value(&self, call: usize, columns: usize, row: usize, column: usize) -> Value<'_> {
         assert!(row < self.calls[call].rows && column < columns, "no row {row}, column {column} in call {call}");
@@ -308,7 +308,7 @@ pub trait Client {
     /// The first call that fails ends the batch.
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError>;
 
-    /// Rows that statements have returned since the client was made.
+    /// Returns the number of rows that statements have returned since the client was made.
     fn rows_returned(&self) -> u64;
 }
 
@@ -340,26 +340,26 @@ pub struct OwnSql {
 
 /// What a driver thread runs: a stream of transactions with their inputs, one at a time.
 pub trait Workload: Send {
-    /// Its name, which is that of its folder in every dialect.
+    /// Returns its name, which is that of its folder in every dialect.
     fn name(&self) -> &'static str;
 
-    /// Its catalogue: a [`StatementId`] is a position here.
+    /// Returns its catalogue: a [`StatementId`] is a position here.
     fn statements(&self) -> &'static [StatementSpec] {
         &[]
     }
 
-    /// Statements that have texts of their own, with `place(n)` for the n-th parameter, counted from zero. None where the
-    /// texts stand in the dialects.
+    /// Returns statements that have texts of their own, with `place(n)` for the n-th parameter, counted from zero. None
+    /// where the texts stand in the dialects.
     fn own_sql(&self, _place: fn(usize) -> String) -> Option<OwnSql> {
         None
     }
 
-    /// The plan that its query must take. Most workloads leave plans to the engine.
+    /// Returns the plan that its query must take. Most workloads leave plans to the engine.
     fn forced_plan(&mut self) -> Option<&mut ForcedPlan> {
         None
     }
 
-    /// Whether one statement may take so long that stopping the run must not wait for its end.
+    /// Returns whether one statement may take so long that stopping the run must not wait for its end.
     fn has_long_statements(&self) -> bool {
         false
     }
@@ -369,7 +369,7 @@ pub trait Workload: Send {
         Findings::default()
     }
 
-    /// Names of the transaction types, in the order of their indices.
+    /// Returns the names of the transaction types, in the order of their indices.
     fn transaction_types(&self) -> Vec<String>;
 
     /// How many terminals this driver multiplexes.

@@ -20,7 +20,7 @@ impl Findings {
         Findings { facts: fields(facts), counts: fields(counts), delivered_orders: Vec::new() }
     }
 
-    /// The findings of two drivers of one run.
+    /// Returns the findings of two drivers of one run.
     #[must_use]
     pub fn plus(mut self, other: Findings) -> Self {
         for (name, count) in &mut self.counts {

@@ -19,7 +19,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// A permutation of `0..n` that `random` chooses.
+    /// Makes a permutation of `0..n` that `random` chooses.
     ///
     /// # Panics
     /// When `n` is zero.

@@ -15,7 +15,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// Its name in settings and results.
+    /// Returns its name in settings and results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -54,16 +54,16 @@ pub trait Population: Send + Sync {
         Ok(())
     }
 
-    /// The tables; blocks name them by their index here.
+    /// Returns the tables; blocks name them by their index here.
     fn tables(&self) -> Vec<LoadedTable>;
 
-    /// Number of partitions, at least one. Those of a table follow each other.
+    /// Returns the number of partitions, at least one. Those of a table follow each other.
     fn partitions(&self) -> usize;
 
-    /// The table whose rows a partition holds, by its index in [`Population::tables`].
+    /// Returns the table whose rows a partition holds, by its index in [`Population::tables`].
     fn table_of(&self, partition: usize) -> usize;
 
-    /// Rows of all partitions, exact or, where rows draw how many they are, expected.
+    /// Returns the number of rows of all partitions, exact or, where rows draw how many they are, expected.
     fn expected_rows(&self) -> u64;
 
     /// Replaces what `block` holds by the rows of a partition.
@@ -79,7 +79,7 @@ pub struct RowBlock {
 }
 
 impl RowBlock {
-    /// An empty block.
+    /// Makes an empty block.
     #[must_use]
     pub fn new() -> Self {
         RowBlock::default()
@@ -91,13 +91,13 @@ impl RowBlock {
         self.table
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.cells.len().checked_div(self.columns).unwrap_or(0)
     }
 
-    /// Number of columns of each row.
+    /// Returns the number of columns of each row.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns

@@ -14,7 +14,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream of a seed that belongs to a name and numbers: what it is for, and which one.
+    /// Returns the stream of a seed that belongs to a name and numbers: what it is for, and which one.
     ///
     /// The seed is mixed with the name's bytes (as 64-bit FNV-1a) and then with each number: `state =
     /// mix(state ^ part)`, where `mix` is one step of SplitMix64. Mixing is a bijection at every step, so streams
@@ -34,13 +34,13 @@ impl Random {
         self.generator.next_u64()
     }
 
-    /// A number of [0, 1), a multiple of 2^-53.
+    /// Returns a number of [0, 1), a multiple of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number below `bound`, each with exactly the same probability.
+    /// Returns a number below `bound`, each with exactly the same probability.
     ///
     /// # Panics
     /// When `bound` is zero.
@@ -58,14 +58,14 @@ impl Random {
         (product >> 64) as u64
     }
 
-    /// A number of `[low .. high]`, both included: the specification's random(low, high).
+    /// Returns a number of `[low .. high]`, both included: the specification's random(low, high).
     #[inline]
     pub fn between(&mut self, low: u32, high: u32) -> u32 {
         debug_assert!(low <= high, "[{low} .. {high}] is empty");
         low + self.below(u64::from(high - low) + 1) as u32
     }
 
-    /// True in `percent` of a hundred draws.
+    /// Returns true in `percent` of a hundred draws.
     #[inline]
     pub fn percent(&mut self, percent: u32) -> bool {
         self.between(1, 100) <= percent

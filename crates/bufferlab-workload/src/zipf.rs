@@ -36,13 +36,13 @@ impl Zipf {
         }
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     #[must_use]
     pub fn ranks(&self) -> u64 {
         self.n
     }
 
-    /// The exponent.
+    /// Returns the exponent.
     #[must_use]
     pub fn exponent(&self) -> f64 {
         self.exponent
@@ -68,7 +68,7 @@ impl Zipf {
     }
 }
 
-/// The unnormalised probability of a rank, as a function of any real position.
+/// Returns the unnormalised probability of a rank, as a function of any real position.
 fn weight(x: f64, exponent: f64) -> f64 {
     (-exponent * x.ln()).exp()
 }
@@ -79,7 +79,7 @@ fn area(x: f64, exponent: f64) -> f64 {
     exp_m1_over((1.0 - exponent) * ln) * ln
 }
 
-/// The `x` that has this area.
+/// Returns the `x` that has this area.
 fn inverse_area(area: f64, exponent: f64) -> f64 {
     // Rounding may push the argument of the logarithm just below zero.
     let t = (area * (1.0 - exponent)).max(-1.0);

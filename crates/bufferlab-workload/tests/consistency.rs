@@ -18,7 +18,7 @@ const WAREHOUSES: u32 = 2;
 const LOAD_SEED: u64 = 77;
 const TRANSACTIONS: usize = 3_450;
 
-/// The loaded database, made once.
+/// Returns the loaded database, made once.
 fn loaded() -> &'static Database {
     static LOADED: OnceLock<Database> = OnceLock::new();
     LOADED.get_or_init(|| Database::load(&config(WAREHOUSES, LOAD_SEED, 0)))
@@ -28,7 +28,7 @@ fn driver(run_seed: u64) -> TpccDriver {
     TpccDriver::new(config(WAREHOUSES, LOAD_SEED, run_seed), 0, 1).expect("one driver")
 }
 
-/// The loaded database after [`TRANSACTIONS`] transactions with every one checked, and their driver.
+/// Returns the loaded database after [`TRANSACTIONS`] transactions with every one checked, and their driver.
 fn after_a_run() -> &'static (Database, TpccDriver) {
     static RUN: OnceLock<(Database, TpccDriver)> = OnceLock::new();
     RUN.get_or_init(|| {
@@ -51,7 +51,7 @@ fn int(table: TableId, row: &Row, name: &str) -> i64 {
     row[column(table, name)].int()
 }
 
-/// The calls of one statement in the last transaction.
+/// Returns the calls of one statement in the last transaction.
 fn calls<'a>(database: &'a Database, name: &str) -> Vec<&'a Vec<Stored>> {
     database.log.iter().filter(|(called, _)| *called == name).map(|(_, params)| params).collect()
 }

@@ -81,7 +81,7 @@ fn shown<T: std::fmt::Display>(rows: impl Iterator<Item = T>) -> String {
     })
 }
 
-/// A whole table as the crate writes it, in one part.
+/// Returns a whole table as the crate writes it, in one part.
 fn tbl(table: Table, factor: f64) -> String {
     match table {
         Table::Region => shown(RegionGenerator::default().iter()),

@@ -40,7 +40,7 @@ fn run(warehouses: u32, transactions: usize) -> Run {
     Run { client, counts: *driver.input_counts(), committed, rolled_back }
 }
 
-/// The long run on five warehouses, made once for all tests.
+/// Returns the long run on five warehouses, made once for all tests.
 fn long_run() -> &'static Run {
     static RUN: OnceLock<Run> = OnceLock::new();
     RUN.get_or_init(|| run(5, TRANSACTIONS))

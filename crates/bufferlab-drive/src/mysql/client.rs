@@ -101,7 +101,7 @@ impl MysqlClient {
         })
     }
 
-    /// The connection's number at the server, as SHOW PROCESSLIST has it.
+    /// Returns the connection's number at the server, as SHOW PROCESSLIST has it.
     #[must_use]
     pub fn connection_id(&self) -> u32 {
         self.conn.connection_id()
@@ -239,7 +239,7 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
     Ok(Sent::Prepared(Prepared::new(&statement)))
 }
 
-/// The statement for so many calls, prepared when it is needed for the first time.
+/// Returns the statement for so many calls, prepared when it is needed for the first time.
 fn prepared_run<'a>(
     conn: &mut Conn,
     runs: &'a mut Vec<Option<Prepared>>,

@@ -71,7 +71,7 @@ impl Template {
         })
     }
 
-    /// The text for so many calls, with plain placeholders.
+    /// Returns the text for so many calls, with plain placeholders.
     #[must_use]
     pub fn sql(&self, calls: usize) -> String {
         let mut sql = String::new();
@@ -86,7 +86,7 @@ impl Template {
         sql
     }
 
-    /// The parameters in the order of the placeholders, as (call, index).
+    /// Returns the parameters in the order of the placeholders, as (call, index).
     pub fn params(&self, calls: Range<usize>) -> impl Iterator<Item = (usize, usize)> + Clone {
         let first = calls.start;
         let common = move |pieces| params_of(pieces).map(move |index| (first, index));
@@ -94,7 +94,7 @@ impl Template {
         common(&self.head).chain(repeated).chain(common(&self.tail))
     }
 
-    /// True when all that is common to the calls of one statement is equal in these two.
+    /// Returns true when all that is common to the calls of one statement is equal in these two.
     fn may_join(&self, batch: &Batch, one: usize, other: usize) -> bool {
         params_of(&self.head)
             .chain(params_of(&self.tail))
@@ -190,14 +190,14 @@ impl Coalesced {
         Ok(Coalesced { templates })
     }
 
-    /// The template of a statement.
+    /// Returns the template of a statement.
     #[must_use]
     pub fn template(&self, statement: StatementId) -> Option<&Template> {
         self.templates.get(usize::from(statement.0)).and_then(Option::as_ref)
     }
 
-    /// The end of the longest run of calls from `first` on that may be sent as one: adjacent, of one statement, equal in what
-    /// the statement has in common, and not too many.
+    /// Returns the end of the longest run of calls from `first` on that may be sent as one: adjacent, of one statement,
+    /// equal in what the statement has in common, and not too many.
     #[must_use]
     pub fn run_end(&self, batch: &Batch, first: usize) -> usize {
         let statement = batch.statement(first);

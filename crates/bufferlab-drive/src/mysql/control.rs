@@ -37,7 +37,7 @@ impl Control {
         &self.place
     }
 
-    /// The connection's socket.
+    /// Returns the connection's socket.
     #[must_use]
     pub fn line(&self) -> &Line {
         &self.line
@@ -51,13 +51,13 @@ impl Control {
         self.line.answer_within(None).map_err(|error| no_socket(&error, &self.place))
     }
 
-    /// The connection's number at the server.
+    /// Returns the connection's number at the server.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.conn.connection_id()
     }
 
-    /// The server's own name of its version.
+    /// Returns the server's own name of its version.
     ///
     /// # Errors
     /// When it does not answer.
@@ -86,7 +86,7 @@ impl Control {
         done
     }
 
-    /// Names and values: the first two columns of a query.
+    /// Returns the names and values: the first two columns of a query.
     ///
     /// # Errors
     /// The server's.
@@ -94,7 +94,7 @@ impl Control {
         self.answered(action, |conn| conn.query_map(sql, |(name, value): (String, String)| (name, value)))
     }
 
-    /// The server's plan for a statement, as JSON.
+    /// Returns the server's plan for a statement, as JSON.
     ///
     /// # Errors
     /// The server's.

@@ -163,20 +163,21 @@ impl DemandMisses {
         Ok((self.last, sum.max(0) as u64))
     }
 
-    /// The connection, for what else is asked at the edges.
+    /// Returns the connection, for what else is asked at the edges.
     pub fn control(&mut self) -> &mut Control {
         &mut self.control
     }
 }
 
-/// Pages that somebody waited for.
+/// Returns the number of pages that somebody waited for.
 fn demand_misses(values: &Values, one_pool: bool) -> Option<i64> {
     let reads = *values.get(READS)?;
     let ahead = READ_AHEAD.map(|name| values.get(name).copied().unwrap_or(0));
     Some(reads - ahead[1] - if one_pool { ahead[0] } else { 0 })
 }
 
-/// Every metric the server has, by its name in small letters: 1 when it is on. Later MariaDB has another column for that.
+/// Returns every metric the server has, by its name in small letters: 1 when it is on. Later MariaDB has another column
+/// for that.
 fn metrics_known(control: &mut Control) -> Result<Values, Failure> {
     let ask = |on: &str| format!("SELECT LOWER(NAME), IF({on}, '1', '0') FROM information_schema.INNODB_METRICS");
     let action = "listing InnoDB's metrics";
@@ -188,7 +189,7 @@ fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
 
-/// The values of status variables, by their names in small letters.
+/// Returns the values of status variables, by their names in small letters.
 fn status(control: &mut Control, names: &[&str]) -> Result<Values, Failure> {
     let sql = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", quoted(names));
     Ok(values(control.pairs("reading the server's status", &sql)?))

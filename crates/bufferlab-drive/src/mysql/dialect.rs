@@ -21,7 +21,7 @@ pub const DIALECT: Dialect = Dialect {
     literal,
 };
 
-/// A value as a literal of SQL, where a backslash escapes.
+/// Returns a value as a literal of SQL, where a backslash escapes.
 fn literal(value: Value<'_>) -> String {
     match value {
         Value::Null => "NULL".to_owned(),

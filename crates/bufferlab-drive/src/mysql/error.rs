@@ -72,7 +72,7 @@ fn is_silence(error: &Error) -> bool {
     }
 }
 
-/// The server's words without the library's around them.
+/// Returns the server's words without the library's around them.
 fn words(error: &Error) -> String {
     match error {
         error if is_silence(error) => format!("the server has not answered for {} s", ANSWER_WITHIN.as_secs()),
@@ -81,7 +81,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// The error of a statement, as its workload is told.
+/// Returns the error of a statement, as its workload is told.
 #[must_use]
 pub fn client_error(statement: &str, error: &Error) -> ClientError {
     let message = words(error);
@@ -97,8 +97,8 @@ pub fn client_error(statement: &str, error: &Error) -> ClientError {
 pub(crate) const SERVER_SILENT_HINT: &str =
     "it is stopped, or waits for its device: see its process's state (ps -o stat,wchan) and the kernel's log (dmesg)";
 
-/// An error outside of any workload: of connecting, preparing, loading or controlling. `place` is the server's, or the
-/// name of the statement.
+/// Returns an error outside of any workload: of connecting, preparing, loading or controlling. `place` is the server's,
+/// or the name of the statement.
 #[must_use]
 pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
     let (kind, hint) = match meaning(error) {

@@ -25,7 +25,7 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub struct Line(UnixStream);
 
 impl Line {
-    /// The socket of this connection, Unix or TCP: only calls that both know are made on it.
+    /// Returns the socket of this connection, Unix or TCP: only calls that both know are made on it.
     ///
     /// # Errors
     /// When the process has no more descriptors.
@@ -91,7 +91,7 @@ impl Lines {
         held.iter().for_each(Line::cut);
     }
 
-    /// The silence that was met, if any: what the other connections' failures come from.
+    /// Returns the silence that was met, if any: what the other connections' failures come from.
     pub fn silence(&self) -> Option<Failure> {
         lock(&self.silence).clone()
     }

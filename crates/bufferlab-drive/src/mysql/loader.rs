@@ -150,7 +150,7 @@ fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) ->
     Ok(written)
 }
 
-/// Rows of every table there is; a setup section may have made any.
+/// Returns rows of every table there is; a setup section may have made any.
 fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Failure> {
     let at = |error: Error| failure("counting rows", &load.target.place(), &error);
     let sql = "SELECT table_name FROM information_schema.tables \

@@ -21,7 +21,7 @@ pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Resul
     })
 }
 
-/// The plan for the table, in the explanation's JSON.
+/// Returns the plan for the table, in the explanation's JSON.
 fn plan_of(text: &str) -> Option<Plan> {
     let explained: Value = serde_json::from_str(text).ok()?;
     let table = access(&explained)?;
@@ -33,7 +33,7 @@ fn plan_of(text: &str) -> Option<Plan> {
     }
 }
 
-/// The object that says how the table is read; versions nest it differently.
+/// Returns the object that says how the table is read; versions nest it differently.
 fn access(value: &Value) -> Option<&Value> {
     match value {
         Value::Object(fields) if fields.get("table_name").and_then(Value::as_str) == Some(TABLE) => Some(value),

@@ -175,7 +175,8 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
     Ok(finished)
 }
 
-/// The window, and whether it was interrupted. It ends at the first look that finds its transactions or its time over.
+/// Returns the window, and whether it was interrupted. It ends at the first look that finds its transactions or its
+/// time over.
 fn window(
     session: &mut Session<'_, MysqlServer>,
     program: &ProgramJob,

@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The server as messages name it.
+    /// Returns the server as messages name it.
     #[must_use]
     pub fn place(&self) -> String {
         match (&self.socket, &self.host) {
@@ -33,7 +33,7 @@ impl Target {
         }
     }
 
-    /// The port to connect to.
+    /// Returns the port to connect to.
     #[must_use]
     pub fn port_or_default(&self) -> u16 {
         self.port.unwrap_or(3306)

@@ -229,7 +229,7 @@ impl PostgresClient {
         })
     }
 
-    /// The statements of some calls, each once, for a message.
+    /// Returns the statements of some calls, each once, for a message.
     #[cold]
     fn names(&self, batch: &Batch, calls: Range<usize>) -> String {
         let mut names: Vec<&str> =
@@ -238,7 +238,7 @@ impl PostgresClient {
         names.join(", ")
     }
 
-    /// The calls from `first` on that are sent together.
+    /// Returns the calls from `first` on that are sent together.
     fn piece(&self, batch: &Batch, first: usize) -> Range<usize> {
         if self.sending == Sending::Spec {
             return first..first + 1;

@@ -38,7 +38,8 @@ fn described(parameters: &[u32], columns: &[u32]) -> Vec<u8> {
     [message(b'1', b""), parameters, columns, message(b'Z', b"I")].concat()
 }
 
-/// A client whose statements are prepared and whose server then sends this; also what the server has heard since.
+/// Returns a client whose statements are prepared and whose server then sends this; also what the server has heard
+/// since.
 fn client(sending: Sending, rows: RowUse, cues: Vec<Cue>) -> (PostgresClient, Arc<Mutex<Vec<u8>>>) {
     let own = std::iter::repeat_with(|| described(&[], &[])).take(4);
     let tell = described(&[], &[2_278]);

@@ -38,7 +38,7 @@ pub(super) fn unexpected(tag: u8) -> PgError {
 }
 
 impl Connection {
-    /// The server's own name of its version: "15.18 (Debian 15.18-0+deb12u1)".
+    /// Returns the server's own name of its version: "15.18 (Debian 15.18-0+deb12u1)".
     #[must_use]
     pub fn server_version(&self) -> &str {
         &self.server_version
@@ -59,7 +59,7 @@ impl Connection {
         Ok(Handle { process_id: self.process_id, secret_key: self.secret_key, hang_up })
     }
 
-    /// The error whose message was read last.
+    /// Returns the error whose message was read last.
     pub fn said(&self) -> PgError {
         server_error(self.wire.body()).map_or_else(PgError::from, |error| PgError::Server(Box::new(error)))
     }
@@ -306,7 +306,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The messages with which a server that trusts everybody lets a client in.
+    /// Returns the messages with which a server that trusts everybody lets a client in.
     pub fn welcome() -> Vec<u8> {
         [
             message(b'R', &0i32.to_be_bytes()),
@@ -318,7 +318,7 @@ pub(super) mod tests {
         .concat()
     }
 
-    /// A session with a server that then sends this.
+    /// Returns a session with a server that then sends this.
     pub fn connection(cues: impl IntoIterator<Item = Vec<u8>>) -> Connection {
         let cues = std::iter::once(welcome()).chain(cues).map(Cue::Bytes);
         started(Scripted::new(cues)).expect("it lets everybody in")

@@ -58,13 +58,13 @@ impl Control {
         &self.place
     }
 
-    /// The server's own name of its version.
+    /// Returns the server's own name of its version.
     #[must_use]
     pub fn version(&self) -> &str {
         self.connection.server_version()
     }
 
-    /// The major number of the server's version.
+    /// Returns the major number of the server's version.
     ///
     /// # Errors
     /// When it is older than what is known here.
@@ -86,7 +86,7 @@ impl Control {
         self.connection.handle().map_err(|error| failure("connecting", &self.place, &error))
     }
 
-    /// The connection itself.
+    /// Returns the connection itself.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
@@ -108,7 +108,7 @@ impl Control {
         self.connection.execute(sql)
     }
 
-    /// Rows of a query as text.
+    /// Returns rows of a query as text.
     ///
     /// # Errors
     /// The server's.
@@ -117,7 +117,7 @@ impl Control {
         rows.map_err(|error| failure(action, &self.place, &error))
     }
 
-    /// The first column of the first row, if there is one.
+    /// Returns the first column of the first row, if there is one.
     ///
     /// # Errors
     /// The server's.
@@ -125,7 +125,7 @@ impl Control {
         Ok(self.rows(action, sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }
 
-    /// The first column of the first row as a number.
+    /// Returns the first column of the first row as a number.
     ///
     /// # Errors
     /// The server's, or when it is no number.
@@ -138,7 +138,7 @@ impl Control {
     }
 }
 
-/// The major number of "15.18 (Debian 15.18-0+deb12u1)" or of "18beta1".
+/// Returns the major number of "15.18 (Debian 15.18-0+deb12u1)" or of "18beta1".
 fn major(version: &str) -> u32 {
     let digits = version.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(version.len());
     version[..digits].parse().unwrap_or(0)
@@ -167,7 +167,7 @@ impl Reader {
         Ok(Reader { control })
     }
 
-    /// The first row of a prepared query as numbers; what is NULL, or no number, is none.
+    /// Returns the first row of a prepared query as numbers; what is NULL, or no number, is none.
     ///
     /// # Errors
     /// The server's; the next reading begins anew.

@@ -159,8 +159,8 @@ fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failu
     Ok(Some(format!("(SELECT pages - {before} AS pages, heap, idx FROM ({GROWTH}) AS sizes) AS g")))
 }
 
-/// The views of one version, under short names. Of pg_stat_io only the rows of connections' own processes on tables and
-/// indexes; of the tables only those that are no catalogue's.
+/// Returns the views of one version, under short names. Of pg_stat_io only the rows of connections' own processes on
+/// tables and indexes; of the tables only those that are no catalogue's.
 fn from_sql(major: u32, growth: Option<&str>) -> String {
     let mut sql = "FROM pg_stat_database AS d CROSS JOIN pg_stat_bgwriter AS b CROSS JOIN pg_stat_wal AS w \
         CROSS JOIN (SELECT coalesce(sum(heap_blks_read), 0) AS heap_read, coalesce(sum(heap_blks_hit), 0) AS heap_hit, \
@@ -191,7 +191,8 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
     sql
 }
 
-/// The query of a sample: a column for each metric that this version has, and the frames used if there is what tells them.
+/// Returns the query of a sample: a column for each metric that this version has, and the frames used if there is what
+/// tells them.
 fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     let mut columns: Vec<String> = Vec::new();
     for metric in METRICS {

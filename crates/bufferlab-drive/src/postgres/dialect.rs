@@ -31,8 +31,8 @@ pub const DIALECT: Dialect = Dialect {
     literal,
 };
 
-/// A value as a literal of SQL with standard strings. A negative number stands in parentheses: behind a minus its own would
-/// begin a comment.
+/// Returns a value as a literal of SQL with standard strings. A negative number stands in parentheses: behind a minus
+/// its own would begin a comment.
 pub(super) fn literal(value: Value<'_>) -> String {
     match value {
         Value::Null => "NULL".to_owned(),

@@ -66,7 +66,7 @@ impl From<Malformed> for PgError {
 }
 
 impl PgError {
-    /// True when the connection can be used after it.
+    /// Returns true when the connection can be used after it.
     #[must_use]
     pub fn leaves_the_connection_whole(&self) -> bool {
         match self {
@@ -76,7 +76,7 @@ impl PgError {
         }
     }
 
-    /// The server's code, if it is the server's error.
+    /// Returns the server's code, if it is the server's error.
     #[must_use]
     pub fn code(&self) -> &str {
         match self {
@@ -113,7 +113,7 @@ fn meaning(error: &PgError) -> Meaning {
     }
 }
 
-/// The error of a statement, as its workload is told.
+/// Returns the error of a statement, as its workload is told.
 #[must_use]
 pub fn client_error(statement: &str, error: &PgError) -> ClientError {
     let message = error.to_string();
@@ -125,8 +125,8 @@ pub fn client_error(statement: &str, error: &PgError) -> ClientError {
     }
 }
 
-/// An error outside of any workload: of connecting, preparing, loading or controlling. `place` is the server's, or the
-/// name of the statement.
+/// Returns an error outside of any workload: of connecting, preparing, loading or controlling. `place` is the server's,
+/// or the name of the statement.
 #[must_use]
 pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
     let (kind, hint) = match meaning(error) {

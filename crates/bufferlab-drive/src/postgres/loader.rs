@@ -66,7 +66,7 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
     Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes: bytes.max(0) as u64, tables })
 }
 
-/// A name as an identifier.
+/// Returns a name as an identifier.
 #[must_use]
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
@@ -155,7 +155,7 @@ fn copy(
     send().map_err(|error| failure(&format!("loading {table}"), &place, &error))
 }
 
-/// Rows of every table there is; a setup section may have made any.
+/// Returns rows of every table there is; a setup section may have made any.
 fn count_rows(control: &mut Control) -> Result<Vec<(String, u64)>, Failure> {
     let mut rows = Vec::new();
     for name in control.rows("listing tables", TABLES)? {

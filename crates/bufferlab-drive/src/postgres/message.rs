@@ -25,7 +25,7 @@ impl fmt::Display for Malformed {
 
 const TRUNCATED: Malformed = Malformed(Cow::Borrowed("a message ends before what it says it holds"));
 
-/// Bytes of the message that begins here, its header included, once the header is there.
+/// Returns bytes of the message that begins here, its header included, once the header is there.
 ///
 /// # Errors
 /// A length that no message has.
@@ -44,7 +44,7 @@ pub fn message_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
 pub struct Body<'a>(pub &'a [u8]);
 
 impl<'a> Body<'a> {
-    /// The next bytes.
+    /// Returns the next bytes.
     ///
     /// # Errors
     /// When there are fewer.
@@ -68,7 +68,7 @@ impl<'a> Body<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// A number of two bytes. Counts are never negative.
+    /// Returns a number of two bytes. Counts are never negative.
     ///
     /// # Errors
     /// At the end.
@@ -76,7 +76,7 @@ impl<'a> Body<'a> {
         Ok(u16::from_be_bytes(self.array()?).into())
     }
 
-    /// A number of four bytes.
+    /// Returns a number of four bytes.
     ///
     /// # Errors
     /// At the end.
@@ -84,7 +84,7 @@ impl<'a> Body<'a> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
-    /// The number of a type or a table.
+    /// Returns the number of a type or a table.
     ///
     /// # Errors
     /// At the end.
@@ -103,7 +103,7 @@ impl<'a> Body<'a> {
         Ok(String::from_utf8_lossy(text))
     }
 
-    /// A value of a row: a length, or -1 for NULL, and so many bytes.
+    /// Returns a value of a row: a length, or -1 for NULL, and so many bytes.
     ///
     /// # Errors
     /// When there are fewer.
@@ -144,7 +144,8 @@ pub fn column_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
     Ok(types)
 }
 
-/// Rows that a command wrote or returned: the last word of its tag, "INSERT 0 1" or "UPDATE 3"; zero for one without.
+/// Returns the number of rows that a command wrote or returned: the last word of its tag, "INSERT 0 1" or "UPDATE 3";
+/// zero for one without.
 ///
 /// # Errors
 /// When the body is no `CommandComplete`.
@@ -159,7 +160,7 @@ pub fn tagged_rows(body: &[u8]) -> Result<u64, Malformed> {
     Ok(rows)
 }
 
-/// An error or a notice in its fields.
+/// Returns an error or a notice in its fields.
 ///
 /// # Errors
 /// When the body is no `ErrorResponse`.

@@ -16,7 +16,7 @@ use crate::plan;
 const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; \
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
 
-/// The settings of sessions that execute a workload of ours.
+/// Returns the settings of sessions that execute a workload of ours.
 pub fn session_sql(workload: &mut dyn Workload) -> &'static str {
     workload.forced_plan().map_or(BY_INDEX, |plan| forcing(plan.asked))
 }
@@ -54,7 +54,7 @@ pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Resul
     })
 }
 
-/// The plan for the table, in the explanation's JSON.
+/// Returns the plan for the table, in the explanation's JSON.
 fn plan_of(text: &str) -> Option<Plan> {
     let explained: Value = serde_json::from_str(text).ok()?;
     let node = scan(&explained)?;
@@ -71,7 +71,7 @@ fn plan_of(text: &str) -> Option<Plan> {
     }
 }
 
-/// The node that reads the table.
+/// Returns the node that reads the table.
 fn scan(value: &Value) -> Option<&Value> {
     match value {
         Value::Object(fields) if fields.get("Relation Name").and_then(Value::as_str) == Some(TABLE) => Some(value),

@@ -68,7 +68,7 @@ pub fn patient(target: &Target) -> Silence {
     Silence::Unless(Box::new(move || answers(&target)))
 }
 
-/// A new socket to the server.
+/// Returns a new socket to the server.
 pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> {
     if let Some(path) = target.socket_path() {
         return Ok(Box::new(UnixStream::connect(path)?));
@@ -87,7 +87,7 @@ pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> 
     Err(refused)
 }
 
-/// True when the server answers a new connection at all.
+/// Returns true when the server answers a new connection at all.
 fn answers(target: &Target) -> bool {
     let ask = || -> std::io::Result<usize> {
         let mut stream = transport(target)?;

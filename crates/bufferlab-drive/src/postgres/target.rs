@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The server as messages name it.
+    /// Returns the server as messages name it.
     #[must_use]
     pub fn place(&self) -> String {
         match (self.socket_path(), &self.host) {
@@ -40,7 +40,7 @@ impl Target {
         Some(format!("{}/.s.PGSQL.{}", directory.trim_end_matches('/'), self.port_or_default()))
     }
 
-    /// The port to connect to.
+    /// Returns the port to connect to.
     #[must_use]
     pub fn port_or_default(&self) -> u16 {
         self.port.unwrap_or(5432)

@@ -41,7 +41,7 @@ pub enum Integers {
     AreNumbers,
 }
 
-/// Whether a value is sent in the binary format of the parameter's type; text otherwise.
+/// Returns whether a value is sent in the binary format of the parameter's type; text otherwise.
 #[must_use]
 pub fn is_binary(value: Value<'_>, oid: u32, integers: Integers) -> bool {
     match value {
@@ -82,7 +82,7 @@ pub fn encode(value: Value<'_>, oid: u32, integers: Integers, out: &mut BytesMut
     Ok(())
 }
 
-/// True when a column of this type can be read for a workload.
+/// Returns true when a column of this type can be read for a workload.
 #[must_use]
 pub fn is_readable(oid: u32) -> bool {
     matches!(
@@ -146,8 +146,8 @@ fn integer(bytes: &[u8], oid: u32) -> Option<i64> {
     }
 }
 
-/// A NUMERIC as an integer of its last digit. It is sent as digits to the base of 10,000, the weight of the first of them,
-/// a sign, and how many decimal digits stand behind the point.
+/// Returns a NUMERIC as an integer of its last digit. It is sent as digits to the base of 10,000, the weight of the
+/// first of them, a sign, and how many decimal digits stand behind the point.
 fn unscaled(bytes: &[u8]) -> Option<i64> {
     let (header, digits) = bytes.split_first_chunk::<8>()?;
     let [count, weight, sign, scale] =

@@ -35,7 +35,7 @@ pub trait Transport: Read + Write + Send {
     /// The system's.
     fn hang_up(&self) -> io::Result<HangUp>;
 
-    /// True when something can be read without waiting.
+    /// Returns true when something can be read without waiting.
     fn has_input(&self) -> bool;
 }
 
@@ -134,7 +134,7 @@ impl Wire {
         Ok(self.transport.hang_up()?)
     }
 
-    /// True when a message, or the connection's end, has come.
+    /// Returns true when a message, or the connection's end, has come.
     #[must_use]
     pub fn has_input(&self) -> bool {
         !self.unread.is_empty() || self.transport.has_input()
@@ -217,7 +217,7 @@ impl Wire {
         Ok(self.input[start])
     }
 
-    /// The body of the message read last.
+    /// Returns the body of the message read last.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.input[self.body.clone()]
@@ -336,7 +336,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A message of the server.
+    /// Returns a message of the server.
     pub fn message(tag: u8, body: &[u8]) -> Vec<u8> {
         let mut bytes = vec![tag];
         bytes.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());

@@ -72,7 +72,7 @@ impl Board {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the last question; one relaxed load, asked after every round of completions.
+    /// Returns the number of the last question; one relaxed load, asked after every round of completions.
     #[inline]
     pub fn question(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
@@ -121,7 +121,7 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// Latencies of the window so far.
+    /// Returns the latencies of the window so far.
     pub fn window(&self) -> Latency {
         self.lock().window.clone()
     }

@@ -57,7 +57,7 @@ impl Buffers {
         self.memory.start.as_ptr().wrapping_add(place * self.each_bytes)
     }
 
-    /// All of them, as the kernel takes them.
+    /// Returns all of them, as the kernel takes them.
     pub fn io_vectors(&self) -> Vec<libc::iovec> {
         (0..self.count).map(|place| libc::iovec { iov_base: self.at(place).cast(), iov_len: self.each_bytes }).collect()
     }
@@ -72,7 +72,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// The first `bytes` of a file, told to be read at random or not.
+    /// Returns the first `bytes` of a file, told to be read at random or not.
     pub fn new(file: &File, bytes: u64, advise_random: bool) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         let mapping = Mapping { memory: Mapped::new(bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd())? };

@@ -52,7 +52,7 @@ impl Offsets {
         Offsets { alignment: reads.alignment_bytes, places, random, drawing }
     }
 
-    /// The next offset.
+    /// Returns the next offset.
     #[inline]
     pub fn draw(&mut self) -> u64 {
         let place = match &mut self.drawing {

@@ -119,7 +119,7 @@ impl OpenedFile {
         Ok(())
     }
 
-    /// A mapping of the range.
+    /// Returns a mapping of the range.
     pub fn map(&self, advise_random: bool) -> Result<Mapping, Failure> {
         Mapping::new(&self.plain, self.range_bytes, advise_random).map_err(|error| {
             let what = format!("{} bytes cannot be mapped: {error}", self.range_bytes);
@@ -191,7 +191,7 @@ impl OpenedFile {
         Ok(())
     }
 
-    /// Pages of the range that are in the page cache; none where this user is not told.
+    /// Returns pages of the range that are in the page cache; none where this user is not told.
     pub fn resident_pages(&self) -> io::Result<Option<u64>> {
         if !self.may_look {
             return Ok(None);
@@ -296,7 +296,7 @@ pub(super) fn no_memory(error: &io::Error) -> Failure {
     Failure::new(FailureKind::Environment, what, "io_size, queue_depth, threads", "ask for fewer or smaller reads")
 }
 
-/// A read that failed, with its place.
+/// Returns a read that failed, with its place.
 pub(super) fn read_failed(path: &Path, offset: u64, bytes: usize, error: &io::Error) -> Failure {
     let place = format!("{}, offset {offset}", path.display());
     let what = format!("a read of {bytes} bytes at offset {offset} failed: {error}");
@@ -310,7 +310,7 @@ pub(super) fn read_failed(path: &Path, offset: u64, bytes: usize, error: &io::Er
     }
 }
 
-/// A read that ended before it should.
+/// Returns a read that ended before it should.
 pub(super) fn read_short(path: &Path, offset: u64, bytes: usize, read: usize) -> Failure {
     let what = format!("a read of {bytes} bytes at offset {offset} gave {read}: the file ends before");
     let place = format!("{}, offset {offset}", path.display());

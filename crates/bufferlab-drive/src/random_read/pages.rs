@@ -43,8 +43,9 @@ impl PageSet {
     }
 }
 
-/// Pages that the reads found missing in a cache that held nothing and kept everything. `done` holds each reader's offsets
-/// as they were before its first read, and how many reads it made; in which order readers took turns changes nothing.
+/// Returns the number of pages that the reads found missing in a cache that held nothing and kept everything. `done`
+/// holds each reader's offsets as they were before its first read, and how many reads it made; in which order readers
+/// took turns changes nothing.
 #[must_use]
 pub fn first_touched(done: &[(Offsets, u64)], io_size_bytes: u64, range_bytes: u64) -> u64 {
     let mut cached = PageSet::empty(range_bytes);
@@ -65,7 +66,7 @@ mod tests {
     use super::super::job::{Order, Reads};
     use super::*;
 
-    /// The pages of a read, found byte by byte.
+    /// Returns the pages of a read, found byte by byte.
     fn naive(offset: u64, bytes: u64) -> BTreeSet<u64> {
         (offset..offset + bytes).map(|byte| byte / PAGE_BYTES).collect()
     }

@@ -45,7 +45,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader on the calling thread.
+    /// Makes a reader on the calling thread.
     pub fn new(shared: &'a Shared<'a>, index: usize, offsets: Offsets) -> Self {
         let (reads, pages) = shared.board.counted(index);
         let thread = DriverThread::current();
@@ -65,12 +65,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The file's name, for messages.
+    /// Returns the file's name, for messages.
     pub fn path(&self) -> &'a Path {
         self.shared.path
     }
 
-    /// Bytes of a read.
+    /// Returns the number of bytes of a read.
     pub fn io_size(&self) -> usize {
         self.shared.io_size_bytes as usize
     }
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The monotonic clock.
+/// Returns the monotonic clock.
 #[inline]
 pub(super) fn now_ns() -> u64 {
     clock::monotonic_ns()

@@ -234,7 +234,7 @@ impl Drop for HaltOnPanic<'_, '_> {
     }
 }
 
-/// True when all readers' buffers are registered; the first failure when one cannot begin.
+/// Returns true when all readers' buffers are registered; the first failure when one cannot begin.
 fn wait_until_ready(ready: &Receiver<Result<bool, Failure>>, count: usize) -> Result<bool, Failure> {
     let mut registered = true;
     for _ in 0..count {

@@ -48,7 +48,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring for `depth` reads in flight.
+    /// Makes a ring for `depth` reads in flight.
     pub fn new(file: RawFd, depth: usize, bytes: usize) -> io::Result<Self> {
         let ring = build(u32::try_from(depth).map_err(io::Error::other)?)?;
         let buffers = Buffers::new(depth, bytes as u64)?;
@@ -143,7 +143,7 @@ impl Ring {
         outcome
     }
 
-    /// True when the read is whole, false when it is to be asked for again.
+    /// Returns true when the read is whole, false when it is to be asked for again.
     fn judged(&self, reader: &Reader<'_>, offset: u64, result: i32) -> Result<bool, Failure> {
         let bytes = self.bytes as usize;
         match usize::try_from(result) {

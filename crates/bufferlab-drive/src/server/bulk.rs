@@ -48,7 +48,7 @@ pub struct Bulk<'a> {
     stop: AtomicBool,
 }
 
-/// The partitions of one table.
+/// Returns the partitions of one table.
 fn partitions_of(population: &dyn Population, table: usize) -> Range<usize> {
     let mut own = (0..population.partitions()).skip_while(|&partition| population.table_of(partition) != table);
     let first = own.next().unwrap_or_default();
@@ -57,7 +57,7 @@ fn partitions_of(population: &dyn Population, table: usize) -> Range<usize> {
 }
 
 impl<'a> Bulk<'a> {
-    /// All tables of a population, to be written at `place`.
+    /// Returns all tables of a population, to be written at `place`.
     #[must_use]
     pub fn new(population: &'a dyn Population, place: &str) -> Self {
         let mut waiting: Vec<usize> = (0..population.tables().len()).collect();
@@ -228,7 +228,7 @@ impl<'a> Bulk<'a> {
     }
 }
 
-/// A load that was cancelled.
+/// Returns a load that was cancelled.
 #[must_use]
 pub fn stopped(place: &str) -> Failure {
     Failure::new(FailureKind::Interrupted, "the load was stopped", place, "run it again")

@@ -18,7 +18,7 @@ pub struct DateTime {
 }
 
 impl DateTime {
-    /// The whole second that holds this instant.
+    /// Returns the whole second that holds this instant.
     #[must_use]
     pub fn from_micros(micros: i64) -> Self {
         let seconds = micros.div_euclid(1_000_000);

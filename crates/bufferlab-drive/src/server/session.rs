@@ -31,7 +31,7 @@ const LONGEST_S: f64 = 1e8;
 /// What to do when the server is gone.
 pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
 
-/// The moment at which a part that began then must be over.
+/// Returns the moment at which a part that began then must be over.
 #[must_use]
 pub fn deadline(begun: Instant, limit: Limit) -> Instant {
     begun + Duration::from_secs_f64(limit.seconds.clamp(0.0, LONGEST_S))
@@ -144,7 +144,7 @@ pub struct Session<'a, S: Server> {
 }
 
 impl<S: Server> Session<'_, S> {
-    /// True when somebody has asked to stop.
+    /// Returns true when somebody has asked to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
@@ -295,7 +295,7 @@ impl<S: Server> Session<'_, S> {
     }
 }
 
-/// Latencies of all drivers' windows together.
+/// Returns the latencies of all drivers' windows together.
 pub fn latencies_of<C: Client + Send>(drivers: &Drivers<C>) -> Vec<TypeLatency> {
     let tallies = drivers.tallies();
     latencies(tallies.iter().map(|(name, tally)| (name.as_str(), tally)), drivers.is_open())

@@ -98,7 +98,7 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
     None
 }
 
-/// Bytes this process has caused to be fetched from storage (`read_bytes` of `/proc/self/io`).
+/// Returns bytes this process has caused to be fetched from storage (`read_bytes` of `/proc/self/io`).
 pub(crate) fn storage_read_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/io")?;
     text.lines()
@@ -106,7 +106,7 @@ pub(crate) fn storage_read_bytes() -> io::Result<u64> {
         .ok_or_else(|| io::Error::other("no read_bytes line"))
 }
 
-/// The name of the file system that holds `path`, by its magic number; `0x...` when it has no name here.
+/// Returns the name of the file system that holds `path`, by its magic number; `0x...` when it has no name here.
 #[must_use]
 pub fn filesystem_name(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;

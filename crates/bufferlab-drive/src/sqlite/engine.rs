@@ -124,7 +124,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Every setting as SQLite reports it now, under the experiment's names.
+    /// Returns every setting as SQLite reports it now, under the experiment's names.
     ///
     /// # Errors
     /// SQLite's error.
@@ -174,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// The lines of EXPLAIN QUERY PLAN of a statement, in order.
+    /// Returns the lines of EXPLAIN QUERY PLAN of a statement, in order.
     ///
     /// # Errors
     /// SQLite's error, also when an index that the statement insists on cannot be used.
@@ -186,14 +186,14 @@ impl Engine {
         explain().map_err(|error| self.failure("explaining a statement", &error))
     }
 
-    /// The connection's handle, for statements prepared over the C interface.
+    /// Returns the connection's handle, for statements prepared over the C interface.
     #[must_use]
     pub fn handle(&self) -> *mut ffi::sqlite3 {
         // SAFETY: the handle is used only while this engine is alive (clients borrow it).
         unsafe { self.connection.handle() }
     }
 
-    /// The operating system's words for the last I/O error, if SQLite swallowed one.
+    /// Returns the operating system's words for the last I/O error, if SQLite swallowed one.
     #[must_use]
     pub fn take_io_error(&self) -> Option<String> {
         self.vfs.take_last_error()
@@ -209,7 +209,7 @@ impl Engine {
         sqlite_failure(action, &self.path, &self.vfs, error)
     }
 
-    /// Pages brought in so far, the measure of a pool's filling and turnover.
+    /// Returns the number of pages brought in so far, the measure of a pool's filling and turnover.
     pub fn demand_misses(&mut self) -> u64 {
         self.collect_status();
         self.demand_misses

@@ -201,7 +201,7 @@ unsafe fn unmap(memory: *mut u8, layout: Layout) {
 mod tests {
     use super::*;
 
-    /// True when the kernel maps all of `bytes` at `start`.
+    /// Returns true when the kernel maps all of `bytes` at `start`.
     fn is_mapped(start: *const u8, bytes: usize) -> bool {
         let page = start as usize / 4096 * 4096;
         let length = start as usize + bytes - page;

@@ -158,7 +158,7 @@ fn set_up(load: &Load, connection: &Connection, script: &Script, cancelled: &Ato
     Ok(())
 }
 
-/// Rows of every table there is; a setup section may have made any.
+/// Returns rows of every table there is; a setup section may have made any.
 fn count_rows(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
     let mut statement = connection.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",

@@ -84,7 +84,7 @@ impl AlignedBuffer {
         AlignedBuffer { start, layout }
     }
 
-    /// The memory.
+    /// Returns the memory.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: start points to layout.size() initialised bytes that we own exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.layout.size()) }

@@ -33,7 +33,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder of this thread's pool, in a holder from which the pool takes it.
+    /// Returns a recorder of this thread's pool, in a holder from which the pool takes it.
     ///
     /// # Errors
     /// When the spool cannot be made.
@@ -107,7 +107,7 @@ struct Told {
 }
 
 impl PageTrace {
-    /// The probe of a recorder.
+    /// Returns the probe of a recorder.
     #[must_use]
     pub fn of(holder: Holder, spool: &Path) -> Self {
         PageTrace { holder, spool: spool.to_owned(), window: Window::default() }

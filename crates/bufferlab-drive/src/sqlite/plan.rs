@@ -20,7 +20,7 @@ pub(super) fn check(workload: &mut dyn Workload, engine: &Engine) -> Result<(), 
     })
 }
 
-/// The plan for the table, of the lines of EXPLAIN QUERY PLAN.
+/// Returns the plan for the table, of the lines of EXPLAIN QUERY PLAN.
 fn plan_of(lines: &[String]) -> Option<Plan> {
     let by_index = format!("SEARCH {TABLE} USING INDEX {SHIPDATE_INDEX} (");
     let whole = format!("SCAN {TABLE}");

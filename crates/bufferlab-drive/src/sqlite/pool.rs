@@ -70,7 +70,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty pool of pages of `page_bytes`, each with `extra_bytes` for SQLite's own use.
+    /// Makes an empty pool of pages of `page_bytes`, each with `extra_bytes` for SQLite's own use.
     #[must_use]
     pub fn new(page_bytes: usize, extra_bytes: usize, purgeable: bool, counters: Arc<PoolCounters>) -> Self {
         Pool {
@@ -103,13 +103,13 @@ impl Pool {
         }
     }
 
-    /// Pages held, pinned ones included.
+    /// Returns the number of pages held, pinned ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.used
     }
 
-    /// True when no page is held.
+    /// Returns true when no page is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used == 0

@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The client's error with the operating system's words, where SQLite swallowed them.
+    /// Returns the client's error with the operating system's words, where SQLite swallowed them.
     pub fn client_failure(&self, error: &ClientError) -> Failure {
         let mut failure = Failure::from_client(error, self.engine.path());
         if let Some(cause) = self.engine.take_io_error() {

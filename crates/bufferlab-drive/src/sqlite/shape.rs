@@ -147,7 +147,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Shape> {
     Ok(Shape { page_size_bytes: page_size_bytes as u64, pages: pages as u64, free_pages: free_pages as u64, trees })
 }
 
-/// The tables and indexes that have a tree.
+/// Returns the tables and indexes that have a tree.
 fn declared_trees(connection: &Connection) -> rusqlite::Result<Vec<Tree>> {
     let mut statement =
         connection.prepare("SELECT name, tbl_name, type FROM sqlite_schema WHERE rootpage > 0 ORDER BY rowid")?;

@@ -25,7 +25,7 @@ pub struct SqliteError {
 }
 
 impl SqliteError {
-    /// The last error of a connection.
+    /// Returns the last error of a connection.
     ///
     /// # Safety
     /// `connection` is open.
@@ -37,7 +37,7 @@ impl SqliteError {
         }
     }
 
-    /// The primary result code.
+    /// Returns the primary result code.
     #[must_use]
     pub fn primary_code(&self) -> c_int {
         self.code & 0xff
@@ -74,13 +74,13 @@ impl Statement {
         Ok(Statement { raw, columns })
     }
 
-    /// Number of result columns.
+    /// Returns the number of result columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns as usize
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     #[must_use]
     pub fn parameters(&self) -> usize {
         // SAFETY: a valid statement.
@@ -141,7 +141,7 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// A column, counted from zero. Text that is not UTF-8 reads as empty: no workload stores such text.
+    /// Returns a column, counted from zero. Text that is not UTF-8 reads as empty: no workload stores such text.
     #[must_use]
     pub fn value(&self, column: usize) -> Value<'_> {
         let (raw, column) = (self.statement.raw, column as c_int);

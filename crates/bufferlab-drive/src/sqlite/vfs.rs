@@ -128,19 +128,19 @@ impl Vfs {
         Ok(Vfs { name, shared })
     }
 
-    /// The name to open a connection with.
+    /// Returns the name to open a connection with.
     #[must_use]
     pub fn name(&self) -> &'static CStr {
         self.name
     }
 
-    /// The counters.
+    /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> Arc<VfsCounters> {
         Arc::clone(&self.shared.counters)
     }
 
-    /// The operating system's words for the last I/O error, which SQLite reduces to "disk I/O error".
+    /// Returns the operating system's words for the last I/O error, which SQLite reduces to "disk I/O error".
     #[must_use]
     pub fn take_last_error(&self) -> Option<String> {
         self.shared.last_error.lock().ok().and_then(|mut error| error.take())

@@ -37,7 +37,7 @@ impl File {
         File { bytes, page_bytes }
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     pub fn pages(&self) -> usize {
         self.bytes.len() / self.page_bytes
     }
@@ -47,7 +47,7 @@ impl File {
         &self.bytes[start..start + self.page_bytes]
     }
 
-    /// Every b-tree page below a root, the root first.
+    /// Returns every b-tree page below a root, the root first.
     pub fn tree(&self, root: u32) -> Vec<Page> {
         let mut found = Vec::new();
         let mut left = vec![(root, 0)];
@@ -77,7 +77,7 @@ impl File {
         found
     }
 
-    /// The pages from the root to the leaf of each row id of a table.
+    /// Returns the pages from the root to the leaf of each row id of a table.
     pub fn path_of_row(&self, root: u32) -> BTreeMap<i64, Vec<u32>> {
         let (mut paths, mut path) = (BTreeMap::new(), Vec::new());
         // The walk is depth first: what comes next lies below some page of the current path.
@@ -98,7 +98,7 @@ fn u32_at(page: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
 }
 
-/// A variable-length integer and its bytes: seven bits each, but for a ninth byte with eight.
+/// Returns a variable-length integer and its bytes: seven bits each, but for a ninth byte with eight.
 fn varint(bytes: &[u8]) -> (i64, usize) {
     let mut value = 0_u64;
     for (index, &byte) in bytes[..9].iter().enumerate() {

@@ -10,7 +10,8 @@ use bufferlab_drive::server::encode::Form;
 use bufferlab_drive::sqlite::loader::Loaded;
 use mysql::prelude::Queryable;
 
-/// The server and an empty name of a database; nothing, with the reason printed, when there is no server to test with.
+/// Returns the server and an empty name of a database; nothing, with the reason printed, when there is no server to
+/// test with.
 pub fn target(database: &str) -> Option<Target> {
     let variable = |name: &str| std::env::var(format!("BUFFERLAB_TEST_MYSQL_{name}")).ok();
     let Some(socket) = variable("SOCKET") else {
@@ -41,8 +42,8 @@ pub fn loaded(target: &Target, tables: impl Into<Data>, form: Option<Form>) -> L
     load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
 }
 
-/// Every table's checksum, which does not depend on the order of its rows. (CHECKSUM TABLE of MariaDB 10.2 misses updates of
-/// whole tables.)
+/// Returns every table's checksum, which does not depend on the order of its rows. (CHECKSUM TABLE of MariaDB 10.2
+/// misses updates of whole tables.)
 pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, u64)> {
     let mut conn = connect(target).expect("the database is there");
     let mut of = |table: &str| {
@@ -59,7 +60,7 @@ pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, u64)> {
     tables.iter().map(|&table| (table.to_owned(), of(table))).collect()
 }
 
-/// The first column of the first row.
+/// Returns the first column of the first row.
 pub fn one<T: mysql::prelude::FromValue>(target: &Target, sql: &str) -> T {
     let mut conn = connect(target).expect("the database is there");
     conn.query_first(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).expect("there is a row")

@@ -9,8 +9,8 @@ use bufferlab_drive::postgres::loader::{Load, load};
 use bufferlab_drive::postgres::target::Target;
 use bufferlab_drive::sqlite::loader::Loaded;
 
-/// The server and the name of a database that does not exist; nothing, with the reason printed, when there is no server to
-/// test with.
+/// Returns the server and the name of a database that does not exist; nothing, with the reason printed, when there is
+/// no server to test with.
 pub fn target(database: &str) -> Option<Target> {
     let variable = |name: &str| std::env::var(format!("BUFFERLAB_TEST_POSTGRES_{name}")).ok();
     let Some(socket) = variable("SOCKET") else {
@@ -52,7 +52,7 @@ pub fn loaded(target: &Target, tables: impl Into<Data>) -> Loaded {
     load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
 }
 
-/// Every table's checksum, which does not depend on the order of its rows.
+/// Returns every table's checksum, which does not depend on the order of its rows.
 #[allow(dead_code)]
 pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, String)> {
     let of = |table: &str| {
@@ -61,7 +61,7 @@ pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, String)> {
     tables.iter().map(|&table| (table.to_owned(), of(table))).collect()
 }
 
-/// The first column of the first row.
+/// Returns the first column of the first row.
 #[allow(dead_code)]
 pub fn one(target: &Target, sql: &str) -> String {
     let mut control = Control::open(target).expect("the database is there");

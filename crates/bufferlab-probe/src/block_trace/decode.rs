@@ -170,12 +170,12 @@ impl PageReader {
         Ok(Self { layout, kinds })
     }
 
-    /// Whether events with this letter were recorded.
+    /// Returns whether events with this letter were recorded.
     fn has(&self, action: u8) -> bool {
         self.kinds.values().any(|kind| kind.action == action)
     }
 
-    /// The kind an event's bytes are of.
+    /// Returns the kind an event's bytes are of.
     fn kind(&self, data: &[u8]) -> Option<&Kind> {
         // Where the number stands is the same in all formats.
         let id = self.kinds.values().next()?.id_in(data)?;

@@ -32,7 +32,7 @@ pub(super) const TRACEPOINTS: [(&str, u8); 16] = [
 /// An event takes some tenths of a microsecond of whoever makes the request, and two of these come with most.
 const STEPS: [&str; 4] = ["block_bio_bounce", "block_getrq", "block_plug", "block_rq_insert"];
 
-/// The tracepoints to record.
+/// Returns the tracepoints to record.
 pub(super) fn recorded(every_step: bool) -> impl Iterator<Item = &'static str> {
     TRACEPOINTS.into_iter().map(|(name, _)| name).filter(move |name| every_step || !STEPS.contains(name))
 }
@@ -72,7 +72,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// The event as the decoded file holds it: little-endian, no gaps but four bytes of zeros at the end of the numbers.
+    /// Returns the event as the decoded file holds it: little-endian, no gaps but four bytes of zeros at the end of the
+    /// numbers.
     pub fn record(&self) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         let mut at = 0;
@@ -117,7 +118,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// The tracepoint this format is of; none for one that is not recorded.
+    /// Returns the tracepoint this format is of; none for one that is not recorded.
     pub(super) fn of(format: &Format) -> Option<Self> {
         let (_, action) = *TRACEPOINTS.iter().find(|(name, _)| *name == format.name)?;
         let field = |name| format.field(name);
@@ -138,12 +139,12 @@ impl Kind {
         })
     }
 
-    /// The number of an event's tracepoint.
+    /// Returns the number of an event's tracepoint.
     pub(super) fn id_in(&self, data: &[u8]) -> Option<u64> {
         self.kind?.number(data)
     }
 
-    /// The event; none when a field lies outside of it.
+    /// Returns the event; none when a field lies outside of it.
     pub(super) fn read(&self, t_ns: u64, cpu: u16, data: &[u8]) -> Option<Event> {
         let number = |field: Option<Field>| field.map_or(Some(0), |field| field.number(data));
         Some(Event {

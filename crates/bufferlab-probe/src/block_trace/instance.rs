@@ -11,7 +11,7 @@ const PREFIX: &str = "bufferlab-";
 /// A directory whose files were closed a moment ago may be busy for another.
 const REMOVE_ATTEMPTS: u32 = 50;
 
-/// A tracefs that has what a block trace is made from.
+/// Returns a tracefs that has what a block trace is made from.
 ///
 /// # Errors
 /// What it lacks, or why this user has none.
@@ -113,7 +113,7 @@ pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
     Ok(removed)
 }
 
-/// Whether an instance is ours and its maker has gone.
+/// Returns whether an instance is ours and its maker has gone.
 fn is_of_the_dead(name: &str) -> bool {
     let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     let Some((Ok(pid), rest)) = parts.map(|(pid, rest)| (pid.parse::<u32>(), rest)) else { return false };

@@ -27,7 +27,7 @@ pub(super) struct PageFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged(pub &'static str);
 
-/// Whether events before this page were lost.
+/// Returns whether events before this page were lost.
 pub(super) fn facts(layout: &PageLayout, page: &[u8]) -> Result<PageFacts, Damaged> {
     let commit = layout.commit.number(page).ok_or(Damaged("it ends within its header"))?;
     let missed = commit & MISSED_EVENTS != 0;

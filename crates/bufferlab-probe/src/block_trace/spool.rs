@@ -15,12 +15,12 @@ const BUFFER_BYTES: usize = 1 << 18;
 pub(super) const HEADER_PAGE: &str = "header_page";
 pub(super) const FORMAT: &str = "format";
 
-/// The file of one processor's pages.
+/// Returns the file of one processor's pages.
 pub(super) fn pages_of(directory: &Path, cpu: u32) -> PathBuf {
     directory.join(format!("cpu{cpu}.pages"))
 }
 
-/// The processors that have a file.
+/// Returns the processors that have a file.
 pub(super) fn cpus(directory: &Path) -> io::Result<Vec<u32>> {
     let names = fs::read_dir(directory)?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut cpus: Vec<u32> =

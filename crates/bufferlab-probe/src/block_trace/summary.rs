@@ -16,7 +16,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Whether anything was.
+    /// Returns whether anything was.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }

@@ -44,8 +44,8 @@ pub struct Settings {
     pub every_step: bool,
 }
 
-/// Whether a device could be traced here: everything is tried that could be refused, and nothing recorded. Instances that died
-/// with their process are removed; their names.
+/// Returns whether a device could be traced here: everything is tried that could be refused, and nothing recorded.
+/// Instances that died with their process are removed; their names.
 ///
 /// # Errors
 /// Why it cannot be.
@@ -389,8 +389,8 @@ fn numbers_of(device: &Device) -> Result<(BTreeSet<(u32, u32)>, Vec<(String, Str
     Ok((numbers, partitions))
 }
 
-/// The disks that are traced besides: of a device that has no requests of its own but hands bios down, such as md. One that
-/// has, such as a loop device, tells all of its requests itself, and its disk's are everybody's.
+/// Returns the disks that are traced besides: of a device that has no requests of its own but hands bios down, such as
+/// md. One that has, such as a loop device, tells all of its requests itself, and its disk's are everybody's.
 fn disks_below(device: &Device) -> &[Disk] {
     let own = device.major_minor.as_deref().and_then(parse_number);
     if own.is_some_and(|(major, minor)| has_requests(major, minor)) { &[] } else { &device.disks }
@@ -408,7 +408,7 @@ fn parse_number(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// A count in per_cpu/cpu*/stats.
+/// Returns a count in per_cpu/cpu*/stats.
 fn stat(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
 }

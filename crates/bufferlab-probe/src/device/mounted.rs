@@ -6,7 +6,7 @@ use super::{Device, device_number};
 use crate::parse::mountinfo::{Mount, mount_of, mounts};
 use std::path::Path;
 
-/// The device under an existing canonical path whose own device number has major 0.
+/// Returns the device under an existing canonical path whose own device number has major 0.
 pub(super) fn resolve(sysfs: &Sysfs, mountinfo: &[u8], path: &Path) -> Device {
     let mounts = mounts(mountinfo);
     let Some(mount) = mount_of(&mounts, path) else {
@@ -36,7 +36,7 @@ fn resolve_overlay(sysfs: &Sysfs, mounts: &[Mount], path: &Path, overlay: &Mount
     }
 }
 
-/// The device a file system was mounted from, when that is one block device.
+/// Returns the device a file system was mounted from, when that is one block device.
 fn resolve_source(sysfs: &Sysfs, path: &Path, mount: &Mount) -> Device {
     let number = match mount.source.is_absolute().then(|| device_number(&mount.source)) {
         Some(Ok(number)) if number.0 != 0 => number,
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(reason.as_deref(), Some("/srv/x.db is on btrfs over several devices (one0, two0)"));
     }
 
-    /// A block device's node and number.
+    /// Returns a block device's node and number.
     fn some_block_device() -> Option<(String, String)> {
         std::fs::read_dir("/dev").ok()?.flatten().find_map(|entry| {
             use std::os::unix::fs::FileTypeExt;

@@ -65,12 +65,12 @@ struct DiskLine {
 }
 
 impl DeviceProbe {
-    /// A probe of the device that holds the path. Where there is none every reading is a null with the reason.
+    /// Makes a probe of the device that holds the path. Where there is none every reading is a null with the reason.
     pub fn for_path(path: &Path) -> Self {
         Self::for_device(&resolve(path))
     }
 
-    /// A probe of a device already resolved.
+    /// Makes a probe of a device already resolved.
     pub fn for_device(device: &Device) -> Self {
         let subject = device.name.as_deref().unwrap_or_default().into();
         let below = |disk: &Disk| DiskBelow { name: Arc::from(disk.name.as_str()), line: line(&Device::of_disk(disk)) };

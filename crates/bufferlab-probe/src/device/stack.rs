@@ -64,7 +64,7 @@ fn descend(sysfs: &Sysfs, directory: &Path, depth: usize, stack: &mut Stack) {
     }
 }
 
-/// The directories of the devices directly below, in the order of their names.
+/// Returns the directories of the devices directly below, in the order of their names.
 fn lower_devices(sysfs: &Sysfs, disk: &Path) -> Vec<PathBuf> {
     let mut lower: Vec<PathBuf> = fs::read_dir(disk.join("slaves"))
         .into_iter()
@@ -100,7 +100,7 @@ fn describe(disk: &Path, name: &str) -> String {
 }
 
 impl Device {
-    /// The device with what lies below it.
+    /// Returns the device with what lies below it.
     pub(super) fn with_stack(mut self, stack: Stack) -> Self {
         self.layers = stack.layers;
         self.disks = stack.disks;

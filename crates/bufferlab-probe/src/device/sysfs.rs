@@ -15,7 +15,7 @@ impl Sysfs {
         Self { root: "/sys".into() }
     }
 
-    /// The directory of the device with these numbers.
+    /// Returns the directory of the device with these numbers.
     pub(super) fn directory(&self, major: u32, minor: u32) -> Option<PathBuf> {
         self.root.join(format!("dev/block/{major}:{minor}")).canonicalize().ok()
     }
@@ -28,7 +28,7 @@ impl Sysfs {
         }
     }
 
-    /// The whole disk of the device with these numbers.
+    /// Returns the whole disk of the device with these numbers.
     pub(super) fn describe(&self, major: u32, minor: u32) -> Device {
         let Some(directory) = self.directory(major, minor) else {
             let link = self.root.join(format!("dev/block/{major}:{minor}"));
@@ -60,12 +60,13 @@ impl Sysfs {
         numbers
     }
 
-    /// Whether the device with these numbers has hardware queues: blk-mq has a directory `mq` for them.
+    /// Returns whether the device with these numbers has hardware queues: blk-mq has a directory `mq` for them.
     pub(super) fn has_requests(&self, major: u32, minor: u32) -> bool {
         self.directory(major, minor).is_some_and(|disk| disk.join("mq").is_dir())
     }
 
-    /// All devices of the btrfs file system that the device with these numbers belongs to; empty when it is none.
+    /// Returns all devices of the btrfs file system that the device with these numbers belongs to; empty when it is
+    /// none.
     pub(super) fn btrfs_members(&self, major: u32, minor: u32) -> Vec<String> {
         let wanted = format!("{major}:{minor}");
         let Ok(file_systems) = fs::read_dir(self.root.join("fs/btrfs")) else {
@@ -86,12 +87,12 @@ impl Sysfs {
     }
 }
 
-/// The name as /proc/diskstats writes it: sysfs cannot have a slash in a name and shows `!` instead.
+/// Returns the name as /proc/diskstats writes it: sysfs cannot have a slash in a name and shows `!` instead.
 pub(super) fn kernel_name(directory: &Path) -> Option<String> {
     Some(directory.file_name()?.to_str()?.replace('!', "/"))
 }
 
-/// The scheduler in brackets; older kernels write a lone `none` without them.
+/// Returns the scheduler in brackets; older kernels write a lone `none` without them.
 fn chosen(line: &str) -> String {
     line.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or(line).to_owned()
 }

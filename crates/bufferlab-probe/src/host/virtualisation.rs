@@ -4,7 +4,7 @@
 use super::text;
 use std::path::Path;
 
-/// The hypervisor's name, `none` on bare metal, or None when it cannot be told.
+/// Returns the hypervisor's name, `none` on bare metal, or None when it cannot be told.
 pub(super) fn hypervisor(cpuinfo: &str) -> Option<String> {
     // WSL2's kernel says so; the processor would only say Hyper-V.
     if text("/proc/sys/kernel/osrelease").is_some_and(|release| release.contains("microsoft")) {
@@ -25,7 +25,7 @@ pub(super) fn hypervisor(cpuinfo: &str) -> Option<String> {
     }
 }
 
-/// The container engine whose marker is there.
+/// Returns the container engine whose marker is there.
 pub(super) fn container() -> Option<String> {
     if Path::new("/.dockerenv").exists() {
         return Some("docker".to_owned());
@@ -58,7 +58,7 @@ fn known_signature(signature: &[u8; 12]) -> Option<&'static str> {
     }
 }
 
-/// A virtual machine's maker or product as its firmware tables write it.
+/// Returns a virtual machine's maker or product as its firmware tables write it.
 fn known_product(text: &str) -> Option<&'static str> {
     const PRODUCTS: [(&str, &str); 10] = [
         ("KVM", "kvm"),
@@ -86,7 +86,8 @@ fn dmi_strings() -> Vec<String> {
         .collect()
 }
 
-/// The twelve bytes a hypervisor puts where the processor would name its maker. To be asked only when the flag is set.
+/// Returns the twelve bytes a hypervisor puts where the processor would name its maker. To be asked only when the flag
+/// is set.
 #[cfg(target_arch = "x86_64")]
 fn hypervisor_signature() -> Option<[u8; 12]> {
     const HYPERVISOR_LEAF: u32 = 0x4000_0000;

@@ -112,7 +112,7 @@ impl Decoder {
         Some(())
     }
 
-    /// The page's object and its number there.
+    /// Returns the page's object and its number there.
     fn page(&mut self, data: &[u8]) -> Option<(u32, u32)> {
         if let Some(page_id) = self.fields.page_id {
             let id = page_id.number(data)?;
@@ -130,7 +130,7 @@ impl Decoder {
     }
 }
 
-/// The number of a thing: its place among the known ones, which it joins when it is new.
+/// Returns the number of a thing: its place among the known ones, which it joins when it is new.
 fn numbered<T: Copy + Eq + Hash>(numbers: &mut HashMap<T, u32>, known: &mut Vec<T>, thing: T) -> u32 {
     let next = known.len() as u32;
     let number = *numbers.entry(thing).or_insert(next);

@@ -21,7 +21,7 @@ const DEFINITIONS: &str = "uprobe_events";
 /// An event that was closed a moment ago may be busy for another.
 const REMOVE_ATTEMPTS: u32 = 50;
 
-/// A tracefs in which events of programs can be defined.
+/// Returns a tracefs in which events of programs can be defined.
 ///
 /// # Errors
 /// What it lacks, or why this user has none.
@@ -34,7 +34,7 @@ fn tracing() -> Result<Tracing, TraceError> {
     Ok(tracing)
 }
 
-/// Whether this user may define events here. Those of processes that have gone are removed; their groups.
+/// Returns whether this user may define events here. Those of processes that have gone are removed; their groups.
 ///
 /// # Errors
 /// Why not.
@@ -74,7 +74,7 @@ impl Definition {
         Ok(definition)
     }
 
-    /// The definition of one site, as tracefs takes it. Each site says which it is.
+    /// Returns the definition of one site, as tracefs takes it. Each site says which it is.
     fn line(&self, settings: &Settings, number: usize, site: &Site) -> Result<String, TraceError> {
         let binary = settings.binary.to_str().filter(|path| !path.contains([' ', '\t', '\n', ':', '#']));
         let binary = binary.ok_or_else(|| {
@@ -141,7 +141,7 @@ pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
     Ok(groups)
 }
 
-/// The group in a line of definitions, when it is ours and its maker has gone.
+/// Returns the group in a line of definitions, when it is ours and its maker has gone.
 fn group_of_the_dead(line: &str) -> Option<String> {
     let (group, _) = line.strip_prefix("p:")?.split_once('/')?;
     let mut parts = group.strip_prefix(PREFIX)?.split('_');

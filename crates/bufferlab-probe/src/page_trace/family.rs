@@ -13,12 +13,12 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// The family of this process.
+    /// Returns the family of this process.
     pub fn of(server: u32) -> Self {
         Self { server, belongs: HashMap::new(), last: (server, true) }
     }
 
-    /// Whether a process that runs the server's binary is the server or its child.
+    /// Returns whether a process that runs the server's binary is the server or its child.
     pub fn has(&mut self, pid: u32) -> bool {
         if self.last.0 != pid {
             let server = self.server;

@@ -58,7 +58,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// The access as bytes, little-endian: t_ns, object, page, thread, kind, latch, site, and a byte of nothing.
+    /// Returns the access as bytes, little-endian: t_ns, object, page, thread, kind, latch, site, and a byte of
+    /// nothing.
     #[must_use]
     pub fn record(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];

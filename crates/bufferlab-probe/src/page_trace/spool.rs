@@ -34,7 +34,7 @@ pub struct Spooled {
 }
 
 impl Spool {
-    /// An empty file.
+    /// Returns an empty file.
     ///
     /// # Errors
     /// The system's error.

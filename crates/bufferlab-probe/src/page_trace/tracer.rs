@@ -167,7 +167,7 @@ fn refused(error: std::io::Error) -> TraceError {
     TraceError::new(format!("the kernel opens no perf event: {error}"), "perf_event_open", hint)
 }
 
-/// A ring of each processor, on.
+/// Returns a ring of each processor, on.
 fn rings_of(event_id: u64) -> Result<Vec<Sampler>, TraceError> {
     let cpus = online_cpus()?;
     let ring_bytes = RING_BYTES.min(ALL_RINGS_BYTES / cpus.len().max(1)).max(1 << 20);

@@ -38,13 +38,13 @@ pub enum Column {
 }
 
 impl DiskCounters {
-    /// The column's value, if the kernel has the column.
+    /// Returns the column's value, if the kernel has the column.
     pub fn get(&self, column: Column) -> Option<u64> {
         self.columns[column as usize]
     }
 }
 
-/// The counters of the device with these numbers. Numbers, not the name: they cannot be renamed or escaped.
+/// Returns the counters of the device with these numbers. Numbers, not the name: they cannot be renamed or escaped.
 pub fn find(text: &[u8], major: u32, minor: u32) -> Option<DiskCounters> {
     lines(text).find_map(|line| {
         let mut fields = fields(line);

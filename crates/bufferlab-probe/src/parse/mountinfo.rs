@@ -28,18 +28,18 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// The value of a `name=value` option of the file system.
+    /// Returns the value of a `name=value` option of the file system.
     pub fn super_option(&self, name: &str) -> Option<&str> {
         self.super_options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
     }
 }
 
-/// All mounts, in the file's order; lines that are not mounts are left out.
+/// Returns all mounts, in the file's order; lines that are not mounts are left out.
 pub fn mounts(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(mount).collect()
 }
 
-/// The mount a path lies on: the deepest mount point above it, and of those at the same place the last one.
+/// Returns the mount a path lies on: the deepest mount point above it, and of those at the same place the last one.
 pub fn mount_of<'a>(mounts: &'a [Mount], absolute_path: &Path) -> Option<&'a Mount> {
     mounts
         .iter()

@@ -38,7 +38,7 @@ pub struct Scheduling {
     pub blocked: Option<u64>,
 }
 
-/// The processors' lines, in the file's order (the sum first; processors taken offline have none).
+/// Returns the processors' lines, in the file's order (the sum first; processors taken offline have none).
 pub fn processors(text: &[u8]) -> impl Iterator<Item = (Processor, CpuTicks)> {
     // The processors' lines come first; the interrupt line behind them can be many kilobytes.
     lines(text).map_while(|line| {

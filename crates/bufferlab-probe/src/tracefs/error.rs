@@ -43,7 +43,7 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// A path as a person knows it: our own mount of tracefs has no name but that of a descriptor.
+/// Returns a path as a person knows it: our own mount of tracefs has no name but that of a descriptor.
 fn shown(path: &Path) -> String {
     let text = path.display().to_string();
     match text.strip_prefix("/proc/self/fd/").and_then(|rest| rest.split_once('/')) {

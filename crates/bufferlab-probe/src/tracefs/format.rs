@@ -12,12 +12,12 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The bytes of the field; none when the data end before it does.
+    /// Returns the bytes of the field; none when the data end before it does.
     pub(crate) fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         data.get(self.offset..self.offset.checked_add(self.size)?)
     }
 
-    /// The field as a number of up to eight bytes, in this machine's order.
+    /// Returns the field as a number of up to eight bytes, in this machine's order.
     pub(crate) fn number(&self, data: &[u8]) -> Option<u64> {
         let bytes = self.bytes(data)?;
         let mut whole = [0_u8; 8];
@@ -30,7 +30,7 @@ impl Field {
         Some(if self.signed { ((value << unused).cast_signed() >> unused).cast_unsigned() } else { value })
     }
 
-    /// The field as text that ends at its first zero byte.
+    /// Returns the field as text that ends at its first zero byte.
     pub(crate) fn text<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         let bytes = self.bytes(data)?;
         Some(bytes.split(|byte| *byte == 0).next().unwrap_or_default())

@@ -33,7 +33,7 @@ pub struct Tracing {
 }
 
 impl Tracing {
-    /// A tracefs in which this user may make things.
+    /// Makes a tracefs in which this user may make things.
     ///
     /// # Errors
     /// Why there is none.
@@ -67,24 +67,24 @@ impl Tracing {
         })
     }
 
-    /// The tracefs mounted there.
+    /// Returns the tracefs mounted there.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_path_buf(), _mount: None }
     }
 
-    /// Its root directory.
+    /// Returns its root directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The text of one of its files.
+    /// Returns the text of one of its files.
     pub(crate) fn read(&self, name: &str) -> Result<String, TraceError> {
         let path = self.root.join(name);
         whole_text(&path).map_err(|error| TraceError::io("tracefs cannot be read", &path, &error))
     }
 }
 
-/// A mount of tracefs in no directory.
+/// Returns a mount of tracefs in no directory.
 fn mount_unseen() -> io::Result<OwnedFd> {
     const TRACEFS: &CStr = c"tracefs";
     let descriptor = |result: libc::c_long| {

@@ -23,7 +23,7 @@ impl Owner {
     }
 }
 
-/// Whether this process has gone; one that has its number now was started at another time.
+/// Returns whether this process has gone; one that has its number now was started at another time.
 pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
     match (started_at(pid), started) {
         (None, _) => true,

@@ -7,7 +7,7 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// An empty set of numbers below `bound`.
+    /// Makes an empty set of numbers below `bound`.
     pub(crate) fn new(bound: usize) -> Self {
         let words = |bits: usize| bits.div_ceil(64).max(1);
         let mut levels = vec![vec![0; words(bound)]];
@@ -49,7 +49,7 @@ impl Bits {
         true
     }
 
-    /// The highest number.
+    /// Returns the highest number.
     pub(crate) fn highest(&self) -> Option<u32> {
         let down = |at: usize, level: &Vec<u64>| at * 64 + 63 - level[at].leading_zeros() as usize;
         (self.len > 0).then(|| self.levels.iter().rev().fold(0, down) as u32)

@@ -20,7 +20,7 @@ pub(crate) struct PageList<T> {
 }
 
 impl<T: Copy + Default> PageList<T> {
-    /// An empty list for pages `0..pages`.
+    /// Makes an empty list for pages `0..pages`.
     pub(crate) fn new(pages: u32) -> Self {
         assert!(pages < OUT, "{pages} pages are more than a list can number");
         let mut nodes = vec![Node { newer: OUT, older: OUT, note: T::default() }; pages as usize + 1];
@@ -28,7 +28,7 @@ impl<T: Copy + Default> PageList<T> {
         PageList { nodes, len: 0 }
     }
 
-    /// Pages in the list.
+    /// Returns the number of pages in the list.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -38,32 +38,32 @@ impl<T: Copy + Default> PageList<T> {
         self.nodes[page as usize].newer != OUT
     }
 
-    /// The node where the ends meet: older than the oldest page and newer than the newest.
+    /// Returns the node where the ends meet: older than the oldest page and newer than the newest.
     fn ends(&self) -> u32 {
         self.nodes.len() as u32 - 1
     }
 
-    /// The newest page. The list must not be empty.
+    /// Returns the newest page. The list must not be empty.
     #[inline]
     pub(crate) fn newest(&self) -> u32 {
         debug_assert!(self.len > 0);
         self.older(self.ends())
     }
 
-    /// The oldest page. The list must not be empty.
+    /// Returns the oldest page. The list must not be empty.
     #[inline]
     pub(crate) fn oldest(&self) -> u32 {
         debug_assert!(self.len > 0);
         self.newer(self.ends())
     }
 
-    /// The page before this one, towards the newest.
+    /// Returns the page before this one, towards the newest.
     #[inline]
     pub(crate) fn newer(&self, page: u32) -> u32 {
         self.nodes[page as usize].newer
     }
 
-    /// The page behind this one, towards the oldest.
+    /// Returns the page behind this one, towards the oldest.
     #[inline]
     pub(crate) fn older(&self, page: u32) -> u32 {
         self.nodes[page as usize].older
@@ -115,7 +115,7 @@ impl<T: Copy + Default> PageList<T> {
         }
     }
 
-    /// The pages, the newest first.
+    /// Returns the pages, the newest first.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let next = |&page: &u32| Some(self.older(page));

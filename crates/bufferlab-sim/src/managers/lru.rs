@@ -18,7 +18,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// An empty pool of `frames` for pages `0..pages`.
+    /// Makes an empty pool of `frames` for pages `0..pages`.
     #[must_use]
     pub fn new(frames: NonZeroU32, pages: u32) -> Self {
         Lru { frames: frames.get(), list: PageList::new(pages), counts: Counts::default() }

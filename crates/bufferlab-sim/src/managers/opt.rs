@@ -29,7 +29,7 @@ pub struct Opt {
 }
 
 impl Opt {
-    /// An empty pool of `frames` for pages `0..pages`, to be used for a replay of these columns from their start.
+    /// Makes an empty pool of `frames` for pages `0..pages`, to be used for a replay of these columns from their start.
     ///
     /// # Panics If there are 2^32 - 1 events or more, or a page is not below `pages`.
     #[must_use]

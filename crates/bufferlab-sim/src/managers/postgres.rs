@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Pages by buffer, usage counts by buffer, and the hand.
+    /// Returns pages by buffer, usage counts by buffer, and the hand.
     fn state(pool: &Postgres) -> (String, Vec<u8>, u32) {
         let pages = pool.buffers.iter().map(|&page| char::from(page as u8)).collect();
         (pages, pool.buffers.iter().map(|&page| pool.pages[page as usize].usage_count).collect(), pool.hand)

@@ -21,7 +21,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// An empty pool of `frames` for pages `0..pages`.
+    /// Makes an empty pool of `frames` for pages `0..pages`.
     #[must_use]
     pub fn new(frames: NonZeroU32, pages: u32) -> Self {
         Sqlite { frames: frames.get(), list: PageList::new(pages), counts: Counts::default() }

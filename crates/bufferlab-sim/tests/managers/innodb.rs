@@ -158,7 +158,7 @@ impl Naive {
         }
     }
 
-    /// A dirty page, and those that are written with it.
+    /// Returns a dirty page, and those that are written with it.
     fn with_neighbors(&self, page: u32, neighbors: u32, most: usize) -> Vec<u32> {
         if neighbors == 0 || self.list.len() < 512 {
             return vec![page];

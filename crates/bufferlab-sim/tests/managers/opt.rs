@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use crate::strings::{Events, frames};
 
-/// The fewest reads: after each event, the fewest for every set of pages that a pool can have (a bit for each page).
+/// Returns the fewest reads: after each event, the fewest for every set of pages that a pool can have (a bit for each
+/// page).
 fn fewest_reads(events: &Events, size: u32, pages: u32) -> u64 {
     let mut pools = HashMap::from([(0u32, 0u64)]);
     for (&page, &kind) in events.page.iter().zip(&events.kind) {

@@ -27,7 +27,7 @@ const KINDS: [(u8, u32); 7] = [
 ];
 
 impl Events {
-    /// A scan of `scanned` pages, then `events` events of all kinds on skewed pages, by four threads.
+    /// Returns a scan of `scanned` pages, then `events` events of all kinds on skewed pages, by four threads.
     pub fn random(seed: u64, pages: u32, scanned: u32, events: usize) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut all = Events {
@@ -101,7 +101,7 @@ fn hear(manager: &mut impl Manager, kind: u8, access: Access) {
     }
 }
 
-/// A size that is not zero.
+/// Returns a size that is not zero.
 pub fn frames(frames: u32) -> NonZeroU32 {
     NonZeroU32::new(frames).expect("not zero")
 }

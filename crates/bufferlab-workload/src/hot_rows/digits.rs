@@ -44,7 +44,7 @@ impl Digits {
         self.text(groups)
     }
 
-    /// The first groups of the last text.
+    /// Returns the first groups of the last text.
     pub(super) fn text(&self, groups: usize) -> &str {
         // Only ASCII is ever written, so this cannot fail.
         std::str::from_utf8(&self.bytes[..chars(groups)]).unwrap_or_default()

@@ -42,7 +42,7 @@ pub struct HotRowsDriver {
 }
 
 impl HotRowsDriver {
-    /// A driver that has read nothing yet.
+    /// Makes a driver that has read nothing yet.
     ///
     /// # Errors
     /// [`HotRowsConfigError`] when a bound is not kept.
@@ -64,8 +64,8 @@ impl HotRowsDriver {
         })
     }
 
-    /// The driver `index` of several with the same hot rows: it draws from streams of its own, and the first pass is left to
-    /// number zero, which is the driver that there is when there is one.
+    /// Returns the driver `index` of several with the same hot rows: it draws from streams of its own, and the first
+    /// pass is left to number zero, which is the driver that there is when there is one.
     #[must_use]
     pub fn numbered(mut self, index: u64) -> Self {
         if index > 0 {
@@ -76,13 +76,13 @@ impl HotRowsDriver {
         self
     }
 
-    /// The hot rows.
+    /// Returns the hot rows.
     #[must_use]
     pub fn hot_set(&self) -> &HotSet {
         &self.hot
     }
 
-    /// The planned transaction: its type and the id it is for.
+    /// Returns the planned transaction: its type and the id it is for.
     #[must_use]
     pub fn planned(&self) -> Option<(usize, u32)> {
         self.planned

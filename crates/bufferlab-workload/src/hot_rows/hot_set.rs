@@ -22,8 +22,8 @@ enum Order {
 }
 
 impl HotSet {
-    /// The set of a checked configuration. Sets that differ in their size alone are nested: in the scattered layout the
-    /// smaller is the beginning of the larger, in the clustered one it is a part of its run.
+    /// Returns the set of a checked configuration. Sets that differ in their size alone are nested: in the scattered
+    /// layout the smaller is the beginning of the larger, in the clustered one it is a part of its run.
     #[must_use]
     pub fn new(config: &HotRowsConfig) -> Self {
         let mut random = Random::stream(config.run_seed, "hot set", &[u64::from(config.rows)]);
@@ -38,7 +38,7 @@ impl HotSet {
         HotSet { hot_rows: config.hot_rows, order }
     }
 
-    /// Number of hot rows.
+    /// Returns the number of hot rows.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.hot_rows
@@ -50,7 +50,7 @@ impl HotSet {
         self.hot_rows == 0
     }
 
-    /// The id of a rank, counted from zero, the hottest.
+    /// Returns the id of a rank, counted from zero, the hottest.
     ///
     /// # Panics
     /// When there is no such rank.

@@ -128,13 +128,13 @@ impl Answer {
         Answer { groups: sums.into_iter().map(group).collect() }
     }
 
-    /// Its rows, in order.
+    /// Returns its rows, in order.
     #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Rows of the table in the range.
+    /// Returns the number of rows of the table in the range.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.groups.iter().map(|group| group.sums.rows as u64).sum()

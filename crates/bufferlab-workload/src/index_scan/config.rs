@@ -22,7 +22,7 @@ const ORDERS: f64 = 1_500_000.0;
 pub struct ScaleFactor(f64);
 
 impl ScaleFactor {
-    /// A scale factor, if it is one that can be loaded and whose answers are exact.
+    /// Makes a scale factor, if it is one that can be loaded and whose answers are exact.
     ///
     /// # Errors
     /// [`IndexScanConfigError::ScaleFactor`].
@@ -35,7 +35,7 @@ impl ScaleFactor {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn get(self) -> f64 {
         self.0

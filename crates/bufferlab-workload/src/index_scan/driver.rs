@@ -26,8 +26,8 @@ pub struct IndexScanDriver {
 }
 
 impl IndexScanDriver {
-    /// A driver that has read nothing yet. Computes the answer to be expected, which takes about a second for each scale
-    /// factor of 1; [`IndexScanDriver::another`] is for further connections.
+    /// Makes a driver that has read nothing yet. Computes the answer to be expected, which takes about a second for
+    /// each scale factor of 1; [`IndexScanDriver::another`] is for further connections.
     ///
     /// # Errors
     /// [`IndexScanConfigError`] when a bound is not kept.
@@ -84,7 +84,8 @@ impl Workload for IndexScanDriver {
         true
     }
 
-    /// The plan as asked for and as the engine said before the window, and the answers that were checked and right.
+    /// Returns the plan as asked for and as the engine said before the window, and the answers that were checked and
+    /// right.
     fn findings(&self) -> Findings {
         let ForcedPlan { asked, told, .. } = &self.plan;
         let facts = json!({ "plan": asked.name(), "plan_text": told, "rows_in_range": self.answer.rows() });

@@ -18,7 +18,7 @@ use super::config::ScaleFactor;
 use super::tables::{Table, TableSet};
 use crate::population::{LoadedTable, Population, RowBlock};
 
-/// A date in whole days since 1970.
+/// Returns a date in whole days since 1970.
 pub(super) fn day(date: TPCHDate) -> i32 {
     date.into_inner() + TPCHDate::UNIX_EPOCH_OFFSET
 }
@@ -38,7 +38,7 @@ impl IndexScanPopulation {
         IndexScanPopulation { scale_factor, tables }
     }
 
-    /// The index of a partition's table, and its place among that table's partitions, from zero.
+    /// Returns the index of a partition's table, and its place among that table's partitions, from zero.
     fn place(&self, partition: usize) -> (usize, i32) {
         let mut left = partition as i32;
         for (index, table) in self.tables.tables().iter().enumerate() {

@@ -128,7 +128,7 @@ pub enum TableSet {
 }
 
 impl TableSet {
-    /// Its tables, in the order in which they are loaded.
+    /// Returns its tables, in the order in which they are loaded.
     #[must_use]
     pub fn tables(self) -> &'static [Table] {
         match self {
@@ -151,7 +151,7 @@ impl Table {
         Table::LineItem,
     ];
 
-    /// Its name, the same in every dialect.
+    /// Returns its name, the same in every dialect.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ impl Table {
         }
     }
 
-    /// Its columns, in the order of every dialect's schema.
+    /// Returns its columns, in the order of every dialect's schema.
     #[must_use]
     pub const fn columns(self) -> &'static [Column] {
         match self {
@@ -208,7 +208,8 @@ impl Table {
         self.units(scale_factor).div_ceil(self.units_per_partition()).max(1) as i32
     }
 
-    /// Rows of the table at a scale: exact, save that LINEITEM draws one to seven for each order, four on average.
+    /// Returns the number of rows of the table at a scale: exact, save that LINEITEM draws one to seven for each order,
+    /// four on average.
     #[must_use]
     pub fn expected_rows(self, scale_factor: ScaleFactor) -> u64 {
         let details = if matches!(self, Table::PartSupp | Table::LineItem) { 4 } else { 1 };

@@ -16,7 +16,7 @@ pub struct ScriptError {
 }
 
 impl ScriptError {
-    /// The place, `file:line`.
+    /// Returns the place, `file:line`.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.source, self.line)
@@ -48,7 +48,7 @@ impl Fault {
     }
 }
 
-/// A piece of the script's text as a message shows it: short, on one line.
+/// Returns a piece of the script's text as a message shows it: short, on one line.
 pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 40;
     let line = text.lines().next().unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
-/// The candidate that was probably meant: at most two letters different, and fewer than half of them.
+/// Returns the candidate that was probably meant: at most two letters different, and fewer than half of them.
 pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let close = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate)).min()?;
     (close.0 <= 2 && 2 * close.0 < word.len().max(1)).then_some(close.1)

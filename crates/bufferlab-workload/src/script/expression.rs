@@ -62,10 +62,10 @@ pub(super) struct Expression {
 
 /// Variables of a script while it is read: from a name to where its value will be.
 pub(super) trait Names {
-    /// The slot of a variable, or what to say about a name that has none.
+    /// Returns the slot of a variable, or what to say about a name that has none.
     fn slot(&mut self, name: &str) -> Result<usize, Fault>;
 
-    /// A place for one more Zipf distribution.
+    /// Returns a place for one more Zipf distribution.
     fn zipf_place(&mut self) -> usize;
 }
 
@@ -154,7 +154,7 @@ fn span(function: &'static str, low: i64, high: i64) -> Result<u64, RunError> {
     if low > high { Err(RunError::EmptyRange { function, low, high }) } else { Ok(high.wrapping_sub(low) as u64) }
 }
 
-/// The value a share of the way up, for a share of [0, 1].
+/// Returns the value a share of the way up, for a share of [0, 1].
 fn at_share(low: i64, span: u64, share: f64) -> Number {
     let above = (((span as f64) + 1.0) * share) as u64;
     Number::Int(low.wrapping_add(above.min(span) as i64))
@@ -187,7 +187,7 @@ fn zipfian(
     Ok(Number::Int(low.wrapping_add((zipf.draw(random) - 1) as i64)))
 }
 
-/// A bell over the range, cut at `parameter` standard deviations on both sides (Box and Muller).
+/// Returns a bell over the range, cut at `parameter` standard deviations on both sides (Box and Muller).
 fn gaussian(low: i64, high: i64, parameter: f64, random: &mut Random) -> Result<Number, RunError> {
     let span = span("random_gaussian", low, high)?;
     if !(2.0..=1e6).contains(&parameter) {
@@ -226,7 +226,7 @@ impl Reader<'_> {
         &self.text[self.at..]
     }
 
-    /// The next character that is no blank.
+    /// Returns the next character that is no blank.
     fn peek(&mut self) -> Option<char> {
         self.at = self.text.len() - self.rest().trim_start().len();
         self.rest().chars().next()

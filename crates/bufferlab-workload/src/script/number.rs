@@ -71,7 +71,7 @@ impl Number {
         }
     }
 
-    /// The number as a statement's parameter.
+    /// Returns the number as a statement's parameter.
     #[must_use]
     pub fn value(self) -> Value<'static> {
         match self {
@@ -81,7 +81,7 @@ impl Number {
     }
 }
 
-/// A finite decimal, or the overflow.
+/// Returns a finite decimal, or the overflow.
 fn finite(real: f64) -> Result<Number, RunError> {
     if real.is_finite() { Ok(Number::Real(real)) } else { Err(RunError::Overflow) }
 }

@@ -71,19 +71,19 @@ impl Script {
         Parser::new(source, variables)?.read(text)
     }
 
-    /// The transactions in the order of the text; none when the script is a setup section alone.
+    /// Returns the transactions in the order of the text; none when the script is a setup section alone.
     #[must_use]
     pub fn transactions(&self) -> &[Transaction] {
         &self.transactions
     }
 
-    /// Number of statements in the setup section.
+    /// Returns the number of statements in the setup section.
     #[must_use]
     pub fn setup_statements(&self) -> usize {
         self.setup_statements
     }
 
-    /// The predefined variables that it refers to, in alphabetical order.
+    /// Returns the predefined variables that it refers to, in alphabetical order.
     #[must_use]
     pub fn variables_used(&self) -> &[String] {
         &self.variables_used
@@ -363,7 +363,7 @@ impl<'a> Parser<'a> {
         open.is_some_and(|transaction| transaction.0 == name)
     }
 
-    /// The section that this line belongs to; a text that names none is one transaction.
+    /// Returns the section that this line belongs to; a text that names none is one transaction.
     fn section(&mut self, line: usize) -> &mut Section {
         self.section.get_or_insert_with(|| Section::new(Some((ONLY_TRANSACTION.to_owned(), 1)), line))
     }

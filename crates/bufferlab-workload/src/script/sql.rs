@@ -18,7 +18,7 @@ pub struct Sql {
 }
 
 impl Sql {
-    /// The text with an engine's placeholders, which are told their number counted from zero.
+    /// Returns the text with an engine's placeholders, which are told their number counted from zero.
     #[must_use]
     pub fn text(&self, mut placeholder: impl FnMut(usize) -> String) -> String {
         let mut text = self.texts[0].clone();
@@ -29,7 +29,7 @@ impl Sql {
         text
     }
 
-    /// Number of parameters. A variable that stands twice is two parameters.
+    /// Returns the number of parameters. A variable that stands twice is two parameters.
     #[must_use]
     pub fn parameters(&self) -> usize {
         self.slots.len()
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         self.skip(rest.len() - rest.trim_start().len());
     }
 
-    /// The rest of the line, without its end.
+    /// Returns the rest of the line, without its end.
     pub fn line_text(&self) -> &'a str {
         self.rest().split('\n').next().unwrap_or_default()
     }
@@ -203,7 +203,7 @@ pub(super) fn read_statement(
 /// Parameters of one statement; every engine takes as many.
 const MAX_PARAMETERS: usize = 999;
 
-/// The name after a ':' that begins a variable; empty for `::`, `:=`, array bounds and the like.
+/// Returns the name after a ':' that begins a variable; empty for `::`, `:=`, array bounds and the like.
 fn variable_name(rest: &str) -> &str {
     let after = &rest[1..];
     let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());

@@ -48,8 +48,8 @@ impl Script {
         Ok(())
     }
 
-    /// The statements of the setup section in order. Its random variables do not depend on a run's seed: the same text
-    /// gives the same data.
+    /// Returns the statements of the setup section in order. Its random variables do not depend on a run's seed: the
+    /// same text gives the same data.
     ///
     /// # Errors
     /// When a variable has no value.
@@ -73,8 +73,9 @@ impl Script {
         Ok(statements)
     }
 
-    /// The statements of the transactions as a client wants them: the catalogue, in the order of their ids, and each
-    /// one's text. Their names are where they stand, `file:line`. Columns are not known before an engine has seen them.
+    /// Returns the statements of the transactions as a client wants them: the catalogue, in the order of their ids, and
+    /// each one's text. Their names are where they stand, `file:line`. Columns are not known before an engine has seen
+    /// them.
     #[must_use]
     pub fn catalogue(&self) -> Vec<(StatementSpec, &Sql)> {
         let transactions = self.transactions.iter().flat_map(|transaction| &transaction.steps);
@@ -159,13 +160,13 @@ impl ScriptWorkload {
         })
     }
 
-    /// The script that is played.
+    /// Returns the script that is played.
     #[must_use]
     pub fn script(&self) -> &Script {
         &self.script
     }
 
-    /// The parameters of the planned transaction, one statement after the other.
+    /// Returns the parameters of the planned transaction, one statement after the other.
     #[cfg(test)]
     pub(super) fn parameters(&self) -> &[Value<'static>] {
         &self.parameters

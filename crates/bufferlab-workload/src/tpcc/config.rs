@@ -49,7 +49,7 @@ impl TpccConfig {
         self.skew
     }
 
-    /// Number of warehouses, the scale of everything but the items.
+    /// Returns the number of warehouses, the scale of everything but the items.
     #[must_use]
     pub fn warehouses(&self) -> u32 {
         self.warehouses
@@ -67,7 +67,7 @@ impl TpccConfig {
         self.run_seed
     }
 
-    /// Number of terminals over all drivers: ten for each warehouse (4.2).
+    /// Returns the number of terminals over all drivers: ten for each warehouse (4.2).
     #[must_use]
     pub fn terminals(&self) -> u32 {
         self.warehouses * TERMINALS_PER_WAREHOUSE

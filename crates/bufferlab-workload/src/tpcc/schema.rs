@@ -209,7 +209,7 @@ impl TableId {
         TableId::OrderLine,
     ];
 
-    /// The table's name in every dialect.
+    /// Returns the table's name in every dialect.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -225,7 +225,7 @@ impl TableId {
         }
     }
 
-    /// The table's columns, in the order of every generated row.
+    /// Returns the table's columns, in the order of every generated row.
     #[must_use]
     pub fn columns(self) -> &'static [Column] {
         match self {

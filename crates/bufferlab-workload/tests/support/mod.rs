@@ -9,7 +9,7 @@ pub mod statistics;
 
 use bufferlab_workload::tpcc::TpccConfig;
 
-/// A configuration that is known to be valid.
+/// Returns a configuration that is known to be valid.
 pub fn config(warehouses: u32, load_seed: u64, run_seed: u64) -> TpccConfig {
     TpccConfig::new(warehouses, load_seed, run_seed).expect("the scale is valid")
 }

@@ -96,7 +96,7 @@ fn key_of(numbers: &[i64]) -> Key {
 }
 
 impl Database {
-    /// The freshly loaded database.
+    /// Returns the freshly loaded database.
     pub fn load(config: &TpccConfig) -> Self {
         let mut database = Database::default();
         let mut block = RowBlock::new();
@@ -115,7 +115,7 @@ impl Database {
         &self.tables[&table]
     }
 
-    /// Rows whose key begins with the numbers.
+    /// Returns rows whose key begins with the numbers.
     pub fn range(&self, table: TableId, prefix: &[i64]) -> impl Iterator<Item = (&Key, &Row)> + use<'_> {
         let (mut low, mut high) = ([i64::MIN; 4], [i64::MAX; 4]);
         low[..prefix.len()].copy_from_slice(prefix);

@@ -41,8 +41,8 @@ pub fn standard_errors(successes: u64, trials: u64, probability: f64) -> f64 {
     (successes as f64 - trials * probability) / (trials * probability * (1.0 - probability)).sqrt()
 }
 
-/// Exact probabilities of NURand(A, x, y) with constant `c`, value `x` first, by going through every pair that
-/// the two uniform draws can give.
+/// Returns the exact probabilities of NURand(A, x, y) with constant `c`, value `x` first, by going through every pair
+/// that the two uniform draws can give.
 pub fn nurand_probabilities(a: u32, x: u32, y: u32, c: u32) -> Vec<f64> {
     let values = (y - x + 1) as usize;
     let mut pairs = vec![0_u64; values];

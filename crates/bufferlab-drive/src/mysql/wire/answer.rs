@@ -130,7 +130,7 @@ fn described(
     }
 }
 
-/// Whether more results follow, when this packet is the end of definitions or rows.
+/// Returns whether more results follow, when this packet is the end of definitions or rows.
 fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, mysql::Error> {
     match packet.first() {
         Some(&ERR) => Err(refused(packet)),
@@ -143,7 +143,7 @@ fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, mysql::Error> {
     }
 }
 
-/// The server's error: a number, a state, its words.
+/// Returns the server's error: a number, a state, its words.
 fn refused(packet: &[u8]) -> mysql::Error {
     let mut rest = Bytes(&packet[1..]);
     let code = match rest.u16() {

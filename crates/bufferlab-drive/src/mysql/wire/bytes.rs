@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
-/// A packet that is not what the protocol says.
+/// Returns a packet that is not what the protocol says.
 pub(super) fn broken(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, format!("the server's answer is broken: {what}"))
 }
@@ -40,7 +40,7 @@ impl<'a> Bytes<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// An integer whose first byte says how many follow.
+    /// Returns an integer whose first byte says how many follow.
     pub(super) fn length(&mut self) -> Result<u64, Error> {
         Ok(match self.u8()? {
             small @ 0..=0xfa => small.into(),
@@ -54,7 +54,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// A string behind its length.
+    /// Returns a string behind its length.
     pub(super) fn string(&mut self) -> Result<&'a [u8], Error> {
         let length = self.length()?;
         self.take(usize::try_from(length).map_err(|_| broken("a length beyond memory"))?)

@@ -40,7 +40,7 @@ impl Packets {
         Packets { buffer: vec![0; FIRST_CAPACITY], unused: 0..0 }
     }
 
-    /// The next packet's bytes.
+    /// Returns the next packet's bytes.
     pub(super) fn next(&mut self, stream: &mut impl Read) -> Result<&[u8], Error> {
         self.need(HEADER, stream)?;
         let at = self.unused.start;

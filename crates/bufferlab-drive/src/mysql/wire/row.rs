@@ -123,7 +123,7 @@ impl<'a> Row<'a> {
         Ok(Row { columns: &columns.0, nulls, values: rest })
     }
 
-    /// Its values, from the first column on; nothing follows an error.
+    /// Returns its values, from the first column on; nothing follows an error.
     pub fn values(self) -> impl Iterator<Item = Result<Value<'a>, Unreadable>> {
         let mut rest = self.values;
         self.columns.iter().enumerate().map(move |(column, &form)| {
@@ -163,7 +163,7 @@ fn read<'a>(form: Form, rest: &mut Bytes<'a>, column: usize) -> Result<Value<'a>
     })
 }
 
-/// A date or a date and time, of as many bytes as it needs.
+/// Returns a date or a date and time, of as many bytes as it needs.
 fn date(rest: &mut Bytes<'_>) -> Result<i64, Error> {
     let mut fields = Bytes(rest.string()?);
     let (mut date, mut micros) = (DateTime { year: 0, month: 0, day: 0, time: (0, 0, 0) }, 0);
@@ -183,7 +183,7 @@ fn date(rest: &mut Bytes<'_>) -> Result<i64, Error> {
     Ok(date.micros() + micros)
 }
 
-/// The digits of a decimal as an integer: "-12.50" is -1250.
+/// Returns the digits of a decimal as an integer: "-12.50" is -1250.
 fn unscaled(digits: &[u8]) -> Option<i64> {
     let (negative, digits) = match digits.split_first()? {
         (b'-', rest) => (true, rest),

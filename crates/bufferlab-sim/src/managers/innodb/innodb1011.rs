@@ -52,7 +52,7 @@ pub struct Cleaner1011 {
 pub type Innodb1011 = Innodb<Cleaner1011>;
 
 impl Innodb1011 {
-    /// An empty pool of `frames` for pages `0..pages`.
+    /// Makes an empty pool of `frames` for pages `0..pages`.
     #[must_use]
     pub fn new(frames: NonZeroU32, pages: u32, settings: &Innodb1011Settings) -> Self {
         let &Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth } = settings;

@@ -81,7 +81,7 @@ pub struct Cleaner57 {
 pub type Innodb57 = Innodb<Cleaner57>;
 
 impl Innodb57 {
-    /// An empty pool of `frames` for pages `0..pages`.
+    /// Makes an empty pool of `frames` for pages `0..pages`.
     #[must_use]
     pub fn new(frames: NonZeroU32, pages: u32, settings: &Innodb57Settings) -> Self {
         let &Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner } =

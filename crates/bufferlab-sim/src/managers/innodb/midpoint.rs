@@ -81,12 +81,12 @@ impl Midpoint {
         self.old_len
     }
 
-    /// The page that is evicted next. The list must not be empty.
+    /// Returns the page that is evicted next. The list must not be empty.
     pub fn tail(&self) -> u32 {
         self.list.oldest()
     }
 
-    /// The page before this one, towards the head.
+    /// Returns the page before this one, towards the head.
     pub fn newer(&self, page: u32) -> u32 {
         self.list.newer(page)
     }
@@ -95,7 +95,7 @@ impl Midpoint {
         self.list[page].dirty
     }
 
-    /// Whether the page is in the list, old and dirty.
+    /// Returns whether the page is in the list, old and dirty.
     pub fn is_old_and_dirty(&self, page: u32) -> bool {
         self.contains(page) && self.list[page].old && self.list[page].dirty
     }
@@ -231,7 +231,7 @@ impl Midpoint {
     }
 }
 
-/// Time as InnoDB's `ut_time_ms`, which is never 0.
+/// Returns time as InnoDB's `ut_time_ms`, which is never 0.
 fn milliseconds(now_us: u64) -> u32 {
     (now_us / 1000) as u32 + 1
 }

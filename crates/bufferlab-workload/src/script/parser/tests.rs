@@ -8,14 +8,14 @@ fn read(text: &str) -> Result<Script, ScriptError> {
     Script::parse("my.sql", text, &[("rows".to_owned(), Number::Int(100))])
 }
 
-/// The error of a text as `line: what | hint`.
+/// Returns the error of a text as `line: what | hint`.
 fn error(text: &str) -> String {
     let error = read(text).and_then(|script| script.check().map(|()| script)).expect_err("it should be refused");
     assert_eq!(error.source, "my.sql");
     format!("{}: {} | {}", error.line, error.what, error.hint)
 }
 
-/// The texts of all statements with `?` for parameters.
+/// Returns the texts of all statements with `?` for parameters.
 fn texts(text: &str) -> Vec<String> {
     let script = read(text).expect("the script is right");
     script.statements.iter().map(|sql| sql.text(|_| "?".to_owned())).collect()

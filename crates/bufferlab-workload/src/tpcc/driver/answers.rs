@@ -26,7 +26,7 @@ pub(super) fn expect_single_writes(batch: &Batch) -> Result<(), ClientError> {
         .try_for_each(|call| expect_affected(batch, call, 1))
 }
 
-/// A column that holds an integer.
+/// Returns a column that holds an integer.
 pub(super) fn int(batch: &Batch, call: usize, row: usize, column: usize) -> Result<i64, ClientError> {
     match value(batch, call, row, column) {
         Value::Int(int) => Ok(int),
@@ -34,13 +34,13 @@ pub(super) fn int(batch: &Batch, call: usize, row: usize, column: usize) -> Resu
     }
 }
 
-/// An integer that identifies a row, hence is positive and small.
+/// Returns an integer that identifies a row, hence is positive and small.
 pub(super) fn id(batch: &Batch, call: usize, row: usize, column: usize) -> Result<u32, ClientError> {
     let id = int(batch, call, row, column)?;
     u32::try_from(id).map_err(|_| wrong(batch, call, &format!("column {column} is {id}, not a key")))
 }
 
-/// A column that holds text.
+/// Returns a column that holds text.
 pub(super) fn text(batch: &Batch, call: usize, row: usize, column: usize) -> Result<&str, ClientError> {
     match value(batch, call, row, column) {
         Value::Text(text) => Ok(text),
@@ -48,12 +48,12 @@ pub(super) fn text(batch: &Batch, call: usize, row: usize, column: usize) -> Res
     }
 }
 
-/// A column of a row that the caller knows to be there.
+/// Returns a column of a row that the caller knows to be there.
 fn value(batch: &Batch, call: usize, row: usize, column: usize) -> Value<'_> {
     batch.value(call, spec(batch.statement(call)).columns, row, column)
 }
 
-/// The error for data that is not what was loaded or written before.
+/// Returns the error for data that is not what was loaded or written before.
 #[cold]
 pub(super) fn wrong(batch: &Batch, call: usize, finding: &str) -> ClientError {
     let name = &spec(batch.statement(call)).name;

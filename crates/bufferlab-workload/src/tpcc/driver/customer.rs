@@ -12,7 +12,7 @@ pub(super) fn list_by_name(input: &CustomerInput, batch: &mut Batch) -> Option<u
     Some(batch.call(LIST_CUSTOMERS_BY_NAME, &params))
 }
 
-/// The number of the customer: given, or of the row in the middle, rounded up, of those listed (2.5.2.2).
+/// Returns the number of the customer: given, or of the row in the middle, rounded up, of those listed (2.5.2.2).
 pub(super) fn chosen(input: &CustomerInput, batch: &Batch, list: Option<usize>) -> Result<u32, ClientError> {
     match (input.choice, list) {
         (CustomerChoice::Id(customer), _) => Ok(customer),

@@ -25,7 +25,7 @@ pub(super) struct Deck {
 }
 
 impl Deck {
-    /// A deck to be shuffled before its first card.
+    /// Makes a deck to be shuffled before its first card.
     pub(super) fn new() -> Self {
         let mut cards = [0; CARDS];
         let types = CARDS_OF_TYPE.iter().enumerate().flat_map(|(card, &count)| std::iter::repeat_n(card, count));
@@ -35,7 +35,7 @@ impl Deck {
         Deck { cards, dealt: CARDS }
     }
 
-    /// The transaction type of the next card.
+    /// Returns the transaction type of the next card.
     pub(super) fn deal(&mut self, random: &mut Random) -> usize {
         if self.dealt == CARDS {
             random.shuffle(&mut self.cards);

@@ -68,7 +68,7 @@ pub(super) struct NewOrderInput {
 }
 
 impl NewOrderInput {
-    /// The lines in the order of OL_NUMBER.
+    /// Returns the lines in the order of OL_NUMBER.
     pub(super) fn lines(&self) -> &[LineInput] {
         &self.lines[..self.line_count]
     }

@@ -128,7 +128,7 @@ pub struct TpccDriver {
 }
 
 impl TpccDriver {
-    /// The driver `driver_index` of `drivers`, which share the terminals and nothing else.
+    /// Returns the driver `driver_index` of `drivers`, which share the terminals and nothing else.
     ///
     /// # Errors
     /// [`TpccConfigError`] when there is no such driver, or no terminal for it.
@@ -162,8 +162,8 @@ impl TpccDriver {
         self.inputs.counts()
     }
 
-    /// The constants of NURand, to be recorded with the results (2.1.6.1). Other skews than the specification's use the first
-    /// of several, or none.
+    /// Returns the constants of NURand, to be recorded with the results (2.1.6.1). Other skews than the specification's
+    /// use the first of several, or none.
     #[must_use]
     pub fn constants(&self) -> &NuRandConstants {
         &self.constants

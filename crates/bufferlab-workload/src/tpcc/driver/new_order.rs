@@ -170,7 +170,7 @@ fn write_order(
     expect_single_writes(writes)
 }
 
-/// The total the customer is shown, to the nearest cent.
+/// Returns the total the customer is shown, to the nearest cent.
 fn total_cents(lines: &[Line], header: &Header) -> i64 {
     let amount_cents: i64 = lines.iter().map(|line| line.amount_cents).sum();
     let scaled = amount_cents * (10_000 - header.discount_basis_points) * (10_000 + header.tax_basis_points);

@@ -10,8 +10,8 @@ pub(super) struct Terminal {
     pub(super) district: u32,
 }
 
-/// The terminals of driver `driver_index`: every `drivers`-th of all terminals counted warehouse by warehouse, so
-/// that the ten of one warehouse are spread over the drivers and meet in the engine as they would in life.
+/// Returns the terminals of driver `driver_index`: every `drivers`-th of all terminals counted warehouse by warehouse,
+/// so that the ten of one warehouse are spread over the drivers and meet in the engine as they would in life.
 ///
 /// They are served district by district, hence one after the other at different warehouses.
 pub(super) fn terminals_of(

@@ -25,7 +25,7 @@ pub struct TpccPopulation {
 }
 
 impl TpccPopulation {
-    /// The population of this configuration.
+    /// Returns the population of this configuration.
     #[must_use]
     pub fn new(config: TpccConfig) -> Self {
         TpccPopulation { config, partitions: partitions(config.warehouses()) }

@@ -28,13 +28,14 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The table whose rows these are.
+    /// Returns the table whose rows these are.
     #[must_use]
     pub fn table(&self) -> TableId {
         self.table
     }
 
-    /// Number of rows: exact, but for ORDER-LINE the expected number, since each order draws how many it has.
+    /// Returns the number of rows: exact, but for ORDER-LINE the expected number, since each order draws how many it
+    /// has.
     #[must_use]
     pub fn rows(&self) -> usize {
         let slice = (self.last - self.first + 1) as usize;
@@ -60,8 +61,8 @@ impl fmt::Display for Partition {
     }
 }
 
-/// Every partition of a database of so many warehouses, table after table and each in primary-key order, so that
-/// an engine that clusters rows by key only ever appends.
+/// Returns every partition of a database of so many warehouses, table after table and each in primary-key order, so
+/// that an engine that clusters rows by key only ever appends.
 #[must_use]
 pub fn partitions(warehouses: u32) -> Vec<Partition> {
     let mut all = Vec::new();

@@ -75,7 +75,7 @@ impl NuRandConstants {
     }
 }
 
-/// True for the distances between the load's and the run's constant that 2.1.6.1 allows.
+/// Returns true for the distances between the load's and the run's constant that 2.1.6.1 allows.
 #[must_use]
 pub fn is_valid_delta(load: u32, run: u32) -> bool {
     let delta = load.abs_diff(run);

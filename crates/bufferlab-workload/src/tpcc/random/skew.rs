@@ -68,17 +68,17 @@ impl Choices {
         }
     }
 
-    /// The number of a last name.
+    /// Returns the number of a last name.
     pub fn last_name(&self, random: &mut Random) -> u32 {
         self.last_names.draw(random)
     }
 
-    /// The number of a customer.
+    /// Returns the number of a customer.
     pub fn customer(&self, random: &mut Random) -> u32 {
         self.customers.draw(random)
     }
 
-    /// The number of an item.
+    /// Returns the number of an item.
     pub fn item(&self, random: &mut Random) -> u32 {
         self.items.draw(random)
     }

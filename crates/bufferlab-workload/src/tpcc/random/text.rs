@@ -37,14 +37,14 @@ impl Default for TextBuffer {
 }
 
 impl TextBuffer {
-    /// A random a-string of `[min_chars .. max_chars]` characters.
+    /// Returns a random a-string of `[min_chars .. max_chars]` characters.
     pub fn alphanumeric(&mut self, random: &mut Random, min_chars: usize, max_chars: usize) -> &str {
         let chars = random.between(min_chars as u32, max_chars as u32) as usize;
         self.fill(random, chars);
         self.text(chars)
     }
 
-    /// A random a-string of exactly so many characters.
+    /// Returns a random a-string of exactly so many characters.
     pub fn alphanumeric_exact(&mut self, random: &mut Random, chars: usize) -> &str {
         self.fill(random, chars);
         self.text(chars)
@@ -62,7 +62,7 @@ impl TextBuffer {
         self.text(chars)
     }
 
-    /// A random n-string of exactly so many digits, at most 19.
+    /// Returns a random n-string of exactly so many digits, at most 19.
     pub fn digits(&mut self, random: &mut Random, digits: usize) -> &str {
         let mut rest = random.below(10_u64.pow(digits as u32));
         for byte in self.bytes[..digits].iter_mut().rev() {
@@ -79,7 +79,7 @@ impl TextBuffer {
         self.text(2)
     }
 
-    /// A zip code (4.3.2.7): four random digits and "11111".
+    /// Returns a zip code (4.3.2.7): four random digits and "11111".
     pub fn zip(&mut self, random: &mut Random) -> &str {
         self.digits(random, 4);
         self.bytes[4..9].copy_from_slice(b"11111");
@@ -113,7 +113,7 @@ pub struct LastName {
 }
 
 impl LastName {
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         // Syllables are ASCII, so this cannot fail.
@@ -121,7 +121,7 @@ impl LastName {
     }
 }
 
-/// The last name of a number within `[0 .. 999]`: one syllable for each of its three digits (4.3.2.3).
+/// Returns the last name of a number within `[0 .. 999]`: one syllable for each of its three digits (4.3.2.3).
 #[must_use]
 pub fn last_name(number: u32) -> LastName {
     const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
@@ -152,7 +152,7 @@ impl ExactShare {
         ExactShare { wanted: (rows + one_in / 2) / one_in, left: rows }
     }
 
-    /// Whether the next row is one of the chosen; to be asked once for each row.
+    /// Returns whether the next row is one of the chosen; to be asked once for each row.
     pub fn next_is_chosen(&mut self, random: &mut Random) -> bool {
         let chosen = random.below(self.left) < self.wanted;
         self.left -= 1;

@@ -11,7 +11,7 @@ fn defaults() -> MidpointSettings {
     MidpointSettings { old_blocks_pct: 37, old_blocks_time_ms: 1000 }
 }
 
-/// A list into which pages 1 to `count` were read; nobody has accessed them.
+/// Returns a list into which pages 1 to `count` were read; nobody has accessed them.
 fn read(count: u32) -> Midpoint {
     let mut lru = list(count, defaults());
     (1..=count).for_each(|page| lru.admit(page, true));
