@@ -1,8 +1,8 @@
-//! What the SQLite path costs: load rate, transactions and single selects with everything in memory, the driver's own
-//! share, the recorder.
+//! Measures the cost of the SQLite path: load rate, transactions and single selects with everything in memory, the
+//! driver's own share, the recorder.
 //!
-//! `cargo bench -p bufferlab-drive` runs the full size and prints medians; `cargo test` runs a small size that checks the
-//! results and prints nothing worth quoting. Every timed piece of work is verified, so that no wrong answer is timed.
+//! `cargo bench -p bufferlab-drive` runs the full size and prints medians; `cargo test` runs a small size that only
+//! checks the results. The bench verifies every timed piece of work, so that it times no wrong answer.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark may stop at the first surprise")]
 
@@ -105,7 +105,7 @@ fn load_table_once(database: &Path, size: &Size) -> f64 {
     loaded.rows as f64 / loaded.seconds
 }
 
-/// Microseconds for one select of a random row of a table that is wholly in the pool.
+/// Returns the microseconds for one select of a random row of a table that is wholly in the pool.
 fn select_us(database: &Path, size: &Size, run_seed: u64) -> f64 {
     let config = HotRowsConfig {
         rows: size.rows,
@@ -129,7 +129,7 @@ fn select_us(database: &Path, size: &Size, run_seed: u64) -> f64 {
     elapsed_us / size.selects as f64
 }
 
-/// Everything in the pool, and no waiting for the disk.
+/// Returns settings with everything in the pool, and no wait for the disk.
 fn knobs() -> SqliteKnobs {
     SqliteKnobs {
         page_size: PageSize::new(4096).unwrap(),
@@ -181,7 +181,8 @@ fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
     (rate, overhead)
 }
 
-/// The same inputs twice: once on the engine with every answer kept, once with the answers replayed from memory.
+/// Runs the same inputs twice: on the engine, keeping every answer, then with the answers replayed from memory. Returns
+/// the microseconds per transaction of the second.
 fn overhead_us(engine: &Engine, config: TpccConfig, size: &Size) -> f64 {
     let count = size.transactions.min(5_000);
     let fresh = TpccConfig::new(config.warehouses(), config.load_seed(), config.run_seed() + 1_000).unwrap();

@@ -1,7 +1,8 @@
-//! Measures what bufferlab itself costs per transaction in an open loop and per statement of a script, against a client
-//! that answers at once, and how exactly arrivals begin: `cargo run --release -p bufferlab-drive --example loop_overhead`.
+//! Measures bufferlab's own cost per transaction in an open loop and per statement of a script, against a client that
+//! answers at once. It also measures how exactly arrivals begin: `cargo run --release -p bufferlab-drive --example
+//! loop_overhead`.
 //!
-//! To be run alone on the machine; nothing here touches a database.
+//! Run it alone on the machine. It touches no database.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -17,7 +18,7 @@ const TRANSACTIONS: u32 = 2_000_000;
 const PACED: u32 = 5_000;
 const REPETITIONS: usize = 5;
 
-/// Looks at every parameter, as binding them would, and answers nothing.
+/// A client that reads every parameter, as binding would, and answers nothing.
 #[derive(Default)]
 struct Answered(u64);
 
@@ -50,7 +51,7 @@ impl Client for Answered {
     }
 }
 
-/// One statement with a parameter that is already known: what replaying costs.
+/// A workload of one statement with a known parameter: it shows the cost of replaying.
 #[derive(Default)]
 struct Replayed {
     batch: Batch,
@@ -86,7 +87,7 @@ fn schedule(rate_per_s: f64, spacing: Spacing) -> Result<Arrivals, Box<dyn Error
     Arrivals::new(&asked).ok_or_else(|| "the rate is out of range".into())
 }
 
-/// Returns the fastest of some repetitions, in nanoseconds per transaction: what disturbs only adds.
+/// Returns the fastest of some repetitions, in nanoseconds per transaction: a disturbance only adds.
 fn fastest_ns(mut make: impl FnMut() -> Result<Driver<Answered>, Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let mut fastest = f64::INFINITY;
     for _ in 0..REPETITIONS {
@@ -114,7 +115,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let closed = fastest_ns(|| Ok(Driver::new(Answered::default(), Box::<Replayed>::default())))?;
     println!("closed loop, one replayed statement: {closed:.0} ns per transaction");
     for spacing in [Spacing::Constant, Spacing::Poisson] {
-        // Ten million a second cannot be kept up with: the schedule and the tallies are all that is added.
+        // No client keeps up with ten million a second: only the schedule and the tallies add time.
         let open = fastest_ns(|| {
             Ok(Driver::new(Answered::default(), Box::<Replayed>::default()).open_loop(schedule(1e7, spacing)?))
         })?;
@@ -137,7 +138,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     paced()
 }
 
-/// How late arrivals begin when there is time enough: the sleep, the wake-up and the spinning.
+/// Prints how late arrivals begin when there is time enough: the sleep, the wake-up and the spinning.
 fn paced() -> Result<(), Box<dyn Error>> {
     wake_on_time();
     let mut driver =

@@ -1,35 +1,35 @@
-//! When transactions are due in an open loop: a schedule in whole nanoseconds, fixed by rate, spacing and seed alone.
+//! The schedule of an open loop: due times in whole nanoseconds, which rate, spacing and seed alone decide.
 //!
-//! The schedule knows no clock and no transaction; it never waits for either, which is what makes a late answer show.
-//! Fractions of a nanosecond are carried from arrival to arrival, so that no rate drifts.
+//! The schedule knows no clock and no transaction; it waits for neither, so a late answer shows. Each arrival passes
+//! its fraction of a nanosecond on to the next one, so that no rate drifts.
 
 use bufferlab_workload::random::Random;
 use serde::Deserialize;
 
-/// An arrival begun later than this after its intended start counts as late.
+/// An arrival that the driver begins later than this after its intended start counts as late.
 pub const LATE_AFTER_NS: u64 = 1_000_000;
 
-/// Rates the schedule takes, in transactions per second.
+/// The rates that the schedule accepts, in transactions per second.
 pub const RATE_RANGE_PER_S: std::ops::RangeInclusive<f64> = 0.001..=10_000_000.0;
 
-/// How the gaps between arrivals are distributed.
+/// The distribution of the gaps between arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spacing {
-    /// Independent exponential gaps: what many independent users look like.
+    /// Independent exponential gaps, as many independent users make them.
     Poisson,
     /// Equal gaps.
     Constant,
 }
 
-/// An open loop as it is asked for.
+/// The parameters of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpenLoop {
     /// Arrivals per second.
     pub rate_per_s: f64,
     /// Distribution of the gaps.
     pub spacing: Spacing,
-    /// An arrival that has waited longer is dropped.
+    /// The driver drops an arrival that has waited longer.
     pub patience_ns: u64,
     /// Seed of the gaps; the workload's choices have streams of their own.
     pub seed: u64,
@@ -47,12 +47,13 @@ pub struct Arrivals {
 enum Gaps {
     /// 1 s / rate as a mixed fraction: whole nanoseconds and `numerator / denominator` of one, exactly.
     Constant { whole_ns: u64, numerator: u128, denominator: u128, carried: u128 },
-    /// Exponential draws with this mean; what the previous ones had beyond whole nanoseconds is carried.
+    /// Exponential draws with this mean. `carried_ns` is the fraction that the previous draws left beyond whole
+    /// nanoseconds.
     Poisson { mean_ns: f64, carried_ns: f64, random: Box<Random> },
 }
 
 impl Arrivals {
-    /// Returns the schedule, its first arrival one gap after the start; none when the rate is out of
+    /// Returns the schedule, with its first arrival one gap after the start; none when the rate is out of
     /// [`RATE_RANGE_PER_S`].
     #[must_use]
     pub fn new(asked: &OpenLoop) -> Option<Self> {
@@ -78,7 +79,7 @@ impl Arrivals {
         self.next_ns
     }
 
-    /// Returns the longest wait before an arrival is dropped.
+    /// Returns the longest wait before the driver drops an arrival.
     #[must_use]
     pub fn patience_ns(&self) -> u64 {
         self.patience_ns
@@ -115,7 +116,8 @@ impl Arrivals {
     }
 }
 
-/// A rate is a binary fraction, `mantissa * 2^exponent`, so 10^9 / rate is a fraction of integers.
+/// Returns equal gaps of 10^9 / rate. A rate is a binary fraction, `mantissa * 2^exponent`, so this is a fraction of
+/// integers.
 fn constant_gaps(rate_per_s: f64) -> Gaps {
     let bits = rate_per_s.to_bits();
     // Normal numbers only: the range begins far above the subnormal ones.

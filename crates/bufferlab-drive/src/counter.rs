@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts without a locked instruction: the only writer loads and stores, readers may be a moment behind.
+/// A counter without locked instructions: the only writer loads and stores, and readers may be a moment behind.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 

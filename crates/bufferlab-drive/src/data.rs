@@ -1,4 +1,4 @@
-//! What a load makes: a workload's tables, a script's setup section, or one after the other.
+//! The data that a load makes: a workload's tables, a script's setup section, or one after the other.
 
 use std::fmt::Write;
 
@@ -11,14 +11,14 @@ use crate::failure::Failure;
 use crate::job::WorkloadJob;
 use crate::schema::table_schemas;
 
-/// Raise it when the manner of executing a setup section changes, or cached data will be taken for new.
+/// Raise it when setup sections are executed in another way, or old cached data will count as new.
 const SETUP_VERSION: u32 = 1;
 
 /// Everything a database holds after its load.
 pub struct Data {
-    /// Loaded first.
+    /// The tables that the load makes first.
     pub tables: Option<Box<dyn Population>>,
-    /// A script whose setup section is executed then.
+    /// The script whose setup section the load executes then.
     pub setup: Option<Script>,
 }
 
@@ -29,13 +29,13 @@ impl<P: Population + 'static> From<P> for Data {
 }
 
 impl<'de> Deserialize<'de> for Data {
-    /// What a workload loads.
+    /// Reads a workload's job and returns the data that it loads.
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
         WorkloadJob::deserialize(json)?.data().map_err(de::Error::custom)
     }
 }
 
-/// What decides loaded data besides scale, seed and page size.
+/// Everything that decides loaded data besides scale, seed and page size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
     /// Tables and indexes, and the statements of the setup section with their values.
@@ -45,13 +45,13 @@ pub struct Recipe {
 }
 
 impl Data {
-    /// What decides the data, in a dialect.
+    /// Returns the recipe of the data in a dialect.
     ///
     /// # Errors
     /// When the dialect lacks a table, or a variable of the setup section has no value.
     pub fn recipe(&self, dialect: &Dialect) -> Result<Recipe, Failure> {
         let (mut schema_sql, mut loader_version) = (String::new(), 0);
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         if let Some(tables) = &self.tables {
             loader_version = tables.version();
             for table in table_schemas(dialect, &**tables)? {
@@ -59,7 +59,8 @@ impl Data {
             }
         }
         if let Some(script) = &self.setup {
-            // Versions of the two parts in one number: neither can stand for a change of the other.
+            // One number holds the versions of both parts, so that a change of one never looks like a change of the
+            // other.
             loader_version += 1_000 * SETUP_VERSION;
             for statement in script.setup()? {
                 let values = &statement.values;

@@ -1,8 +1,8 @@
 //! Dialects are data: SQL text in files, one named section per statement of a workload's catalogue.
 //!
-//! The files of a workload stand in `dialects/<dialect>/<workload>/`; those that dialects have in common in folders of
-//! their own, in MySQL's words. A section starts with a line `-- name: <statement>` and holds one statement. What an
-//! engine says otherwise stands in its [`Dialect`]; nothing here knows an engine.
+//! The files of a workload stand in `dialects/<dialect>/<workload>/`. Files that several dialects share stand in
+//! separate folders, in MySQL's words. A section starts with a line `-- name: <statement>` and holds one statement. An
+//! engine's [`Dialect`] holds the words that differ from the shared files; this file knows no engine.
 
 use std::collections::HashMap;
 
@@ -14,29 +14,29 @@ use crate::failure::{Failure, FailureKind};
 /// Every file of `dialects/`: its path there, and its text.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/dialects.rs"));
 
-/// What takes the place of which words. A `%` stands for any text, the same in both.
+/// Pairs of words and their replacements. A `%` stands for any text, the same in both.
 pub type Words = &'static [(&'static str, &'static str)];
 
-/// How an engine words what a workload says.
+/// The SQL of one engine: where its files stand, and how its words differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
     /// The engine as messages name it.
     pub engine: &'static str,
-    /// Folders of `dialects/`: its own, then those that it shares. The first that has a file counts.
+    /// Folders of `dialects/`: its own, then the shared ones. The first folder that has a file counts.
     pub folders: &'static [&'static str],
-    /// What it says otherwise than the files it shares.
+    /// The words that it replaces in shared files.
     pub words: Words,
-    /// The plans that it can be made to take, and by which words.
+    /// The plans that it can be forced to take, and the words that force each.
     pub plans: &'static [(Plan, Words)],
-    /// Why it has no other plans.
+    /// The reason why it has no other plans.
     pub without: &'static str,
     /// Whether primary keys are built after the rows, as indexes are.
     pub keys_last: bool,
-    /// What stands for a parameter, counted from zero.
+    /// Returns the placeholder of a parameter, counted from zero.
     pub place: fn(usize) -> String,
-    /// A day since 1970 as a literal.
+    /// Returns a day, counted from 1970, as a literal.
     pub day: fn(i32) -> String,
-    /// A value as a literal.
+    /// Returns a value as a literal.
     pub literal: fn(Value<'_>) -> String,
 }
 
@@ -61,7 +61,7 @@ impl Dialect {
     /// Returns a workload's statements, in the order of its catalogue.
     ///
     /// # Errors
-    /// When the dialect has drifted from the workload; a usage failure when the engine has no such plan.
+    /// When file and workload have different statements; a usage failure when the engine has no such plan.
     pub fn statements(&self, workload: &mut dyn Workload) -> Result<Statements, Failure> {
         if let Some(own) = workload.own_sql(self.place) {
             let (specs, texts) = own.statements.into_iter().unzip();
@@ -83,8 +83,8 @@ impl Dialect {
         Ok(statements)
     }
 
-    /// Returns the query of a forced plan with the run's days in the places of its parameters, which not every engine
-    /// can explain.
+    /// Returns the query of a forced plan with the run's days in place of its parameters: not every engine can explain
+    /// parameters.
     ///
     /// # Errors
     /// As [`Dialect::statements`].
@@ -114,7 +114,7 @@ impl Dialect {
     }
 }
 
-/// Returns the text with other words.
+/// Returns the text with the words replaced.
 fn reworded(text: &str, words: Words) -> String {
     words.iter().fold(text.to_owned(), |text, (from, to)| {
         let Some((begin, end)) = from.split_once('%') else { return text.replace(from, to) };
@@ -127,31 +127,31 @@ fn reworded(text: &str, words: Words) -> String {
     })
 }
 
-/// What becomes of the rows that a workload's statements return.
+/// The use that a workload makes of the rows that its statements return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowUse {
-    /// The workload looks at values: they are kept in the batch, and the catalogue knows how many columns there are.
+    /// The workload reads values: the batch keeps them, and the catalogue says how many columns each statement returns.
     Kept,
-    /// The workload does not look at them, as with a user's own SQL: rows are fetched and counted, and nothing is kept,
-    /// so that a scan of any length needs no memory. The catalogue's `columns` say nothing.
+    /// The workload ignores values, as with a user's own SQL: clients fetch and count rows and keep none, so that a
+    /// scan of any length needs no memory. The catalogue's `columns` mean nothing.
     Counted,
 }
 
 /// A workload's catalogue with the texts of one dialect.
 #[derive(Clone, Debug)]
 pub struct Statements {
-    /// Where the texts come from, for messages.
+    /// The source of the texts, for messages.
     pub place: String,
     /// The catalogue.
     pub specs: Vec<StatementSpec>,
     /// The text of each statement.
     pub texts: Vec<String>,
-    /// What becomes of rows.
+    /// The use that the workload makes of rows.
     pub rows: RowUse,
 }
 
 impl Statements {
-    /// Makes a catalogue whose texts stand in a dialect file, with rows that the workload looks at.
+    /// Makes a catalogue whose texts stand in a dialect file and whose rows the workload reads.
     ///
     /// # Errors
     /// As [`texts`].
@@ -176,7 +176,7 @@ pub fn sections(text: &str) -> Vec<(String, String)> {
     sections
 }
 
-/// Returns the statements of a dialect's file, whose texts hold no `;` of their own, without its comments, which may.
+/// Returns the statements of a dialect's file without its comments. A statement may not contain `;`, a comment may.
 pub fn statements(sql: &str) -> impl Iterator<Item = String> {
     let code: Vec<&str> = sql.lines().filter(|line| !line.starts_with("--")).collect();
     let statements: Vec<String> = code.join("\n").split(';').map(|statement| statement.trim().to_owned()).collect();
@@ -186,7 +186,7 @@ pub fn statements(sql: &str) -> impl Iterator<Item = String> {
 /// Returns the texts of a catalogue, in its order.
 ///
 /// # Errors
-/// When a statement has no text, or a text has no statement: a dialect that has drifted from its workload.
+/// When a statement has no text, or a text has no statement.
 pub fn texts(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Vec<String>, Failure> {
     let mut by_name: HashMap<String, String> = sections(text).into_iter().collect();
     let drifted = |what: String| Failure::new(FailureKind::Internal, what, file, "please report this");

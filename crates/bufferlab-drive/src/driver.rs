@@ -1,9 +1,9 @@
 //! One driver thread: steps its terminals through transactions, in a closed or an open loop, and keeps the tallies.
 //!
-//! With one connection for all terminals a transaction waits for its turn and is then served; both times are kept
-//! apart. In an open loop both, and the response, count from the moment the transaction was meant to begin, so that a
-//! stall shows in every transaction it delays. Nothing here is shared with another thread and nothing allocates per
-//! transaction.
+//! With one connection for all terminals a transaction waits for its turn and is then served; the tallies keep both
+//! times apart. In an open loop the wait and the response count from the moment at which the transaction was meant to
+//! begin, so that a stall shows in every transaction that it delays. A driver shares nothing with another thread and
+//! allocates nothing per transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,15 @@ use crate::merge::{Counts, Merged, PROBE, rows};
 use crate::pacing::{Clock, Monotonic};
 use crate::recorder::Latency;
 
-/// How often a deadlock's victim is tried again before the run fails.
+/// How often the driver retries a deadlock's victim before the run fails.
 const MAX_RETRIES: u32 = 1000;
 
-/// Longest time the driver waits at a stretch: the sampler and a request to stop are looked at in between.
+/// Longest time the driver waits at a stretch. In between it looks for requests of the sampler and for a request to
+/// stop.
 const LONGEST_WAIT_NS: u64 = 5_000_000;
-/// A transaction that takes longer than this is long: whoever counts transactions looks at the clock after it.
+/// A transaction that takes longer than this is long: a caller that counts transactions reads the clock after it.
 const LONG_NS: u64 = 10_000_000;
-/// A wait cut short leaves the driver this much for waking up exactly on time.
+/// A wait that ends early leaves the driver this long to wake up exactly on time.
 const CUT_WAIT_NS: u64 = 4_000_000;
 
 /// Counts and latencies of one transaction type.
@@ -31,24 +32,24 @@ const CUT_WAIT_NS: u64 = 4_000_000;
 pub struct Tally {
     /// Transactions committed.
     pub committed: u64,
-    /// Transactions rolled back because the workload says so.
+    /// Transactions that the workload asked to roll back.
     pub rolled_back: u64,
-    /// Executions repeated because the engine asked for it.
+    /// Executions that the engine asked to repeat.
     pub retries: u64,
     /// Rows returned, those of repeated executions included.
     pub rows_returned: u64,
     /// Open loop: arrivals taken off the schedule, executed or dropped.
     pub arrivals: u64,
-    /// Open loop: arrivals executed, but begun more than a millisecond after their intended start.
+    /// Open loop: arrivals that the driver began more than a millisecond after their intended start.
     pub late: u64,
-    /// Open loop: arrivals whose patience had ended before they could be begun; they were not executed.
+    /// Open loop: arrivals whose patience ended before the driver could begin them; it did not execute them.
     pub dropped: u64,
-    /// From the moment a transaction is begun until it has ended, retries included.
+    /// Times from the beginning of a transaction to its end, retries included.
     pub service: Latency,
-    /// Until this one is begun: from the end of the terminal's previous transaction, in an open loop from the intended
-    /// start.
+    /// Waits until a transaction begins: since the end of the terminal's previous transaction, in an open loop since
+    /// the intended start.
     pub queue: Latency,
-    /// Open loop: from the intended start until the transaction has ended.
+    /// Open loop: times from the intended start to the end of the transaction.
     pub response: Latency,
     /// Service times since the last sample.
     service_interval: Latency,
@@ -61,7 +62,7 @@ impl Tally {
         self.committed + self.rolled_back
     }
 
-    /// Returns the counters as samples carry them.
+    /// Returns the counters in the form of samples.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
@@ -75,7 +76,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another driver has done of the same type.
+    /// Adds another driver's tally of the same type.
     pub fn merge(&mut self, other: &Tally) {
         self.committed += other.committed;
         self.rolled_back += other.rolled_back;
@@ -104,15 +105,15 @@ impl Tally {
     }
 }
 
-/// The schedule of an open loop, and when it began; none until then.
+/// The schedule of an open loop, and the moment at which it began; none until then.
 struct OpenLoop {
     arrivals: Arrivals,
-    /// How long before its start the schedule counts from.
+    /// Time between the moment from which the schedule counts and its start.
     ahead_ns: u64,
     start_ns: Option<u64>,
 }
 
-/// A workload, its client, and what they have done.
+/// A workload, its client, and the tallies of both.
 pub struct Driver<C: Client, K: Clock = Monotonic> {
     client: C,
     workload: Box<dyn Workload>,
@@ -121,7 +122,7 @@ pub struct Driver<C: Client, K: Clock = Monotonic> {
     tallies: Vec<Tally>,
     subjects: Vec<Arc<str>>,
     no_subject: Arc<str>,
-    /// When each terminal ended its last transaction; zero before its first in this window.
+    /// The moment at which each terminal ended its last transaction; zero before its first in this window.
     ended_ns: Vec<u64>,
     /// Service time of the last transaction of any terminal.
     last_service_ns: u64,
@@ -135,7 +136,7 @@ impl<C: Client> Driver<C> {
 }
 
 impl<C: Client, K: Clock> Driver<C, K> {
-    /// The same on any clock.
+    /// Makes the same driver on any clock.
     pub fn with_clock(client: C, workload: Box<dyn Workload>, clock: K) -> Self {
         let types = workload.transaction_types();
         let terminals = workload.terminals();
@@ -167,34 +168,35 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.open_loop_ahead(arrivals, 0)
     }
 
-    /// The same with a schedule that is `ahead_ns` further than one that starts then: one of several that take turns.
+    /// Lets transactions arrive on a schedule that is `ahead_ns` further than one that starts then. Drivers that take
+    /// turns have one each.
     #[must_use]
     pub fn open_loop_ahead(mut self, arrivals: Arrivals, ahead_ns: u64) -> Self {
         self.open = Some(OpenLoop { arrivals, ahead_ns, start_ns: None });
         self
     }
 
-    /// Returns the workload, with whatever it has counted itself.
+    /// Returns the workload, with its counts.
     pub fn workload(&self) -> &dyn Workload {
         &*self.workload
     }
 
-    /// Returns the client, between two transactions.
+    /// Returns the client. Call it between two transactions.
     pub fn client_mut(&mut self) -> &mut C {
         &mut self.client
     }
 
-    /// Rolls back whatever is open, as well as that still goes: others may wait for its locks.
+    /// Rolls back the open transaction and ignores errors. Others may wait for its locks.
     pub fn abandon(&mut self) {
         let _ = self.client.rollback();
     }
 
-    /// Gives the client back, at the end.
+    /// Returns the client at the end.
     pub fn into_client(self) -> C {
         self.client
     }
 
-    /// Returns true when transactions arrive on a schedule, or will once it is started.
+    /// Returns true when transactions arrive on a schedule, or will once [`Driver::start_arrivals`] starts it.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -209,12 +211,12 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.tallies.iter().map(|tally| tally.transactions() + tally.dropped).sum()
     }
 
-    /// Returns true when the last transaction took so long that a limit of time may have passed in it.
+    /// Returns true when the last transaction took so long that a time limit may have passed meanwhile.
     pub fn was_long(&self) -> bool {
         self.last_service_ns > LONG_NS
     }
 
-    /// One piece of the workload's own reading before the warm-up; true while there is more.
+    /// Executes one piece of the reading that the workload does before the warm-up; returns true while there is more.
     ///
     /// # Errors
     /// The client's error.
@@ -222,7 +224,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.workload.prefill_step(&mut self.client)
     }
 
-    /// Starts the schedule's clock, if this driver has one: until now it was a closed loop.
+    /// Starts the clock of the schedule, if there is one. Until then the driver runs a closed loop.
     pub fn start_arrivals(&mut self) {
         if let Some(open) = &mut self.open {
             open.start_ns = Some(self.clock.now_ns().saturating_sub(open.ahead_ns));
@@ -235,13 +237,13 @@ impl<C: Client, K: Clock> Driver<C, K> {
         open.start_ns.map(|start_ns| start_ns.saturating_add(open.arrivals.next_ns()))
     }
 
-    /// How long there is nothing to do; none when the next transaction is to be begun now.
+    /// Returns the time until the next transaction is due; none when it is due now.
     pub fn due_in(&self) -> Option<Duration> {
         let left_ns = self.next_arrival_ns()?.saturating_sub(self.clock.now_ns());
         (left_ns > 0).then(|| Duration::from_nanos(left_ns))
     }
 
-    /// Waits for the next arrival, but not longer than 5 ms: the caller then looks whether it is due.
+    /// Waits for the next arrival, but not longer than 5 ms. The caller then checks whether it is due.
     pub fn wait(&self) {
         let Some(next_ns) = self.next_arrival_ns() else { return };
         let now_ns = self.clock.now_ns();
@@ -252,11 +254,11 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Plans and executes one transaction. In an open loop it is the next arrival's, which is dropped when it has waited
-    /// longer than its patience.
+    /// Plans and executes one transaction. In an open loop it is the next arrival's; the driver drops an arrival that
+    /// has waited longer than its patience.
     ///
     /// # Errors
-    /// The client's error, when it is not one that a retry cures.
+    /// The client's error, unless a retry cures it.
     pub fn step(&mut self) -> Result<(), ClientError> {
         let planned = self.workload.plan();
         let tally = &mut self.tallies[planned.transaction_type];
@@ -304,8 +306,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         Ok(())
     }
 
-    /// The measured window begins: transactions from here on are the window's own, whatever the warm-up took; latencies
-    /// are forgotten and the queue clocks restarted, because what was recorded so far belongs to the warm-up.
+    /// Begins the measured window: transactions from here on belong to it, even if the schedule of the warm-up had more
+    /// to come. Forgets all latencies and restarts the queue clocks, because those records belong to the warm-up.
     pub fn begin_window(&mut self) {
         self.workload.begin_window();
         let now_ns = self.clock.now_ns();
@@ -319,7 +321,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Counters of every type, and service and response times since the previous call.
+    /// Appends the counters of every type, and service and response times since the previous call.
     pub fn sample(&mut self, out: &mut Vec<Reading>) {
         let is_open = self.is_open();
         for (tally, subject) in self.tallies.iter_mut().zip(&self.subjects) {
@@ -331,12 +333,12 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// How long the next arrival has been due; none before the schedule has started.
+    /// Returns the time since which the next arrival has been due; none before the schedule has started.
     fn lag_ns(&self) -> Option<u64> {
         self.next_arrival_ns().map(|next_ns| self.clock.now_ns().saturating_sub(next_ns))
     }
 
-    /// Hands counters, and the times since the previous call, over to be merged with those of the other drivers.
+    /// Adds the counters, and the times since the previous call, to those of the other drivers.
     pub fn hand_over(&mut self, driver: usize, merged: &mut Merged) {
         for (transaction_type, tally) in self.tallies.iter_mut().enumerate() {
             let times = (&tally.service_interval, &tally.response_interval);
@@ -346,7 +348,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         merged.set_lag(driver, self.lag_ns());
     }
 
-    /// Returns the names of the transaction types, as samples carry them.
+    /// Returns the names of the transaction types as they stand in samples.
     pub fn subjects(&self) -> &[Arc<str>] {
         &self.subjects
     }
@@ -369,7 +371,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Time that passes only when somebody serves or waits.
+    /// A clock that moves only when a transaction is served or the driver waits.
     #[derive(Clone, Default)]
     struct FakeClock(Rc<Cell<u64>>);
 
@@ -387,7 +389,7 @@ mod tests {
         }
     }
 
-    /// Serves a transaction by letting time pass: 100 us, and once as long as it is told to stall.
+    /// A client that serves a transaction by moving the clock: by 100 us, and once by a stall.
     struct Server {
         clock: FakeClock,
         served: u64,
@@ -420,7 +422,7 @@ mod tests {
         }
     }
 
-    /// Two types in turn.
+    /// A workload with two types in turn.
     #[derive(Default)]
     struct Turns(usize);
 
@@ -474,7 +476,7 @@ mod tests {
         driver.sample(&mut Vec::new());
     }
 
-    /// Returns all types together.
+    /// Returns the sum of all types.
     fn total(driver: &TestDriver) -> Tally {
         let mut total = Tally::default();
         for (_, tally) in driver.tallies() {

@@ -1,9 +1,9 @@
-//! Several drivers, one thread and one connection each, that run together for a stretch and then stand still.
+//! Several drivers, one thread and one connection each, which run together for a stretch and then stand still.
 //!
-//! A stretch begins and ends with every driver between two transactions: its threads are started for it and have ended
-//! before it is over, so the edges of a window see nothing move. While it lasts the drivers share three things: the
-//! quota they claim from, a flag that ends it, and the board on which they tell their tallies when asked. The first
-//! failure ends the stretch for all.
+//! A stretch begins and ends with every driver between two transactions. It starts its threads and waits until they
+//! have ended, so that nothing moves at the edges of a window. While it lasts the drivers share three things: the quota
+//! from which they claim transactions, a flag that ends the stretch, and the board to which they write their tallies
+//! when asked. The first failure ends the stretch for all.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,14 +20,15 @@ use crate::pacing::{Clock, Monotonic, wake_on_time};
 use crate::quota::Quota;
 use crate::watch::Telling;
 
-/// Drivers that have been told to stop get this long to end their transaction before their statements are interrupted.
+/// Time that drivers get to end their transaction after a request to stop. Then the stretch interrupts their
+/// statements.
 const UNSTICK_AFTER: Duration = Duration::from_secs(2);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the drivers tell, and whether they are asked to.
+/// The board to which drivers write their tallies, and the question that asks them to.
 pub struct Board {
     asked: AtomicU64,
     steps: Vec<Counter>,
@@ -90,28 +91,28 @@ impl Telling for Board {
     }
 }
 
-/// How a stretch ended, when nothing failed.
+/// The ending of a stretch in which nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stretched {
-    /// Its quota is used up, its time is over, or whoever watches had enough.
+    /// Its quota is used up, its time is over, or the caller had enough.
     Whole,
     /// Somebody asked to stop.
     Cancelled,
 }
 
-/// Where a stretch ends.
+/// The limits of a stretch.
 pub struct Stretch<'a> {
-    /// Transactions that may be begun.
+    /// The transactions that drivers may begin.
     pub quota: Quota,
-    /// None is begun after this moment.
+    /// Drivers begin no transaction after this moment.
     pub deadline: Instant,
-    /// Set from outside to stop everything.
+    /// The caller sets it to stop everything.
     pub cancelled: &'a AtomicBool,
-    /// Interrupts the statements of all drivers: called once, when they do not end by themselves.
+    /// Interrupts the statements of all drivers. The stretch calls it once, when they do not end by themselves.
     pub unstick: &'a (dyn Fn() + Sync),
 }
 
-/// What a stretch's threads share.
+/// The state that the threads of a stretch share.
 struct Shared<'a> {
     stretch: &'a Stretch<'a>,
     board: &'a Board,
@@ -138,11 +139,11 @@ pub struct Drivers<C: Client, K: Clock = Monotonic> {
 }
 
 impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
-    /// These drivers of one workload; none may be missing. `place` names their engine in messages, `lost_hint` says what to
-    /// try when it is gone, and the processor time of their threads is added to `cpu_ns`.
+    /// Makes a group of the drivers of one workload. `place` names their engine in messages, `lost_hint` says what to
+    /// try when it is gone, and their threads add their processor time to `cpu_ns`.
     ///
     /// # Panics
-    /// Without a driver.
+    /// If there is no driver.
     pub fn new(drivers: Vec<Driver<C, K>>, place: &str, lost_hint: &'static str, cpu_ns: Arc<AtomicU64>) -> Self {
         assert!(!drivers.is_empty(), "a run has at least one driver");
         let board = Board::new(drivers[0].subjects(), drivers.len(), drivers[0].is_open(), cpu_ns);
@@ -157,20 +158,20 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         failure
     }
 
-    /// Where the drivers tell what they do.
+    /// Returns the board to which the drivers write their tallies.
     pub fn board(&self) -> Arc<Board> {
         Arc::clone(&self.board)
     }
 
-    /// Returns the drivers, while they stand still.
+    /// Returns the drivers. They must stand still.
     pub fn each(&self) -> impl Iterator<Item = &Driver<C, K>> {
         self.drivers.iter()
     }
 
-    /// Does something with every driver's client, one after the other, while they stand still.
+    /// Calls `each` with every driver's client, one after the other. The drivers must stand still.
     ///
     /// # Errors
-    /// The first client's that there is.
+    /// The first client's that fails.
     pub fn with_clients(&mut self, mut each: impl FnMut(&mut C) -> Result<(), ClientError>) -> Result<(), Failure> {
         let done = self.drivers.iter_mut().try_for_each(|driver| each(driver.client_mut()));
         done.map_err(|error| self.failure(&error))
@@ -181,12 +182,12 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         self.drivers[0].is_open()
     }
 
-    /// How many there are.
+    /// Returns the number of drivers.
     pub fn count(&self) -> usize {
         self.drivers.len()
     }
 
-    /// Returns the tallies of the window, those of all drivers together.
+    /// Returns the tallies of the window, summed over all drivers.
     pub fn tallies(&self) -> Vec<(String, Tally)> {
         let mut all: Vec<(String, Tally)> = Vec::new();
         for driver in &self.drivers {
@@ -200,7 +201,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         all
     }
 
-    /// The measured window begins, for all of them.
+    /// Begins the measured window of every driver.
     pub fn begin_window(&mut self) {
         for driver in &mut self.drivers {
             driver.begin_window();
@@ -208,14 +209,14 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         lock(&self.board.told).merged.begin_window();
     }
 
-    /// Starts the schedules' clocks, if there are any.
+    /// Starts the clock of every schedule, if there are schedules.
     pub fn start_arrivals(&mut self) {
         for driver in &mut self.drivers {
             driver.start_arrivals();
         }
     }
 
-    /// Does the pieces of every driver's own reading before the warm-up; the drivers take turns.
+    /// Executes the reading that the workload does before the warm-up, piece by piece. The drivers take turns.
     ///
     /// # Errors
     /// The client's.
@@ -235,8 +236,8 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         Ok(Stretched::Whole)
     }
 
-    /// Runs all drivers until the stretch is over. Every `interval` the calling thread asks `enough`, which is told how many
-    /// transactions have ended, whether it has had enough.
+    /// Runs all drivers until the stretch is over. Every `interval` the calling thread passes the number of ended
+    /// transactions to `enough`, which returns true to end the stretch.
     ///
     /// # Errors
     /// The first error of any driver or of `enough`; all drivers have ended then.
@@ -270,7 +271,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         }
         let cancelled = stretch.cancelled.load(Ordering::Relaxed);
         match lock(&shared.failed).take() {
-            // What interrupts a stuck statement is no failure of the engine.
+            // The request to stop interrupted a stuck statement: the engine has not failed.
             Some(_) if cancelled => return Ok(Stretched::Cancelled),
             Some(error) => return Err(self.failure(&error)),
             None => watched?,
@@ -279,7 +280,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     }
 }
 
-/// The calling thread's part: asks `enough` until it is, and sees to it that everybody ends.
+/// Asks `enough` until it returns true, then makes sure that every driver ends. Runs on the calling thread.
 fn watch(
     shared: &Shared<'_>,
     interval: Duration,
@@ -311,7 +312,7 @@ fn watch(
     outcome
 }
 
-/// Waits until somebody tells something, or `until`.
+/// Waits until a driver writes to the board, or until the moment `until`.
 fn wait(board: &Board, until: Instant) {
     let told = lock(&board.told);
     if told.answered.iter().any(Option::is_some) {
@@ -320,7 +321,8 @@ fn wait(board: &Board, until: Instant) {
     }
 }
 
-/// Ends the stretch for all when its thread panics, and takes the driver off the board in any case.
+/// A guard of a driver's thread: ends the stretch for all when the thread panics, and always takes the driver off the
+/// board.
 struct Leaving<'a> {
     shared: &'a Shared<'a>,
     index: usize,
@@ -336,7 +338,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// One driver's thread.
+/// Runs one driver; the body of its thread.
 fn drive<C: Client, K: Clock>(index: usize, driver: &mut Driver<C, K>, shared: &Shared<'_>) {
     let leaving = Leaving { shared, index };
     if driver.is_open() {

@@ -1,4 +1,4 @@
-//! What a run says while it goes on and when it ends, in the form in which Python receives it.
+//! Messages of a run, in the form in which Python receives them.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ pub enum Phase {
     /// Until the gate opens.
     #[default]
     WarmUp,
-    /// The window that results are made from.
+    /// The window from which results are made.
     Measure,
-    /// A further window of the experiment's own, after the main one, by its name.
+    /// A further window that the experiment names, after the main one.
     Extra(Arc<str>),
     /// Copying the WAL back and closing.
     Closing,
 }
 
 impl Phase {
-    /// Returns the name under which samples carry it.
+    /// Returns the name that samples give it.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -49,7 +49,7 @@ pub enum Edge {
 }
 
 impl Edge {
-    /// Returns the edge of this name.
+    /// Returns the edge with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -71,18 +71,18 @@ pub enum Event {
         /// Seconds since the run's clock was anchored.
         t_s: f64,
     },
-    /// How far the phase is.
+    /// The progress of a phase.
     Progress {
         /// Which phase.
         phase: Phase,
         /// Transactions (or rows) done.
         done: u64,
-        /// Of how many; in the warm-up the cap, which is rarely reached.
+        /// Transactions (or rows) of the whole phase; in the warm-up the cap, which a run rarely reaches.
         total: u64,
         /// Seconds since the run's clock was anchored.
         t_s: f64,
     },
-    /// All probes at one moment.
+    /// The readings of all probes at one moment.
     Sample {
         /// Seconds since the run's clock was anchored.
         t_s: f64,
@@ -94,9 +94,9 @@ pub enum Event {
         #[serde(serialize_with = "readings")]
         values: Vec<Reading>,
     },
-    /// What an engine says of itself in words.
+    /// The engine's status text.
     StatusText {
-        /// Seconds since the run's clock was anchored: those of the sample beside it.
+        /// Seconds since the run's clock was anchored: the same as those of its sample.
         t_s: f64,
         /// Which phase.
         phase: Phase,
@@ -128,7 +128,7 @@ fn readings<S: Serializer>(readings: &[Reading], serializer: S) -> Result<S::Ok,
     }))
 }
 
-/// Where events go. Called from the driver's thread and from the sampler's.
+/// A receiver of events. The driver's thread and the sampler's call it.
 pub trait Sink: Sync {
     /// Takes one event.
     fn send(&self, event: Event);

@@ -1,4 +1,4 @@
-//! One error type for everything that can go wrong while loading or running, sorted by what the user does next.
+//! One error type for everything that can go wrong in a load or a run. Its kinds differ in the user's next step.
 //! Python's `bufferlab.errors` has the whole vocabulary of kinds, and says what each of them means.
 
 use std::fmt;
@@ -21,14 +21,14 @@ pub enum FailureKind {
     Io,
     /// No space left.
     FullDisk,
-    /// Somebody asked us to stop.
+    /// The user asked the run to stop.
     Interrupted,
     /// A bug in bufferlab.
     Internal,
 }
 
 impl FailureKind {
-    /// Returns the name under which Python receives it.
+    /// Returns the name by which Python knows it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -43,14 +43,14 @@ impl FailureKind {
     }
 }
 
-/// What happened, where, and what to try.
+/// An error: what happened, where, and what to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of trouble.
+    /// The kind of failure.
     pub kind: FailureKind,
     /// What happened.
     pub what: String,
-    /// The path, setting or statement concerned.
+    /// The path, setting or statement that failed.
     pub place: String,
     /// What to try.
     pub hint: String,
@@ -63,7 +63,7 @@ impl Failure {
         Failure { kind, what: what.into(), place: place.into(), hint: hint.into() }
     }
 
-    /// An operating-system error on a path.
+    /// Makes a failure from an operating-system error on a path.
     #[must_use]
     pub fn from_io(action: &str, path: &Path, error: &io::Error) -> Self {
         let (kind, hint) = match error.raw_os_error() {
@@ -77,7 +77,7 @@ impl Failure {
         Failure::new(kind, format!("{action}: {error}"), path.display().to_string(), hint)
     }
 
-    /// What a workload's client reported, at the database it worked on.
+    /// Makes a failure from the error of a workload's client and the path of its database.
     #[must_use]
     pub fn from_client(error: &ClientError, place: &Path) -> Self {
         if let ClientError::Script { place, message, hint } = error {
@@ -97,11 +97,11 @@ impl Failure {
     }
 }
 
-/// What to try when the disk is full.
+/// The hint when the disk is full.
 pub(crate) const FULL_DISK_HINT: &str = "free some space, or name a directory on another disk with --data-dir";
-/// What to try when the device answers with an error.
+/// The hint when the device answers with an error.
 pub(crate) const DEVICE_ERROR_HINT: &str = "look at the kernel log (dmesg) for the device's own words";
-/// What to try when a loaded database is damaged or another one.
+/// The hint when a loaded database is damaged, or is another database than expected.
 pub(crate) const RELOAD_HINT: &str = "remove the cached database; it will be loaded again";
 
 impl fmt::Display for Failure {

@@ -1,4 +1,4 @@
-//! What a run came to, beside the samples it has sent, in the form in which Python receives it.
+//! The results of a run besides its samples, in the form in which Python receives them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::driver::Tally;
 use crate::gate::GateEnd;
 use crate::recorder::Latency;
 
-/// A part of a run that is over.
+/// A part of a run that has ended.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Part {
     /// Transactions of any type.
@@ -21,10 +21,10 @@ pub struct Part {
     pub seconds: f64,
 }
 
-/// A warm-up that is over.
+/// A warm-up that has ended.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct WarmedUp {
-    /// How it ended; none when it was interrupted.
+    /// Why it ended; none when the run was interrupted.
     pub gate: Option<GateEnd>,
     /// Demand misses that count towards filling and turnover.
     pub misses: u64,
@@ -33,7 +33,7 @@ pub struct WarmedUp {
     pub part: Part,
 }
 
-/// A phase that is over.
+/// A phase that has ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhasePart {
     /// Its name.
@@ -59,7 +59,7 @@ pub struct TypeLatency {
 }
 
 impl TypeLatency {
-    /// What was recorded of one type and kind of time.
+    /// Copies the records of one type and kind of time.
     #[must_use]
     pub fn new(transaction_type: &str, time: &'static str, latency: &Latency) -> Self {
         let us = |ns: u64| ns as f64 / 1000.0;
@@ -77,10 +77,10 @@ impl TypeLatency {
 /// Settings as the engine reports them after they were applied.
 pub type Settings = BTreeMap<&'static str, Value>;
 
-/// A finished run; while it goes on, what it has come to so far.
+/// A finished run, or the part of a run so far.
 #[derive(Debug, Default, Serialize)]
 pub struct Finished {
-    /// True when it was stopped before its time.
+    /// True when the user stopped the run before its end.
     #[serde(rename = "status", serialize_with = "status")]
     pub interrupted: bool,
     /// Settings as read back.
@@ -89,20 +89,20 @@ pub struct Finished {
     pub warm_up: WarmedUp,
     /// The measured window.
     pub measured: Part,
-    /// The phases after it, as far as they were begun.
+    /// The phases after it that have begun.
     pub phases: Vec<PhasePart>,
     /// Latencies of the measured window and of the phases.
     #[serde(rename = "latency")]
     pub latencies: Vec<TypeLatency>,
-    /// What the workload tells of itself.
+    /// The workload's findings.
     #[serde(flatten)]
     pub findings: Findings,
     /// The engine's own name of its version.
     pub engine_version: String,
-    /// What probes have recorded over the measured window.
+    /// The tables that probes recorded over the measured window.
     #[serde(serialize_with = "by_probe")]
     pub recorded: Vec<Table>,
-    /// When the run's clock was started.
+    /// The moment at which the run's clock started.
     pub clock: clock::Anchor,
 }
 

@@ -1,36 +1,36 @@
-//! The warm-up gate: decides online when a pool is warm, from counts alone.
+//! The warm-up gate: it decides during the run when a pool is warm, from counts alone.
 //!
-//! A pool smaller than what the workload touches is warm when it has been filled and turned over once: everything in
-//! it was then chosen by the replacement policy under load. A pool larger than that never turns over; it is warm
-//! when demand misses no longer move (what is left are compulsory misses of a growing database). Filling may happen
-//! ahead of the transactions, by reading the tables once. Pure: no clock, no engine.
+//! A pool smaller than the pages that the workload touches is warm when reads have filled it and replaced every page
+//! once: the replacement policy then chose each page under load. A larger pool never turns over. It is warm when demand
+//! misses no longer change; the rest are compulsory misses of a growing database. A prefill, which reads the tables
+//! once, may fill the pool ahead of the transactions. Pure: no clock, no engine.
 
 use serde::Serialize;
 
-/// How a warm-up ended.
+/// The ending of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateEnd {
     /// The pool was filled and every frame's worth of pages replaced once.
     PoolTurnover,
-    /// Demand misses per transaction no longer move.
+    /// Demand misses per transaction no longer change.
     FlatMisses,
-    /// The limit of transactions or time was reached first: the measurement may not be steady.
+    /// The warm-up reached its limit of transactions or time first: the measurement may not be steady.
     Cap,
-    /// There is no pool to be warmed: a fixed stretch was run.
+    /// There is no pool to warm: the run did a fixed stretch.
     Fixed,
-    /// No warm-up was asked for: the window begins with the pool as it was opened.
+    /// The job asked for no warm-up: the window begins with the pool as opened.
     Cold,
 }
 
-/// Fewest windows that are compared, older half against newer half.
+/// The gate compares at least so many windows, the older half with the newer half.
 const MIN_WINDOWS: usize = 20;
 /// The compared windows must have replaced this part of the pool ...
 const REPLACED_PART: u64 = 16;
-/// A change by less than this share of the level counts as flat.
+/// A change by less than this share of the level is flat.
 const FLAT_SHARE: f64 = 0.05;
 
-/// Watches the misses of a warm-up. Feed it after every window of equally many transactions.
+/// The gate of one warm-up. Feed it the misses of every window, each of equally many transactions.
 #[derive(Debug)]
 pub struct Gate {
     frames: u64,
@@ -49,12 +49,12 @@ impl Gate {
         Gate { frames, window_transactions, at_least, misses: 0, windows: Vec::new() }
     }
 
-    /// Takes the misses of reading tables into the pool before the first transaction: they fill it, and no more.
+    /// Takes the misses of reading tables before the first transaction. They fill the pool, and count for no window.
     pub fn prefill(&mut self, misses: u64) {
         self.misses += misses.min(self.frames);
     }
 
-    /// Takes the demand misses of one more window; answers how the warm-up ended, if it has.
+    /// Takes the demand misses of one more window; returns the ending of the warm-up if it has ended.
     pub fn window(&mut self, misses: u64) -> Option<GateEnd> {
         self.misses += misses;
         self.windows.push(misses);
@@ -74,10 +74,10 @@ impl Gate {
         self.misses
     }
 
-    /// Returns the latest windows that are long enough to show a trend, if there are enough of them.
+    /// Returns as many of the latest windows as show a trend, if there are enough.
     ///
-    /// A trend shows as pages are replaced, so the span grows with the pool: it has replaced a sixteenth of the frames,
-    /// or, where hardly anything is missed, it has as many transactions as there are frames.
+    /// A trend shows as pages are replaced, so the span grows with the pool. It has replaced a sixteenth of the frames,
+    /// or, where misses are rare, it has as many transactions as there are frames.
     fn last_span(&self) -> Option<&[u64]> {
         let mut replaced = 0;
         for (length, &misses) in (1..).zip(self.windows.iter().rev()) {
@@ -92,10 +92,11 @@ impl Gate {
     }
 }
 
-/// The newer half differs from the older by no more than 5 % of the level, or than chance explains.
+/// Returns true when the newer half differs from the older by at most 5 % of the level, or by no more than chance
+/// explains.
 ///
-/// Counts of misses scatter like Poisson counts or more; one standard error of the difference is added to the
-/// tolerance, so that a level of a few misses a window can be called flat at all.
+/// Counts of misses scatter like Poisson counts or more. The tolerance includes one standard error of the difference,
+/// so that a level of a few misses a window can be flat at all.
 fn is_flat(windows: &[u64]) -> bool {
     let (older, newer) = windows.split_at(windows.len() / 2);
     let (older, newer) = (older.iter().sum::<u64>(), newer.iter().sum::<u64>());

@@ -1,18 +1,17 @@
-//! Feeds the gate from outside of the drivers: somebody looks now and then at how many transactions have ended and how many
-//! misses there were, and the gate wants the misses of windows of equally many transactions.
+//! Turns polls of the transactions and misses so far into the windows of equally many transactions that the gate needs.
 //!
-//! Between two looks misses are taken to be spread evenly. The gate compares sums over many windows, to which a look's
-//! place inside one of them means little. Pure: no clock, no engine.
+//! It spreads the misses between two polls evenly. The gate compares sums over many windows, to which a poll's place
+//! inside one of them means little. Pure: no clock, no engine.
 
 use crate::gate::{Gate, GateEnd};
 
 /// Transactions of one window.
 pub const GATE_WINDOW: u64 = 500;
 
-/// A gate and where it was last looked at.
+/// A gate, and the state at the last poll.
 pub struct GateFeed {
     gate: Gate,
-    /// Transactions and misses at the last look.
+    /// Transactions and misses at the last poll.
     last: (u64, u64),
     /// Misses up to the end of the last whole window.
     fed: u64,
@@ -26,18 +25,18 @@ impl GateFeed {
         GateFeed { gate: Gate::new(frames, GATE_WINDOW, at_least), last: (0, misses), fed: misses }
     }
 
-    /// Takes the misses of filling the pool, which were counted before the first look.
+    /// Takes the misses of filling the pool, which the engine counted before the first poll.
     pub fn prefill(&mut self, misses: u64) {
         self.gate.prefill(misses);
     }
 
-    /// Returns true when a look would tell the gate something.
+    /// Returns true when a poll would complete a window.
     #[must_use]
     pub fn is_due(&self, transactions: u64) -> bool {
         transactions / GATE_WINDOW > self.last.0 / GATE_WINDOW
     }
 
-    /// Takes a look: `transactions` have ended since the beginning, with `misses` in all.
+    /// Takes a poll: `transactions` have ended since the beginning, with `misses` in all.
     pub fn look(&mut self, transactions: u64, misses: u64) -> Option<GateEnd> {
         let (from, from_misses) = self.last;
         let (steps, grown) =
@@ -67,7 +66,8 @@ impl GateFeed {
 mod tests {
     use super::*;
 
-    /// How far the gate lets a run come whose misses are `misses(transactions)`, looked at every `step` transactions.
+    /// Returns the transactions after which the gate opens, and its ending, for a run with `misses(transactions)` and a
+    /// poll every `step` transactions.
     fn opens(frames: u64, step: u64, misses: impl Fn(u64) -> u64) -> (u64, GateEnd) {
         let mut feed = GateFeed::new(frames, 0, misses(0));
         (1..100_000).map(|look| look * step).find_map(|at| Some((at, feed.look(at, misses(at))?))).expect("it opens")

@@ -1,4 +1,4 @@
-//! What every run is told, whatever the engine: the workload, its pace, its phases, and where parts of it end.
+//! The job of a run as far as no engine matters: the workload, its pace, its phases, and their limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::arrivals::{Arrivals, OpenLoop, RATE_RANGE_PER_S};
 use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
 
-/// An end by count and by time, whichever comes first.
+/// A limit by count and by time. The first that is reached ends a part of a run.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Limit {
     /// Transactions of any type.
@@ -28,13 +28,13 @@ pub struct Limit {
     pub seconds: f64,
 }
 
-/// How a run is warmed up: until the gate opens, within two bounds.
+/// The warm-up of a run: it lasts until the gate opens, within two bounds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {
-    /// Transactions before which the gate stays shut: where the pool is not all that must be warm.
+    /// The gate stays shut for so many transactions, where more than the pool must be warm.
     #[serde(rename = "min_transactions", default)]
     pub at_least: u64,
-    /// When it is given up.
+    /// The limit at which the run gives the warm-up up.
     #[serde(flatten)]
     pub limit: Limit,
 }
@@ -66,25 +66,25 @@ impl From<ScriptError> for Failure {
 }
 
 impl WorkloadJob {
-    /// Returns the seed of the run, which also decides arrivals and phases; a load has none.
+    /// Returns the seed of the run, which also decides arrivals and phases; none in a load's job.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or_default()
     }
 
-    /// Returns a driver for each of so many connections.
+    /// Returns a driver for each connection.
     ///
     /// # Errors
-    /// Parameters that cannot be run.
+    /// When the workload cannot run with its parameters.
     pub fn drivers(&self, connections: usize) -> Result<Vec<Box<dyn Workload>>, Failure> {
         Ok((self.bundle()?.drivers)(self.parameters.clone().into(), connections)?)
     }
 
-    /// What the workload loads. A script loads the tables of the workload that it names as `data`, if any, and then executes
-    /// its setup section.
+    /// Returns the data that the workload loads. A script loads the tables of the workload that it names as `data`, if
+    /// any, and then executes its setup section.
     ///
     /// # Errors
-    /// Parameters that cannot be loaded.
+    /// When the workload cannot load data with its parameters.
     pub fn data(&self) -> Result<Data, Failure> {
         let mut parameters = self.parameters.clone();
         if let Some(tables) = self.bundle()?.tables {
@@ -102,31 +102,31 @@ impl WorkloadJob {
     }
 }
 
-/// When transactions are begun.
+/// The pace at which transactions begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Pace {
-    /// Each when its predecessor has ended.
+    /// Each begins when its predecessor has ended.
     #[default]
     Closed,
-    /// At the times of an arrival process, whether or not the engine keeps up.
+    /// Each begins at a time of an arrival process, whether or not the engine keeps up.
     Open {
         /// Arrivals per second.
         rate_per_s: f64,
-        /// Their distances.
+        /// The distribution of the gaps between them.
         #[serde(rename = "arrivals")]
         spacing: Spacing,
-        /// How long an arrival waits before it is dropped.
+        /// An arrival that has waited longer is dropped.
         #[serde(rename = "patience_s", deserialize_with = "seconds")]
         patience: Duration,
     },
 }
 
 impl Pace {
-    /// Returns the schedule that is asked for; none for a closed loop.
+    /// Returns the schedule of an open loop; none for a closed loop.
     ///
     /// # Errors
-    /// A rate that cannot be driven.
+    /// When the rate is out of range.
     pub fn arrivals(&self, seed: u64) -> Result<Option<Arrivals>, Failure> {
         let Pace::Open { rate_per_s, spacing, patience } = *self else { return Ok(None) };
         let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
@@ -145,12 +145,12 @@ impl Pace {
     }
 }
 
-/// A window of its own after the measured one: a script, in a closed loop.
+/// A further window after the measured one: it executes a script in a closed loop.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PhaseJob {
-    /// The name its samples carry.
+    /// The name that its samples have.
     pub name: Arc<str>,
-    /// What it executes.
+    /// The script that it executes.
     #[serde(flatten)]
     pub script: ScriptJob,
     /// Its end.
@@ -159,11 +159,11 @@ pub struct PhaseJob {
 }
 
 impl PhaseJob {
-    /// A phase that cannot run should be known before the minutes that lead to it. Its name must be told from the parts
-    /// that every run has, and from types of transactions.
+    /// Checks the phase before the minutes that lead to it. Its name must differ from the parts of every run, and from
+    /// transaction types.
     ///
     /// # Errors
-    /// What is wrong with its name or its script.
+    /// When its name or its script is wrong.
     pub fn check(&self) -> Result<(), Failure> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let taken = ["warm_up", "measure", "closing"].contains(&&*self.name);
@@ -179,12 +179,12 @@ impl PhaseJob {
     }
 }
 
-/// Returns pairs in the order of their names.
+/// Reads pairs and returns them in the order of their names.
 pub(crate) fn pairs<'de, D: Deserializer<'de>, V: Deserialize<'de>>(json: D) -> Result<Vec<(String, V)>, D::Error> {
     Ok(BTreeMap::deserialize(json)?.into_iter().collect())
 }
 
-/// Returns the distance of two samples: no closer than they can be taken.
+/// Reads the distance of two samples, and returns at least 10 ms.
 pub(crate) fn sample_interval<'de, D: Deserializer<'de>>(json: D) -> Result<Duration, D::Error> {
     Ok(Duration::from_millis(u64::deserialize(json)?.max(10)))
 }

@@ -1,4 +1,4 @@
-//! Clients, loaders and the driver: what turns a workload into requests on a real engine, and times it.
+//! Clients, loaders and the driver: they turn a workload into requests on a real engine, and time them.
 
 pub mod arrivals;
 pub mod counter;

@@ -1,8 +1,8 @@
-//! The rows of a sample from the tallies of one driver or of several: counters are summed, histograms are merged before
-//! quantiles are taken, so that what is stored does not tell how many drivers there were.
+//! Makes the rows of a sample from the tallies of one driver or of several. It sums counters, and merges histograms
+//! before it takes quantiles, so that stored rows do not depend on the number of drivers.
 //!
-//! Each driver hands over between two of its transactions. One that is inside a long one stands in a sample with what it
-//! had at its last hand-over, so that no sum ever falls.
+//! Each driver hands its tallies over between two of its transactions. While a driver is inside a long transaction,
+//! samples have its last tallies, so that no sum ever falls.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::recorder::Latency;
 
 pub(crate) const PROBE: &str = "workload";
 
-/// Counters of one transaction type; what they mean is said at `Tally`.
+/// Counters of one transaction type; `Tally` says what they mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {
@@ -39,7 +39,7 @@ impl Counts {
     }
 }
 
-/// What the drivers of one workload have handed over.
+/// The tallies that the drivers of one workload have handed over.
 pub struct Merged {
     subjects: Vec<Arc<str>>,
     is_open: bool,
@@ -52,7 +52,7 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// Nothing of `drivers` drivers with transaction types of these names.
+    /// Makes empty tallies of `drivers` drivers, for transaction types of these names.
     #[must_use]
     pub fn new(subjects: &[Arc<str>], drivers: usize, is_open: bool) -> Self {
         Merged {
@@ -65,7 +65,7 @@ impl Merged {
         }
     }
 
-    /// Takes the counters of one driver and type, and its times since it was last asked.
+    /// Takes the counters of one driver and type, and its times since its last hand-over.
     pub fn take(
         &mut self,
         driver: usize,
@@ -83,12 +83,12 @@ impl Merged {
         }
     }
 
-    /// Takes how long a driver's next arrival has been due.
+    /// Takes the time since which a driver's next arrival has been due.
     pub fn set_lag(&mut self, driver: usize, lag_ns: Option<u64>) {
         self.lag_ns[driver] = lag_ns;
     }
 
-    /// The measured window begins: times of the warm-up are forgotten.
+    /// Begins the measured window: forgets the times of the warm-up.
     pub fn begin_window(&mut self) {
         for (service, response) in &mut self.times {
             service.clear();
@@ -96,7 +96,7 @@ impl Merged {
         }
     }
 
-    /// Rows of every type, as one driver would give them. The lag is that of the driver that lags most.
+    /// Appends the rows of every type, as one driver would give them. The lag is that of the driver that lags most.
     pub fn sample(&mut self, out: &mut Vec<Reading>) {
         for (index, subject) in self.subjects.iter().enumerate() {
             let counts = self.counts.iter().fold(Counts::default(), |sum, driver| sum.plus(driver[index]));
@@ -121,7 +121,7 @@ const SERVICE_TIMES: TimeNames =
 const RESPONSE_TIMES: TimeNames =
     ["response_mean_us", "response_p50_us", "response_p95_us", "response_p99_us", "response_max_us"];
 
-/// The rows of one transaction type.
+/// Appends the rows of one transaction type.
 pub(crate) fn rows(
     counts: &Counts,
     service: &Latency,
@@ -147,7 +147,7 @@ pub(crate) fn rows(
 }
 
 fn times(names: TimeNames, interval: &Latency, subject: &Arc<str>, out: &mut Vec<Reading>) {
-    // A type without a transaction in this interval has no latency; the rows are left out, not made up.
+    // A type without a transaction in this interval has no latency and no rows of it.
     if interval.count() == 0 {
         return;
     }
@@ -174,7 +174,7 @@ mod tests {
         proptest::collection::vec((0..drivers, 0..2_usize, 1_000..2_000_000_000_u64, any::<bool>()), 0..120)
     }
 
-    /// Returns the rows of the first half of the transactions, and of all, when `owner` says whose each of them is.
+    /// Returns the rows of the first half of the transactions, and of all. `owner` maps each to its driver.
     fn samples(transactions: &[Played], drivers: usize, owner: impl Fn(usize) -> usize) -> [Vec<Reading>; 2] {
         let subjects = ["a", "b"].map(Arc::from);
         let mut merged = Merged::new(&subjects, drivers, false);

@@ -1,22 +1,22 @@
-//! The driver's clock, and waiting on it until a moment: asleep for most of it, spinning at the end.
+//! The driver's clock. A wait until a moment sleeps for most of the time and spins at the end.
 //!
-//! A sleep alone is woken tens of microseconds late, spinning alone would take a core. The driver's CPU time in an open
-//! loop contains the spinning: at most 50 us for each arrival that was waited for. The clock is a trait so that
-//! tests can drive hours in no time; it is CLOCK_MONOTONIC in every run.
+//! A sleep alone ends tens of microseconds late; spinning alone would take a core. In an open loop the driver's CPU
+//! time contains the spinning: at most 50 us for each arrival for which it waited. The clock is a trait so that tests
+//! can drive hours in no time; it is CLOCK_MONOTONIC in every run.
 
 use std::hint::spin_loop;
 
 use bufferlab_probe::clock;
 
-/// The last stretch before a moment is spun instead of slept.
+/// A wait spins, and does not sleep, for this time before its moment.
 const SPIN_NS: u64 = 50_000;
 
-/// A clock that can be waited on.
+/// A clock on which a driver can wait.
 pub trait Clock {
     /// Returns nanoseconds since some fixed moment.
     fn now_ns(&self) -> u64;
 
-    /// Sleeps until about `deadline_ns`; at once back when it has passed.
+    /// Sleeps until about `deadline_ns`; returns at once when it has passed.
     fn sleep_until(&self, deadline_ns: u64);
 
     /// Returns at `deadline_ns` as exactly as the host allows, and never before.
@@ -47,7 +47,7 @@ impl Clock for Monotonic {
     }
 }
 
-/// Asks the kernel to wake this thread on time: by default it gathers timers within 50 us of each other.
+/// Asks the kernel to wake this thread on time: by default the kernel joins timers within 50 us of each other.
 pub fn wake_on_time() {
     // SAFETY: sets a property of the calling thread; a kernel that refuses leaves the default, which is only slower.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };

@@ -1,6 +1,6 @@
-//! Whether an engine takes the plan that a workload forces, asked before anything is read.
+//! Checks whether an engine takes the plan that a workload forces, before the run reads anything.
 //!
-//! How an engine explains itself, and how its words are read, is each engine's own `plan` file.
+//! Each engine's `plan` file asks for an explanation and reads it.
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::plan::{ForcedPlan, Plan};
@@ -8,13 +8,14 @@ use bufferlab_workload::plan::{ForcedPlan, Plan};
 use crate::dialect::Dialect;
 use crate::failure::{Failure, FailureKind};
 
-/// The plan that an engine takes, if it is one of ours, and the engine's words for it.
+/// The plan that an engine takes, if a workload can force it, and the engine's explanation.
 pub type Explained = (Option<Plan>, String);
 
-/// Lets `explain` ask the engine which plan it takes for the workload's query, and keeps its words. Most workloads force none.
+/// Asks the engine by `explain` for the plan of the workload's query, and keeps the explanation. Most workloads force
+/// no plan.
 ///
 /// # Errors
-/// The engine's; a usage failure with the plan's text when it is another one than is asked for.
+/// The engine's; a usage failure with the plan's text when the engine takes another plan.
 pub fn check(
     dialect: &Dialect,
     workload: &mut dyn Workload,

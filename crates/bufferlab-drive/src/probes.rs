@@ -1,7 +1,8 @@
-//! The probes of a run: one list, made here from the job; read once a second and at the edges of windows.
+//! The probes of a run: one list, made here from the job. The sampler reads it once a second, and the run at the edges
+//! of windows.
 //!
-//! A probe may also record between the edges of the measured window (the block trace does): whoever samples the edges
-//! tells the list, and at the end of the run the list gives the tables that were recorded.
+//! A probe may also record between the edges of the measured window, as the block trace does. The caller that samples
+//! the edges tells the list, and at the end of the run the list returns the recorded tables.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,24 +26,24 @@ pub struct Asked {
     pub page_trace: Option<PageTraceAsked>,
 }
 
-/// How block requests are traced.
+/// The options of a block trace.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockTraceAsked {
-    /// A directory for the trace's pages, which is made; they are decoded after the run.
+    /// A directory for the trace's pages. The trace makes it, and decodes the pages after the run.
     pub spool: PathBuf,
     /// Kernel buffer of each processor.
     pub buffer_kib_per_cpu: u64,
-    /// Also how a request was allocated, plugged and inserted.
+    /// Record allocation, plugging and insertion of requests too.
     #[serde(default)]
     pub every_step: bool,
 }
 
 impl BlockTraceAsked {
-    /// Prepares the trace of the device that is this path, or that holds it. Nothing is recorded yet.
+    /// Prepares the trace of the device that is this path, or that holds it. It records nothing yet.
     ///
     /// # Errors
-    /// Why the device cannot be traced.
+    /// When the device cannot be traced.
     pub fn arm(&self, path: &Path) -> Result<BlockTracer, Failure> {
         let settings = Settings {
             device: device::resolve(path),
@@ -60,7 +61,7 @@ impl From<TraceError> for Failure {
     }
 }
 
-/// A run, as far as it decides what watches it.
+/// The parts of a run that decide its probes.
 pub struct Watched<'a> {
     /// The server's process, when it runs on this host.
     pub server_pid: Option<u32>,
@@ -68,13 +69,14 @@ pub struct Watched<'a> {
     pub data: Option<&'a Path>,
     /// This process, with the threads that drive.
     pub process: ProcessProbe,
-    /// Further probes.
+    /// Further probes that the job asks for.
     pub asked: &'a Asked,
-    /// The probe of page accesses, where the engine has one. A server's are recorded by whoever started it.
+    /// The probe of page accesses, where the engine has one. The process that started a server records the server's
+    /// accesses.
     pub page_trace: Option<Box<dyn Probe>>,
 }
 
-/// The probes of one run, shared by the sampler and whoever samples the edges.
+/// The probes of one run, which the sampler and the run share.
 #[derive(Default)]
 pub struct Probes(Mutex<Vec<Box<dyn Probe>>>);
 
@@ -82,7 +84,7 @@ impl Probes {
     /// Returns all probes of a run, ready to be read.
     ///
     /// # Errors
-    /// Why one that is asked for cannot be had.
+    /// When a probe that the job asks for cannot start.
     pub fn of(run: Watched<'_>) -> Result<Self, Failure> {
         let mut probes: Vec<Box<dyn Probe>> = Vec::new();
         // First, so that nothing of this sample lies between the engine's counters and the bytes of its process.
@@ -121,8 +123,8 @@ impl Probes {
         }
     }
 
-    /// Begins or ends recording at an edge of the measured window; to be said last of all at its start, and first of all
-    /// at its end. Further windows of a run are not recorded.
+    /// Begins or ends recording at an edge of the measured window. Call it last at the start, and first at the end.
+    /// Probes do not record further windows of a run.
     pub fn at_edge(&self, edge: Edge, phase: &Phase) {
         if *phase != Phase::Measure {
             return;
@@ -135,7 +137,7 @@ impl Probes {
         }
     }
 
-    /// Returns the tables that were recorded.
+    /// Returns the recorded tables.
     #[must_use]
     pub fn finish(self) -> Vec<Table> {
         let probes = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Records what it is told; its table are the words.
+    /// A probe that notes its calls; its table holds their names.
     struct Told(Vec<&'static str>);
 
     impl Probe for Told {

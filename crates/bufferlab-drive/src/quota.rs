@@ -1,14 +1,14 @@
-//! A fixed number of transactions, shared out among drivers: each claims a few at a time, at the end one by one, so that
-//! the total is exact and no driver is left with many while the others stand.
+//! A fixed number of transactions that drivers share. Each claims a few at a time, at the end one by one. So the total
+//! is exact, and no driver has many left while the others stand still.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most transactions claimed at once: a few milliseconds of a server's work.
 const LARGEST_CLAIM: u64 = 32;
-/// A claim is at most this part of what every driver would still get.
+/// A claim is at most this part of a driver's equal share of the rest.
 const PART: u64 = 4;
 
-/// Transactions that are still to be begun.
+/// The transactions that drivers have still to begin.
 #[derive(Debug)]
 pub struct Quota {
     left: AtomicU64,
@@ -17,20 +17,22 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// `total` transactions for `drivers` drivers.
+    /// Makes a quota of `total` transactions for `drivers` drivers.
     #[must_use]
     pub fn new(total: u64, drivers: usize) -> Self {
         Quota { left: AtomicU64::new(total), drivers: drivers.max(1) as u64, largest: LARGEST_CLAIM }
     }
 
-    /// Claims are of one: in an open loop whoever's arrival is due takes the next, and none waits with several.
+    /// Limits claims to one transaction. In an open loop the driver whose arrival is due takes the next, and no driver
+    /// waits with several.
     #[must_use]
     pub fn one_by_one(mut self) -> Self {
         self.largest = 1;
         self
     }
 
-    /// Takes some; zero when there are none left. Whoever takes them begins all of them, unless the run is stopped.
+    /// Claims some transactions; returns zero when none are left. The caller must begin all of them, unless the run
+    /// stops.
     #[must_use]
     pub fn claim(&self) -> u64 {
         let mut left = self.left.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@
 
 use hdrhistogram::Histogram;
 
-/// Longest latency told apart from longer ones.
+/// The longest latency that differs from longer ones in a histogram.
 pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// A histogram of latencies.

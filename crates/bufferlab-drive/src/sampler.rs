@@ -12,7 +12,7 @@ use bufferlab_probe::Reading;
 use crate::event::{Event, Phase, Sink};
 use crate::probes::Probes;
 
-/// What the driver answers.
+/// The driver's answer to the sampler.
 #[derive(Debug)]
 pub struct Answer {
     /// Its readings.
@@ -30,7 +30,7 @@ pub struct Mailbox {
     stopped: AtomicBool,
     answer: Mutex<Option<Answer>>,
     wake: Condvar,
-    /// Where samples belong that the driver does not answer.
+    /// The phase of samples that the driver does not answer.
     phase: Mutex<Phase>,
 }
 
@@ -40,21 +40,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Mailbox {
-    /// Returns true when the sampler waits for an answer. One relaxed load: this is asked after every transaction.
+    /// Returns true when the sampler waits for an answer. One relaxed load, since the driver asks after every
+    /// transaction.
     #[inline]
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.requested.load(Ordering::Relaxed)
     }
 
-    /// The driver's answer.
+    /// Gives the driver's answer to the sampler.
     pub fn answer(&self, answer: Answer) {
         self.requested.store(false, Ordering::Relaxed);
         *lock(&self.answer) = Some(answer);
         self.wake.notify_all();
     }
 
-    /// The driver enters a part of the run. To be said before a long statement is begun, not after it.
+    /// Tells the sampler that the driver enters a phase. Call it before a long statement, not after it.
     pub fn enter(&self, phase: Phase) {
         *lock(&self.phase) = phase;
     }
@@ -100,7 +101,7 @@ impl Mailbox {
     }
 }
 
-/// Samples every `interval` until [`Mailbox::stop`]. Missed ticks are skipped, not made up for.
+/// Samples every `interval` until [`Mailbox::stop`]. Skips missed ticks.
 pub fn sample_until_stopped(
     mailbox: &Mailbox,
     probes: &Probes,
@@ -137,7 +138,7 @@ pub fn sample_until_stopped(
 mod tests {
     use super::*;
 
-    /// Phases and whether the engine's counters are missing, of the samples taken meanwhile.
+    /// Returns the phase of each sample taken meanwhile, and whether the engine's counters are missing in it.
     fn samples(driver: impl FnOnce(&Mailbox)) -> Vec<(String, bool)> {
         let (mailbox, probes) = (Mailbox::default(), Probes::default());
         let seen: Mutex<Vec<(String, bool)>> = Mutex::default();

@@ -1,7 +1,7 @@
 //! The tables of a workload as a dialect spells them.
 //!
-//! A workload's `schema.sql` makes its tables, in any order and with or without their indexes; those of servers stand in
-//! `indexes.sql`. A load makes the tables that its population has.
+//! A workload's `schema.sql` makes its tables, in any order and with or without their indexes. Indexes on servers stand
+//! in `indexes.sql`. A load makes the tables that its population has.
 
 use bufferlab_workload::population::{ColumnKind, Population};
 
@@ -13,15 +13,15 @@ use crate::failure::{Failure, FailureKind};
 pub struct TableSchema {
     /// Its name.
     pub name: &'static str,
-    /// How each of its columns is written.
+    /// The kind of each of its columns.
     pub columns: Vec<ColumnKind>,
-    /// Makes it.
+    /// The statement that makes it.
     pub create: String,
-    /// Builds its indexes, once the rows are there; and its primary key, where the dialect wants it so.
+    /// The statements that build its indexes after the rows, and its primary key, where the dialect builds keys last.
     pub indexes: Vec<String>,
 }
 
-/// Returns the tables in the order of the population's.
+/// Returns the tables in the population's order.
 ///
 /// # Errors
 /// When the dialect lacks a table of the population.

@@ -1,7 +1,7 @@
-//! What watches a run of several drivers: the sampler's thread once a second, and the run itself at the edges.
+//! Samples a run of several drivers: the sampler's thread once a second, and the run itself at the edges.
 //!
-//! The drivers tell their tallies, the engine's own counters are read over a connection of its own, the host's probes
-//! are read beside them. Whoever samples does so alone: samples are whole, and leave in the order of their times.
+//! A sample asks the drivers for their tallies, reads the engine's counters over a separate connection, and reads the
+//! host's probes. Only one thread samples at a time: samples are whole, and leave in the order of their times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
 use crate::probes::Probes;
 
-/// Counters that an engine keeps itself.
+/// A reader of the engine's own counters.
 pub trait EngineCounters: Send {
     /// Reads all of them.
     ///
@@ -22,26 +22,27 @@ pub trait EngineCounters: Send {
     fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure>;
 }
 
-/// Drivers that run together, and tell what they do when asked.
+/// Drivers that run together and answer with their tallies.
 pub trait Telling: Send + Sync {
-    /// Returns the number of steps of all of them so far: transactions ended, and arrivals dropped.
+    /// Returns the steps of all drivers so far: transactions ended, and arrivals dropped.
     fn steps(&self) -> u64;
 
-    /// Rows of all of them, asked now; whoever has not answered by `deadline` stands with what it last told.
+    /// Asks all drivers and appends their rows. A driver that has not answered by `deadline` appears with its last
+    /// tallies.
     fn sample(&self, deadline: Instant, out: &mut Vec<Reading>);
 }
 
-/// The part of the run that is going on.
+/// The part of the run that goes on now.
 #[derive(Clone, Default)]
 struct Stage {
     phase: Phase,
-    /// Of how many steps at most, and how many the drivers had taken before it.
+    /// The most steps that the part takes, and the steps that the drivers took before it.
     total: u64,
     first: u64,
     board: Option<Arc<dyn Telling>>,
 }
 
-/// The drivers' board, the engine's counters and the host's probes, with where samples go.
+/// The drivers' board, the engine's counters and the host's probes, with the receiver of samples.
 pub struct Watch<'a> {
     stage: Mutex<Stage>,
     engine: Mutex<Box<dyn EngineCounters>>,
@@ -57,7 +58,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> Watch<'a> {
-    /// Watches with these.
+    /// Makes a watch of these.
     pub fn new(
         engine: Box<dyn EngineCounters>,
         probes: Probes,
@@ -75,16 +76,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// A part of the run begins, of `total` steps at most, taken by the drivers of `board`.
+    /// Begins a part of the run, in which the drivers of `board` take at most `total` steps.
     pub fn enter(&self, phase: Phase, board: Option<Arc<dyn Telling>>, total: u64) {
-        // A sample that is under way belongs to the part before.
+        // A sample that has begun belongs to the part before.
         let _turn = lock(&self.engine);
         let first = board.as_ref().map_or(0, |board| board.steps());
         *lock(&self.stage) = Stage { phase: phase.clone(), total, first, board };
         self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
     }
 
-    /// Everything at one moment while the drivers stand still, and then what `text` says of the engine in words.
+    /// Samples everything at one moment while the drivers stand still, then sends the engine's status text that `text`
+    /// returns.
     ///
     /// # Errors
     /// When the engine does not answer: an edge without its counters is no edge.
@@ -130,12 +132,12 @@ impl<'a> Watch<'a> {
         let mut values = Vec::with_capacity(512);
         let read = engine.read(&mut values);
         if let Err(failure) = read {
-            // The run itself finds out what is wrong; this sample says why it has no counters.
+            // The run itself finds the error; this sample says why it has no counters.
             values.clear();
             values.push(Reading::missing("engine", "page_gets", &Arc::from(""), &failure.to_string().into()));
         }
-        // Before the drivers are asked: one inside a long statement answers late or not at all, and the host's counters
-        // belong to the same moment as the engine's.
+        // Read the probes before asking the drivers. A driver inside a long statement answers late or not at all, and
+        // the host's counters belong to the same moment as the engine's.
         self.probes.sample(&mut values);
         let mut done = 0;
         if let Some(board) = &stage.board {
@@ -146,7 +148,7 @@ impl<'a> Watch<'a> {
         self.sink.send(Event::Sample { t_s, phase: stage.phase, edge: None, values });
     }
 
-    /// Returns the tables that probes have recorded, when the run is over.
+    /// Returns the tables that probes have recorded. Call it when the run is over.
     #[must_use]
     pub fn finish(self) -> Vec<Table> {
         self.probes.finish()
@@ -172,7 +174,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Ends the sampler's thread also when the run fails.
+/// A guard that ends the sampler's thread also when the run fails.
 pub struct StopOnDrop<'a, 'b>(pub &'a Watch<'b>);
 
 impl Drop for StopOnDrop<'_, '_> {

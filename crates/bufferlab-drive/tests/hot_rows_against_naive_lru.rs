@@ -1,5 +1,5 @@
-//! Misses of real runs against a naive LRU list over the same pages: the raw file says where each row lies, the
-//! workload's own stream of ids which row is read.
+//! Misses of real runs against a naive LRU list over the same pages. The raw file says where each row lies, the
+//! workload's own stream of ids says which row a run reads.
 //!
 //! The simulation shares the stream of ids with the run and nothing else: no code of the pool, of SQLite or of dbstat.
 
@@ -61,7 +61,7 @@ impl NaiveLru {
     }
 }
 
-/// Takes the first pass's reads down, and answers each with one row.
+/// A client that notes the first pass's reads, and answers each with one row.
 #[derive(Default)]
 struct Listener(Vec<i64>);
 
@@ -203,7 +203,7 @@ fn compare_with_pages_of(page_size: PageSize) {
         let (growth, warm_up) = measured(&database, page_size, config, frames);
         let expected = simulated(&paths, &config, frames, warm_up);
         let (read, missed) = (growth["pages_read"], growth["demand_misses"]);
-        // Not nearly, but each one of them. Nothing is written, so that every miss is a read of the file.
+        // The counts are equal to the last one. The run writes nothing, so that every miss is a read of the file.
         assert_eq!((read, missed), (expected as i64, expected as i64), "{config:?} with {frames} frames");
         assert_eq!(expected > 0, config.hot_rows != 5_000, "of these, only 5,000 neighbours fit");
     }

@@ -1,8 +1,8 @@
 //! Runs on a real MySQL or MariaDB server: what the drivers say against what the server counts, and how runs end.
 //!
-//! Needs a server that nobody else uses: BUFFERLAB_TEST_MYSQL_SOCKET names its socket, BUFFERLAB_TEST_MYSQL_USER and _PASSWORD an
-//! account that may do anything (root without a password unless said). Without the first nothing is tested here. The tests
-//! take turns, because they compare counters of the whole server.
+//! They need a server without other clients: BUFFERLAB_TEST_MYSQL_SOCKET names its socket, BUFFERLAB_TEST_MYSQL_USER
+//! and _PASSWORD an account that may do anything (root without a password unless said). Without the first these tests
+//! do nothing. The tests take turns, because they compare counters of the whole server.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -87,7 +87,7 @@ fn rate(loaded: &bufferlab_drive::sqlite::loader::Loaded) -> f64 {
     loaded.rows as f64 / loaded.seconds
 }
 
-/// Returns transactions of one driver with their outputs as text; the client is given back.
+/// Runs transactions of one driver; returns their outputs as text, and the client.
 fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, MysqlClient) {
     let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
     let conn = connect(target).expect("the database is there");

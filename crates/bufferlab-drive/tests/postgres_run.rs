@@ -1,7 +1,7 @@
 //! Runs on a real PostgreSQL server: what the drivers say against what the server counts, and how runs end.
 //!
-//! Needs a server that nobody else uses: see `support/postgres_server.rs`. Without it nothing is tested here. The tests take
-//! turns, because they compare counters of the whole server.
+//! They need a server without other clients: see `support/postgres_server.rs`. Without it these tests do nothing. The
+//! tests take turns, because they compare counters of the whole server.
 
 #[path = "support/postgres_server.rs"]
 mod server;

@@ -113,7 +113,7 @@ fn a_setup_section_is_executed_with_its_values() {
     drop_database(&target);
 }
 
-/// Returns transactions of one driver with their outputs as text; the client is given back.
+/// Runs transactions of one driver; returns their outputs as text, and the client.
 fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, PostgresClient) {
     let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
     let mut client = client(target, &mut driver, sending);

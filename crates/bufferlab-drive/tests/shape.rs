@@ -27,7 +27,7 @@ fn loaded(directory: &Path, tables: impl Into<Data>, page_bytes: u64) -> std::pa
     database
 }
 
-/// Returns every figure of the shape that can be found another way.
+/// Checks every figure of the shape that another way can find too; returns the shape.
 fn check(database: &Path) -> Shape {
     let shape = shape(database).unwrap();
     let file = btree::File::open(database);

@@ -1,4 +1,4 @@
-//! Several drivers at once: exact totals, edges at which nobody moves, and the end when one of them fails.
+//! Several drivers at once: exact totals, edges at which no driver moves, and the end when one of them fails.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -7,7 +7,7 @@ use bufferlab_workload::client::{Batch, Outcome, Planned, Workload};
 use super::*;
 use crate::arrivals::{Arrivals, OpenLoop, Spacing};
 
-/// What a test's engine does: counts commits of all connections, fails at one of them, or holds one until it is freed.
+/// A test's engine: it counts commits of all connections, fails at one of them, or holds one until the test frees it.
 #[derive(Default)]
 struct Engine {
     commits: AtomicU64,
@@ -230,7 +230,7 @@ fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
         unstick: &|| {},
     };
     drivers.run(&stretch, Duration::from_millis(5), &mut |_| Ok(false)).expect("nothing fails");
-    // 2,000 a second together: the 400th is due after 200 ms, and nothing is begun before it is due.
+    // 2,000 a second together: the 400th is due after 200 ms, and no driver begins a transaction before it is due.
     assert!(begun.elapsed() >= Duration::from_millis(199), "{:?}", begun.elapsed());
     let tallies = drivers.tallies();
     assert_eq!((tallies[0].1.arrivals, tallies[0].1.response.count()), (400, 400));

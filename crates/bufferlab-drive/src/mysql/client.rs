@@ -1,7 +1,7 @@
 //! The client trait over one connection: server-side prepared statements in the binary protocol.
 //!
-//! One call is one round trip (`spec`), or runs of calls share one (`batched`). The library connects and prepares; what happens for
-//! each statement is `wire`'s, and allocates nothing once every statement has run.
+//! One call is one round trip (`spec`), or runs of calls share one (`batched`). The library connects and prepares.
+//! `wire` executes statements, and allocates nothing once every statement has run.
 
 use bufferlab_workload::client::{Batch, Cells, Client, ClientError, StatementId, Value, Workload};
 use mysql::Conn;
@@ -18,10 +18,10 @@ pub use crate::server::Sending;
 /// "This command is not supported in the prepared statement protocol yet": BEGIN and others, before MariaDB 10.6.
 const ER_UNSUPPORTED_PS: u16 = 1295;
 
-/// A statement of the catalogue as the server knows it.
+/// A statement of the catalogue in the form in which the client sends it.
 enum Sent {
     Prepared(Prepared),
-    /// One of a script that the server does not prepare, sent as text; it has no parameters.
+    /// A script's statement that the server does not prepare. The client sends it as text; it has no parameters.
     Text(String),
 }
 
@@ -45,17 +45,17 @@ pub struct MysqlClient {
     names: Vec<String>,
     rows: RowUse,
     coalesced: Option<Coalesced>,
-    /// For each statement those prepared for so many calls, by their number.
+    /// For each statement, its prepared statements by number of calls.
     runs: Vec<Vec<Option<Prepared>>>,
-    /// Rows of a coalesced statement until they are sorted to their calls.
+    /// Rows of a coalesced statement until the client sorts them to their calls.
     run_rows: Cells,
     transaction: TransactionState,
     rows_returned: u64,
     round_trips: u64,
 }
 
-/// With `batched` no statement begins a transaction: autocommit is off while there are transactions, so that the first
-/// statement begins one. Statements outside of transactions turn it on again.
+/// The state of autocommit with `batched`, which sends no BEGIN. Autocommit is off while there are transactions, so
+/// that the first statement begins one. Statements outside of transactions turn it on again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TransactionState {
     autocommit: bool,
@@ -63,7 +63,7 @@ struct TransactionState {
 }
 
 impl MysqlClient {
-    /// Prepares a workload's statements, to be sent in one of the two ways.
+    /// Makes a client that sends a workload's statements in one of the two ways.
     ///
     /// # Errors
     /// As [`MysqlClient::new`].
@@ -76,10 +76,10 @@ impl MysqlClient {
         MysqlClient::new(conn, &DIALECT.statements(workload)?, coalesced)
     }
 
-    /// Prepares these statements; with `coalesced`, runs of them are sent as one.
+    /// Prepares these statements. With `coalesced`, the client sends runs of calls as one statement.
     ///
     /// # Errors
-    /// When one does not compile or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
     pub fn new(mut conn: Conn, list: &Statements, coalesced: Option<Coalesced>) -> Result<Self, Failure> {
         let mut statements = Vec::with_capacity(list.specs.len());
         for (at, text) in list.texts.iter().enumerate() {
@@ -107,7 +107,8 @@ impl MysqlClient {
         self.conn.connection_id()
     }
 
-    /// Requests sent and answered since the client was made, those that prepare statements not counted.
+    /// Returns the number of requests sent and answered since the client was made, without those that prepare
+    /// statements.
     #[must_use]
     pub fn round_trips(&self) -> u64 {
         self.round_trips
@@ -198,7 +199,7 @@ impl MysqlClient {
     }
 }
 
-/// A row that no workload can be given.
+/// Returns the error for a value that no workload can read.
 fn unreadable(statement: &str, problem: Unreadable) -> ClientError {
     match problem {
         Unreadable::Broken(error) => client_error(statement, &error.into()),
@@ -239,7 +240,7 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
     Ok(Sent::Prepared(Prepared::new(&statement)))
 }
 
-/// Returns the statement for so many calls, prepared when it is needed for the first time.
+/// Returns the statement for so many calls, and prepares it at its first use.
 fn prepared_run<'a>(
     conn: &mut Conn,
     runs: &'a mut Vec<Option<Prepared>>,
@@ -264,7 +265,7 @@ pub(super) fn to_param(value: Value<'_>) -> mysql::Value {
     }
 }
 
-/// Shares the rows of a run out so that a sum that is as it must be gives every call one row, or as near as can be.
+/// Shares the rows of a run out evenly, so that a right sum gives every call `each` rows.
 fn share_out(rows: u64, each: u64, calls: std::ops::Range<usize>, batch: &mut Batch) {
     let (rows, count) = (rows / each.max(1), calls.len() as u64);
     for (place, call) in calls.enumerate() {
@@ -273,8 +274,8 @@ fn share_out(rows: u64, each: u64, calls: std::ops::Range<usize>, batch: &mut Ba
     }
 }
 
-/// Gives each call its rows, of `width` columns with the key's first, those of equal keys to each of their calls; answers
-/// how many were given.
+/// Gives each call its rows, of `width` columns with the key's first. Calls with equal keys get the same rows. Returns
+/// the number of rows given.
 fn sort_rows(rows: &Cells, width: usize, key: &[usize], calls: std::ops::Range<usize>, batch: &mut Batch) -> u64 {
     let mut given = 0;
     for call in calls {

@@ -1,7 +1,7 @@
 //! Sending a run of calls of one statement as one statement, in the list `batched`.
 //!
-//! A template is text (`dialects/mysql/*/batched.sql` says how it is written) with the part that is repeated for each call.
-//! Which calls form a run is decided here; sending it and sorting its rows is the client's.
+//! A template is text with a part that repeats for each call; `dialects/mysql/*/batched.sql` explains its form. This
+//! file decides which calls form a run; the client sends it and sorts its rows.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use bufferlab_workload::client::{Batch, StatementId, StatementSpec};
 use crate::dialect::sections;
 use crate::failure::{Failure, FailureKind};
 
-/// Most calls sent as one: as many as any transaction here has, and few enough that a statement for each number of calls
-/// may be prepared.
+/// Most calls that a client sends as one: as many as any transaction here has, and few enough to prepare a statement
+/// for each number of calls.
 const MAX_RUN: usize = 16;
 
-/// How the answer of a coalesced statement is shared out.
+/// The way in which calls share the answer of a coalesced statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The first columns of a row equal these parameters (counted from zero) of the call it answers.
     Key(Vec<usize>),
-    /// So many rows are counted for each call. Only their sum is known, so it is shared out evenly: each call then has
-    /// what it must have if and only if the sum is right.
+    /// Each call counts so many rows. The server tells only their sum, so the client shares it out evenly: each call
+    /// then has the right number if and only if the sum is right.
     Affects(u64),
 }
 
@@ -38,7 +38,7 @@ pub struct Template {
     unit: Vec<Piece>,
     separator: String,
     tail: Vec<Piece>,
-    /// How its answer is shared out.
+    /// The way in which calls share its answer.
     pub answer: Answer,
 }
 
@@ -94,7 +94,7 @@ impl Template {
         common(&self.head).chain(repeated).chain(common(&self.tail))
     }
 
-    /// Returns true when all that is common to the calls of one statement is equal in these two.
+    /// Returns true when these two calls agree in every parameter that all calls of the statement share.
     fn may_join(&self, batch: &Batch, one: usize, other: usize) -> bool {
         params_of(&self.head)
             .chain(params_of(&self.tail))
@@ -161,7 +161,7 @@ fn write_pieces(pieces: &[Piece], sql: &mut String) {
     }
 }
 
-/// The templates of a catalogue; a statement without one is always sent alone.
+/// The templates of a catalogue. The client always sends a statement without one alone.
 #[derive(Clone, Debug, Default)]
 pub struct Coalesced {
     templates: Vec<Option<Template>>,
@@ -171,7 +171,7 @@ impl Coalesced {
     /// Reads a dialect's file.
     ///
     /// # Errors
-    /// A section of no statement of the catalogue, or one that cannot be read: a dialect that has drifted.
+    /// When a section belongs to no statement of the catalogue, or is no template.
     pub fn from_file(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Self, Failure> {
         let mut templates = vec![None; catalogue.len()];
         for (name, body) in sections(text) {
@@ -196,8 +196,8 @@ impl Coalesced {
         self.templates.get(usize::from(statement.0)).and_then(Option::as_ref)
     }
 
-    /// Returns the end of the longest run of calls from `first` on that may be sent as one: adjacent, of one statement,
-    /// equal in what the statement has in common, and not too many.
+    /// Returns the end of the longest run of calls from `first` on that a client may send as one. They are adjacent, of
+    /// one statement, agree in its shared parameters, and are not too many.
     #[must_use]
     pub fn run_end(&self, batch: &Batch, first: usize) -> usize {
         let statement = batch.statement(first);

@@ -9,10 +9,10 @@ use super::line::{ANSWER_WITHIN, Line};
 use super::target::Target;
 use crate::failure::{Failure, FailureKind};
 
-/// How long a TCP connection may take to come about.
+/// Longest time that connecting over TCP may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What every session is set to, so that versions with other defaults behave alike: a value that does not fit is an
+/// The settings of every session, so that versions with other defaults behave alike: a value that does not fit is an
 /// error (5.6 would cut it), dates are UTC, reads see one snapshot.
 const SESSION: [&str; 3] = [
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
@@ -29,7 +29,7 @@ pub fn connect(target: &Target) -> Result<Conn, Failure> {
     unbound(conn, target)
 }
 
-/// The same, for questions that wait for nobody: each answer must come within [`ANSWER_WITHIN`].
+/// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`].
 ///
 /// # Errors
 /// As [`connect`].
@@ -51,7 +51,7 @@ fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
     Ok(conn)
 }
 
-/// The process cannot have another descriptor for a connection's socket.
+/// Returns the failure when the process can get no further descriptor for a connection's socket.
 pub(super) fn no_socket(error: &std::io::Error, place: &str) -> Failure {
     let what = format!("holding the connection's socket: {error}");
     Failure::new(FailureKind::Environment, what, place, "raise the limit of open files (ulimit -n)")
@@ -72,11 +72,11 @@ fn open(target: &Target, database: Option<&str>) -> Result<Conn, Failure> {
         .tcp_port(target.port_or_default())
         .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
         .read_timeout(Some(ANSWER_WITHIN))
-        // Left to itself the library asks a TCP server for its socket and moves there: another transport than asked for.
+        // By default the library asks a TCP server for its socket and moves there: another transport than asked for.
         .prefer_socket(false)
-        // Statements are prepared and kept by the client itself.
+        // The client itself prepares and keeps statements.
         .stmt_cache_size(0)
-        // An update counts the rows it found, also those it left as they were.
+        // An update counts the rows that it found, also those that it did not change.
         .additional_capabilities(mysql::consts::CapabilityFlags::CLIENT_FOUND_ROWS)
         .init(SESSION.to_vec());
     Conn::new(options).map_err(|error| match error {

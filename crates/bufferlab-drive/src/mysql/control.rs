@@ -1,4 +1,4 @@
-//! A connection beside the drivers': reads counters, runs what belongs to no transaction, interrupts statements.
+//! A control connection: it reads counters, executes statements outside of transactions, and interrupts statements.
 
 use std::sync::Mutex;
 
@@ -12,8 +12,8 @@ use super::target::Target;
 use super::version::Version;
 use crate::failure::Failure;
 
-/// A connection that no transaction is measured on. What it asks must be answered within [`ANSWER_WITHIN`], unless said
-/// otherwise.
+/// A connection on which no run measures transactions. The server must answer it within [`ANSWER_WITHIN`], unless a
+/// method says otherwise.
 pub struct Control {
     conn: Conn,
     line: Line,
@@ -31,7 +31,7 @@ impl Control {
         Ok(Control { conn, line, place })
     }
 
-    /// Where the server is, for messages.
+    /// Returns the server's place, for messages.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
@@ -43,7 +43,7 @@ impl Control {
         &self.line
     }
 
-    /// From now on statements may take as long as they like: they read whole tables, or wait for locks.
+    /// Removes the time limit of statements: from now on they may read whole tables, or wait for locks.
     ///
     /// # Errors
     /// The operating system's.
@@ -67,7 +67,7 @@ impl Control {
         Ok(Version::parse(&text.unwrap_or_default()))
     }
 
-    /// Executes a statement; its rows are thrown away.
+    /// Executes a statement and discards its rows.
     ///
     /// # Errors
     /// The server's.
@@ -104,7 +104,7 @@ impl Control {
         Ok(text.unwrap_or_default())
     }
 
-    /// InnoDB's monitor in words. Reading it restarts the averages it prints.
+    /// Returns the text of InnoDB's monitor. Reading it restarts the averages that it prints.
     ///
     /// # Errors
     /// The server's.
@@ -123,26 +123,26 @@ impl Control {
     }
 }
 
-/// Interrupts whatever statements some connections are executing, over connections of its own.
+/// Interrupts the present statements of some connections, over separate connections.
 pub struct Killer {
     target: Target,
     ids: Mutex<Vec<u32>>,
 }
 
 impl Killer {
-    /// Nobody's statements yet.
+    /// Makes a killer that interrupts no connection yet.
     #[must_use]
     pub fn new(target: &Target) -> Self {
         Killer { target: target.clone(), ids: Mutex::default() }
     }
 
-    /// From now on the statements of these connections.
+    /// Sets the connections that it interrupts.
     pub fn set(&self, ids: Vec<u32>) {
         *self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = ids;
     }
 
-    /// Interrupts them. A connection that executes nothing, or is gone, is left as it is; so is everything when the
-    /// server does not answer: then its connections end by themselves.
+    /// Interrupts the statements of its connections. Ignores a connection that executes nothing or is gone. Does
+    /// nothing when the server does not answer: its connections then end by themselves.
     pub fn kill(&self) {
         let ids = self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let Ok(mut conn) = connect_to_server(&self.target) else { return };

@@ -1,21 +1,22 @@
-//! What is read from a server's own counters: the one list, what stands for it on each version, and how it is read.
+//! Reads a server's own counters: one list, the names on each version, and the queries.
 //!
-//! A sample is two queries: SHOW GLOBAL STATUS for the named variables, and information_schema.INNODB_METRICS for the named
-//! metrics, which are off in every server and are switched on by name when the run begins. What a version does not have is
-//! null with a reason in every sample. `tests/mysql_run.rs` holds the list against a real server.
+//! A sample is two queries: SHOW GLOBAL STATUS for the named variables, and information_schema.INNODB_METRICS for the
+//! named metrics, which are off in every server. The run switches them on by name when it begins. A metric that a
+//! version lacks is null with a reason in every sample. `tests/mysql_run.rs` compares the list with a real server.
 //!
-//! What a sample costs the server: 55 to 65 rows, no page get at all (none in 500 samples on 5.6, 5.7, 8.0, 10.2, 10.11 and
+//! A sample costs the server 55 to 65 rows, no page get at all (none in 500 samples on 5.6, 5.7, 8.0, 10.2, 10.11 and
 //! 11.4), and 0.3 to 0.6 ms of processor time, measured on a busy machine.
 //!
 //! Names that differ: MySQL 5.7 to 8.0 and MariaDB 10.2 count LRU batches as buffer_LRU_batches_flush and _evict; MySQL 5.6 has
 //! buffer_LRU_batches and buffer_LRU_batch_total_pages, and evicts clean pages in no batch. Meanings that differ:
 //!
-//! - Demand misses are reads without read-ahead. Innodb_buffer_pool_reads of MySQL and of MariaDB up to 10.4 leaves linear
-//!   read-ahead out and counts random read-ahead; from MariaDB 10.5 on it counts every page read (buf_pool.stat.n_pages_read). So
-//!   random read-ahead is always subtracted, and linear read-ahead on the newer MariaDB. Seen in a scan through a cold table
-//!   of 4,500 leaves: 5.7.22 says 96 reads, 4,407 pages ahead and 4,503 pages read; 10.11.19 says 4,703 reads, 4,543 ahead and
-//!   4,703 pages read. Seen in point selects with random read-ahead on: 5.7.22 says 1,794 reads, 177 at random ahead and
-//!   1,794 pages read; 5.6.24, 8.0.15 and MariaDB 10.2.11 likewise.
+//! - Demand misses are reads without read-ahead. Innodb_buffer_pool_reads of MySQL and of MariaDB up to 10.4 leaves
+//!   linear read-ahead out and counts random read-ahead; from MariaDB 10.5 on it counts every page read
+//!   (buf_pool.stat.n_pages_read). So this file always subtracts random read-ahead, and linear read-ahead on the newer
+//!   MariaDB. Seen in a scan through a cold table of 4,500 leaves: 5.7.22 says 96 reads, 4,407 pages ahead and 4,503
+//!   pages read; 10.11.19 says 4,703 reads, 4,543 ahead and 4,703 pages read. Seen in point selects with random
+//!   read-ahead on: 5.7.22 says 1,794 reads, 177 at random ahead and 1,794 pages read; 5.6.24, 8.0.15 and MariaDB
+//!   10.2.11 likewise.
 //! - `db_write_bytes`, Innodb_data_written, holds the pages and their copies in the doublewrite area. MySQL and MariaDB 10.2 add
 //!   the redo log to it; MariaDB from 10.5 on does not. Seen in 2,000 small commits: 5.7.22 wrote 127 pages, 127 copies and
 //!   2.1 MB of redo and says 6.25 MB; 10.11.19 wrote 0.4 MB of redo and says nothing.
@@ -33,7 +34,7 @@ use crate::watch::EngineCounters;
 
 const PROBE: &str = "engine";
 
-/// Status variables under our words.
+/// Status variables that have names of ours.
 const SHARED: &[(&str, &str)] = &[
     ("page_gets", "innodb_buffer_pool_read_requests"),
     ("pages_read", "innodb_pages_read"),
@@ -43,7 +44,7 @@ const SHARED: &[(&str, &str)] = &[
     ("db_write_bytes", "innodb_data_written"),
 ];
 
-/// Status variables that only grow, under their own names, lower-cased.
+/// Status variables that only grow, by their own names, in small letters.
 const STATUS_COUNTERS: &[&str] = &[
     "innodb_buffer_pool_wait_free",
     "innodb_buffer_pool_read_ahead",
@@ -117,11 +118,11 @@ const METRICS: &[(&str, &[&str])] = &[
 /// Metrics that the server sets to its latest value instead of adding to them: levels, which may fall.
 const METRIC_LEVELS: [&str; 1] = ["innodb_metric_buffer_flush_n_to_flush_requested"];
 
-/// Owners of sets: a member is counted only while its owner is on. The other owners are read themselves.
+/// Owners of sets: the server counts a member only while its owner is on. The list above has the other owners.
 const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];
 
 const READS: &str = "innodb_buffer_pool_reads";
-/// Linear and random.
+/// The status variables of linear and of random read-ahead.
 const READ_AHEAD: [&str; 2] = ["innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"];
 /// LSN minus last checkpoint: a status variable of MariaDB from 10.5 on, elsewhere the difference of two metrics.
 const CHECKPOINT_AGE: &str = "innodb_checkpoint_age";
@@ -129,7 +130,7 @@ const LSN: [&str; 2] = ["log_lsn_current", "log_lsn_last_checkpoint"];
 
 type Values = HashMap<String, i64>;
 
-/// The one figure that the warm-up gate needs, cheaper than a whole sample.
+/// A reader of demand misses for the warm-up gate, cheaper than a whole sample.
 pub struct DemandMisses {
     control: Control,
     one_pool: bool,
@@ -137,13 +138,13 @@ pub struct DemandMisses {
 }
 
 impl DemandMisses {
-    /// Read over this connection.
+    /// Makes a reader over this connection.
     #[must_use]
     pub fn new(control: Control, version: &Version) -> Self {
         DemandMisses { control, one_pool: version.has_one_pool(), last: 0 }
     }
 
-    /// Demand misses since the server started; they never fall.
+    /// Returns the demand misses since the server started; they never fall.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -151,7 +152,7 @@ impl DemandMisses {
         Ok(self.read_with(&[])?.0)
     }
 
-    /// The same, and the sum of some status variables, read in one query.
+    /// Returns the demand misses, and the sum of some status variables, from one query.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -163,13 +164,13 @@ impl DemandMisses {
         Ok((self.last, sum.max(0) as u64))
     }
 
-    /// Returns the connection, for what else is asked at the edges.
+    /// Returns the connection, for other questions at the edges.
     pub fn control(&mut self) -> &mut Control {
         &mut self.control
     }
 }
 
-/// Returns the number of pages that somebody waited for.
+/// Returns the number of pages that a statement waited for.
 fn demand_misses(values: &Values, one_pool: bool) -> Option<i64> {
     let reads = *values.get(READS)?;
     let ahead = READ_AHEAD.map(|name| values.get(name).copied().unwrap_or(0));
@@ -177,7 +178,7 @@ fn demand_misses(values: &Values, one_pool: bool) -> Option<i64> {
 }
 
 /// Returns every metric the server has, by its name in small letters: 1 when it is on. Later MariaDB has another column
-/// for that.
+/// for the state.
 fn metrics_known(control: &mut Control) -> Result<Values, Failure> {
     let ask = |on: &str| format!("SELECT LOWER(NAME), IF({on}, '1', '0') FROM information_schema.INNODB_METRICS");
     let action = "listing InnoDB's metrics";
@@ -206,9 +207,9 @@ pub struct Counters {
     one_pool: bool,
     status_sql: String,
     metrics_sql: Option<String>,
-    /// For each of `METRICS` the server's name for it, or why there is none.
+    /// For each of `METRICS` the server's name, or the reason why there is none.
     metrics: Vec<Result<&'static str, Arc<str>>>,
-    /// Why what else is not there is not there.
+    /// The reason of a missing status variable.
     no_status: Arc<str>,
     tablespaces: Result<PathBuf, Arc<str>>,
     last_demand_misses: i64,
@@ -216,8 +217,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Switches the metrics on that the server has, if its settings may be changed; else only those are read that are on
-    /// already. `schema` is the directory of our tables, where it can be read.
+    /// Switches the server's metrics on, if the run may change its settings; else reads only those that are on already.
+    /// `schema` is the directory of our tables, if this host can read it.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -329,7 +330,7 @@ impl EngineCounters for Counters {
     }
 }
 
-/// Sizes of the tablespaces of a schema: one file for each table, and for each partition.
+/// Returns the size of a schema's tablespaces: one file for each table, and for each partition.
 fn tablespace_bytes(schema: &Path) -> Result<u64, Arc<str>> {
     let unreadable =
         |error: std::io::Error| -> Arc<str> { format!("cannot read {}: {error}", schema.display()).into() };

@@ -1,4 +1,4 @@
-//! How MySQL and MariaDB word a workload: the files that dialects share are in their words.
+//! The dialect of MySQL and MariaDB. The files that dialects share are in their words.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;

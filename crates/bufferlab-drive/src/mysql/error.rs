@@ -1,4 +1,4 @@
-//! What a server's or the connection's error means to a run. Numbers: mysql's include/mysqld_error.h and errmsg.h.
+//! The meaning of a server's or a connection's error for a run. Numbers: mysql's include/mysqld_error.h and errmsg.h.
 
 use bufferlab_workload::client::ClientError;
 use mysql::Error;
@@ -23,7 +23,7 @@ const ER_CONNECTION_KILLED: u16 = 1927;
 const CR_SERVER_GONE_ERROR: u16 = 2006;
 const CR_SERVER_LOST: u16 = 2013;
 
-/// What an error is, before it is told to a workload or to a user.
+/// The meaning of an error, from which errors for workloads and users are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Retry,
@@ -48,23 +48,24 @@ fn meaning(error: &Error) -> Meaning {
     }
 }
 
-/// Errors of the file layer carry the errno in their text: "Got error 28 from storage engine", "(Errcode: 28 ...".
+/// Returns true for an error of the file layer with ENOSPC. Its text carries the errno: "Got error 28 from storage
+/// engine", "(Errcode: 28 ...".
 fn says_no_space(message: &str) -> bool {
     ["No space left on device", "error 28 ", "error: 28 ", "Errcode: 28", "errno: 28", "Disk full"]
         .iter()
         .any(|words| message.contains(words))
 }
 
-/// Did a read take longer than its socket allows? (recv(2): EAGAIN of a blocking socket.)
+/// Returns true when a read took longer than its socket allows. (recv(2): EAGAIN of a blocking socket.)
 pub(super) fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }
 
-/// Has the server said nothing for as long as it may?
+/// Returns true when the server did not answer within its time.
 fn is_silence(error: &Error) -> bool {
     match error {
         Error::IoError(error) => is_timeout(error),
-        // Met inside of an answer; the type of what the codec says is not the library's to show.
+        // It happened inside an answer; the library does not export the type of the codec's error.
         Error::CodecError(error) => {
             std::error::Error::source(error).and_then(|cause| cause.downcast_ref()).is_some_and(is_timeout)
         }
@@ -72,7 +73,7 @@ fn is_silence(error: &Error) -> bool {
     }
 }
 
-/// Returns the server's words without the library's around them.
+/// Returns the server's message without the words that the library adds.
 fn words(error: &Error) -> String {
     match error {
         error if is_silence(error) => format!("the server has not answered for {} s", ANSWER_WITHIN.as_secs()),
@@ -81,7 +82,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// Returns the error of a statement, as its workload is told.
+/// Returns the error of a statement for its workload.
 #[must_use]
 pub fn client_error(statement: &str, error: &Error) -> ClientError {
     let message = words(error);
@@ -93,12 +94,12 @@ pub fn client_error(statement: &str, error: &Error) -> ClientError {
     }
 }
 
-/// What to do when the server is there and says nothing.
+/// The hint when the server runs and does not answer.
 pub(crate) const SERVER_SILENT_HINT: &str =
     "it is stopped, or waits for its device: see its process's state (ps -o stat,wchan) and the kernel's log (dmesg)";
 
-/// Returns an error outside of any workload: of connecting, preparing, loading or controlling. `place` is the server's,
-/// or the name of the statement.
+/// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
+/// is the server's, or the name of the statement.
 #[must_use]
 pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
     let (kind, hint) = match meaning(error) {

@@ -1,8 +1,8 @@
-//! A connection's socket, held beside the library's own handle: to bound a wait that the library is in, or to end it.
+//! A second handle on a connection's socket, besides the library's: to bound a wait inside the library, or to end it.
 //!
-//! A server that is stopped (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and says nothing. What
-//! it can answer at once it is given [`ANSWER_WITHIN`] for; a statement may take as long as it likes, because it may wait for
-//! locks, and ends when somebody else has found the server silent.
+//! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer. It
+//! gets [`ANSWER_WITHIN`] for questions that it can answer at once. A statement has no time limit, because it may wait
+//! for locks; it ends when another connection has found the server silent.
 
 use std::io;
 use std::net::Shutdown;
@@ -16,12 +16,12 @@ use mysql::Conn;
 use super::error::SERVER_SILENT_HINT;
 use crate::failure::Failure;
 
-/// How long a server may take for what waits for nobody: a greeting, a setting, its counters. Far beyond what a server
-/// takes that has more to do than its machine can.
+/// Longest time that a server may take for a greeting, a setting or its counters, which wait for no lock. Even an
+/// overloaded server takes far less.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// The socket of one connection. The options of a socket belong to it, not to a descriptor: what is set here holds for the
-/// library's reads.
+/// The socket of one connection. The options of a socket belong to it, not to a descriptor, so they hold for the
+/// library's reads too.
 pub struct Line(UnixStream);
 
 impl Line {
@@ -35,7 +35,7 @@ impl Line {
         Ok(Line(UnixStream::from(socket.try_clone_to_owned()?)))
     }
 
-    /// From now on an answer must begin, and go on, within this time; none: it may take for ever.
+    /// Sets the time within which each part of an answer must come; none removes the limit.
     ///
     /// # Errors
     /// The operating system's.
@@ -43,9 +43,9 @@ impl Line {
         self.0.set_read_timeout(limit)
     }
 
-    /// Ends the connection under whoever waits for an answer on it.
+    /// Ends the connection, and with it the wait for an answer on it.
     fn cut(&self) {
-        // One that has ended already is as good.
+        // A connection that has ended already is fine too.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
@@ -66,7 +66,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Lines {
-    /// Another connection of the run. One that comes after the silence is cut at once.
+    /// Adds a connection of the run. After the silence it cuts a new one at once.
     ///
     /// # Errors
     /// When the process has no more descriptors.
@@ -80,8 +80,8 @@ impl Lines {
         Ok(())
     }
 
-    /// A connection met this failure. If it is that the server is silent, all connections are cut: what waits on any of them
-    /// would wait for ever.
+    /// Takes the failure of a connection. If the server is silent, it cuts all connections, because a wait on any of
+    /// them would last for ever.
     pub fn met(&self, failure: &Failure) {
         if failure.hint != SERVER_SILENT_HINT {
             return;
@@ -91,7 +91,7 @@ impl Lines {
         held.iter().for_each(Line::cut);
     }
 
-    /// Returns the silence that was met, if any: what the other connections' failures come from.
+    /// Returns the failure that found the server silent, if any: the cause of the other connections' failures.
     pub fn silence(&self) -> Option<Failure> {
         lock(&self.silence).clone()
     }

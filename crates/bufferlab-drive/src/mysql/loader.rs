@@ -1,9 +1,9 @@
 //! Bulk load into a new database of a server: a workload's tables, several at a time; then a script's setup section.
 //!
-//! Each table is written by one connection in primary-key order, whatever the number of threads: its pages are packed, its
-//! extents are its own, and the same rows lie in the same places every time. Where the server accepts LOAD DATA LOCAL INFILE
-//! they are streamed through it, else sent as INSERTs of many rows. Secondary indexes are built after a table's rows, and its
-//! statistics are taken last.
+//! One connection writes each table in primary-key order, for any number of threads. So its pages are packed, its
+//! extents belong to it alone, and the same rows lie in the same places every time. Where the server accepts LOAD DATA
+//! LOCAL INFILE the load streams rows through it, else it sends INSERTs of many rows. It builds secondary indexes after
+//! a table's rows, and takes its statistics last.
 
 mod table;
 
@@ -29,26 +29,26 @@ use crate::server::encode::Form;
 use crate::server::set_up::set_up;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
-/// A load to be done.
+/// The job of a load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// The server, and the database to create.
     pub target: Target,
-    /// What to load.
+    /// The data to load.
     #[serde(rename = "workload")]
     pub data: Data,
     /// Tables written at a time; each has a connection and a thread that generates its rows.
     pub threads: usize,
-    /// How rows are to be sent; the server decides when there is none.
+    /// The form in which the load sends rows; without one the server decides.
     #[serde(skip)]
     pub form: Option<Form>,
 }
 
-/// The table by which a schema of a server that is not ours is known to be ours: loaded beside, not counted as one.
+/// The table that marks a schema of the user's server as ours. A load makes it and does not count it.
 const MARKER: &str = "bufferlab_marker";
 
-/// What the threads of a load share.
+/// The state that the threads of a load share.
 struct Shared<'a> {
     load: &'a Load,
     bulk: Bulk<'a>,
@@ -60,8 +60,8 @@ struct Shared<'a> {
 /// Loads a database.
 ///
 /// # Errors
-/// When the database exists and is not empty, the disk is full, the server fails, or `cancelled` is set; what is there is
-/// then incomplete.
+/// When the database exists and is not empty, the disk is full, the server fails, or `cancelled` is set; the database
+/// is then incomplete.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     let mut control = create_database(&load.target)?;
@@ -134,13 +134,13 @@ fn load_tables(
     Ok(loaded.into_iter().map(|(table, rows)| (schemas[table].name.to_owned(), rows)).collect())
 }
 
-/// LOAD DATA LOCAL where the server allows it: MySQL 8.0 does not unless told.
+/// Returns LOAD DATA LOCAL where the server allows it. MySQL 8.0 forbids it by default.
 fn form_for(control: &mut Conn) -> Result<Form, Error> {
     let allowed: Option<i64> = control.query_first("SELECT @@GLOBAL.local_infile")?;
     Ok(if allowed == Some(1) { Form::Lines } else { Form::Tuples })
 }
 
-/// One thread: takes table after table.
+/// Writes table after table, as the body of a thread.
 fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) -> Result<Written, Failure> {
     let mut writer = TableWriter::connect(shared)?;
     let mut written = Vec::new();
@@ -150,7 +150,7 @@ fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) ->
     Ok(written)
 }
 
-/// Returns rows of every table there is; a setup section may have made any.
+/// Returns the rows of every table in the database; a setup section may have made any.
 fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Failure> {
     let at = |error: Error| failure("counting rows", &load.target.place(), &error);
     let sql = "SELECT table_name FROM information_schema.tables \
@@ -164,9 +164,9 @@ fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Fai
     Ok(rows)
 }
 
-/// Size of tables and indexes, as the server's statistics have it.
+/// Returns the size of tables and indexes by the server's statistics.
 fn stored_bytes(load: &Load, control: &mut Conn) -> Result<u64, Failure> {
-    // 8.0 shows what it showed a day ago unless told; others do not know the variable.
+    // 8.0 shows statistics of up to a day ago by default; others do not know the variable.
     let _ = control.query_drop("SET SESSION information_schema_stats_expiry = 0");
     let sql = "SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables \
         WHERE table_schema = ?";

@@ -1,4 +1,4 @@
-//! Which plan MySQL or MariaDB takes for Q1, by EXPLAIN FORMAT=JSON.
+//! Checks the plan that MySQL or MariaDB takes for Q1, by EXPLAIN FORMAT=JSON.
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::index_scan::{SHIPDATE_INDEX, TABLE};
@@ -13,7 +13,7 @@ use crate::plan;
 /// Asks the server for the plan of the workload's query, if it forces one.
 ///
 /// # Errors
-/// The server's own; a usage failure when it would take another plan.
+/// The server's; a usage failure when it would take another plan.
 pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Result<(), Failure> {
     plan::check(&DIALECT, workload, |_, sql| {
         let text = control.explain(sql)?;

@@ -1,8 +1,8 @@
-//! A server driven by another program: sysbench, tpcc-mysql, go-tpc, or whatever speaks the protocol.
+//! A run in which another program drives the server: sysbench, tpcc-mysql, go-tpc, or any client of the protocol.
 //!
-//! Its transactions are counted by the server. The program cannot be made to stand still, so the edges of the window are
-//! sampled while it runs, and its latencies are its own affair: what it prints goes to this process's standard error, which
-//! is the run's log. It has a process group of its own, which is ended with the run, and dies with this process.
+//! The server counts its transactions. The program cannot stand still, so the run samples the edges of the window while
+//! it runs. Nobody here measures its latencies; its output goes to this process's standard error, which is the run's
+//! log. It has its own process group, which the run ends, and which dies with this process.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -25,12 +25,12 @@ use crate::job::Limit;
 use crate::server::session::{Session, deadline};
 use crate::watch::EngineCounters;
 
-/// How often the server is asked how far the program is.
+/// Time between two polls of the server's count of transactions.
 const LOOK: Duration = Duration::from_millis(60);
-/// A program that was asked to end gets this long before it is killed.
+/// Time that a program gets to end on request. Then the run kills it.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The server's counters, and what of them are the program's transactions.
+/// The server's counters, and the one that counts the program's transactions.
 pub(super) struct ProgramCounters {
     counters: Counters,
     rows: &'static [(&'static str, &'static str)],
@@ -63,7 +63,7 @@ impl EngineCounters for ProgramCounters {
     }
 }
 
-/// A program that runs until it is dropped.
+/// A running program. Dropping it ends the program.
 struct Running<'a> {
     child: Child,
     job: &'a ProgramJob,
@@ -94,7 +94,7 @@ impl<'a> Running<'a> {
         Ok(Running { child, job })
     }
 
-    /// An error when it has ended by itself.
+    /// Returns an error when the program has ended by itself.
     fn check(&mut self) -> Result<(), Failure> {
         let ended = self.child.try_wait().ok().flatten();
         ended.map_or(Ok(()), |status| {
@@ -105,11 +105,11 @@ impl<'a> Running<'a> {
     }
 
     fn signal(&self, signal: libc::c_int) {
-        // SAFETY: the group was made for the child, which has not been waited for, so the number is still its own.
+        // SAFETY: the group was made for the child, for which nobody has waited yet, so the number still belongs to it.
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
 
-    /// Asks its group to end, and kills what has not.
+    /// Asks its group to end, and kills the processes that have not ended.
     fn stop(&mut self) {
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             self.signal(libc::SIGTERM);
@@ -138,7 +138,7 @@ fn said(status: ExitStatus) -> String {
     }
 }
 
-/// Warm-up and window while the program runs; it is stopped afterwards.
+/// Runs warm-up and window while the program runs, then stops the program.
 pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJob) -> Result<Finished, Failure> {
     let course = session.course;
     let mut finished = Finished::default();
@@ -175,8 +175,8 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
     Ok(finished)
 }
 
-/// Returns the window, and whether it was interrupted. It ends at the first look that finds its transactions or its
-/// time over.
+/// Runs the window; returns it, and whether it was interrupted. The first poll that finds its transactions or its time
+/// over ends it.
 fn window(
     session: &mut Session<'_, MysqlServer>,
     program: &ProgramJob,
@@ -201,7 +201,7 @@ fn is_over(begun: Instant, limit: Limit) -> bool {
     Instant::now() >= deadline(begun, limit)
 }
 
-/// Demand misses and transactions since the server started.
+/// Returns demand misses and transactions since the server started.
 fn look(session: &mut Session<'_, MysqlServer>, counted: Counted) -> Result<(u64, u64), Failure> {
     let names: &[&str] = match counted {
         Counted::Commits => &["com_commit", "com_rollback"],
@@ -230,7 +230,7 @@ mod tests {
     fn a_program_and_its_children_end_with_the_run() {
         let place = tempfile::tempdir().expect("a directory");
         let file = place.path().join("pid");
-        // It takes no notice of a request to end, and neither does its child.
+        // The program and its child ignore a request to end.
         let job = program(&format!("trap '' TERM; sleep 60 & echo $! > {}; wait; sleep 60", file.display()));
         let mut running = Running::start(&job).expect("sh is everywhere");
         running.check().expect("it runs");

@@ -1,5 +1,5 @@
-//! One run on a MySQL or MariaDB server: with a workload of our own, or watching another program. Starting and stopping the
-//! server is not done here.
+//! One run on a MySQL or MariaDB server: with a workload of ours, or with another program. Python starts and stops the
+//! server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -25,7 +25,7 @@ use crate::watch::EngineCounters;
 /// Executes a run.
 ///
 /// # Errors
-/// Whatever connecting, executing or reading counters meets. Being cancelled is no error: see [`Finished::interrupted`].
+/// The error of connecting, executing or reading counters. Cancelling is no error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     let course = Course {
         connections: job.connections,
@@ -71,7 +71,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
             (None, Some(workload)) => drive(&mut session, workload),
             (None, None) => Err(unusable("neither a workload nor a program is named", "job")),
         };
-        // Connections that were cut fail in their own words; what they were cut for says more.
+        // Cut connections fail in other words; the reason of the cut says more.
         outcome.map_err(|failure| lines.silence().unwrap_or(failure))
     })
 }
@@ -85,7 +85,7 @@ fn held(control: Control, lines: &Lines) -> Result<Control, Failure> {
     Ok(control)
 }
 
-/// The server's counters, whose once-a-second question is also how a server is noticed that answers nobody.
+/// The server's counters. Their question once a second also detects a server that does not answer.
 struct Listening {
     counters: Box<dyn EngineCounters>,
     lines: Arc<Lines>,

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB as a session sees them: connects clients, fills the pool, reads what the gate needs.
+//! MySQL and MariaDB behind the trait of a session: connects clients, fills the pool, reads the gate's counters.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ use crate::server::Sending;
 use crate::server::prefill::TableReads;
 use crate::server::session::Server;
 
-/// How a statement begins that changes a setting of the whole server.
+/// The beginning of a statement that changes a setting of the whole server.
 const SETTING: &str = "SET GLOBAL";
 
 /// A running server.
@@ -52,7 +52,7 @@ impl Server for MysqlServer {
         match self.misses.control().innodb_status() {
             Ok(text) => Ok(Some(text)),
             Err(failure) if failure.kind == FailureKind::Io => Err(failure),
-            // An account without the right to read it: the counters tell most of it too.
+            // The account may not read it; the counters tell most of it too.
             Err(_) => Ok(None),
         }
     }
@@ -92,7 +92,7 @@ impl Server for MysqlServer {
         control.be_patient()?;
         let killer = Killer::new(&self.target);
         killer.set(vec![control.id()]);
-        // Settings that were changed for the reading are put back also when it was broken off.
+        // Put changed settings back also after an interruption.
         let is_setting = |sql: &str| sql.starts_with(SETTING);
         let reading = TableReads { sections: &sections, always: &is_setting };
         reading.run(&mut |action, sql| control.execute(action, sql), &|| killer.kill(), cancelled)

@@ -1,4 +1,4 @@
-//! Where a server is reached and as whom.
+//! The address of a server, and the account.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns the server as messages name it.
+    /// Returns the server's name in messages.
     #[must_use]
     pub fn place(&self) -> String {
         match (&self.socket, &self.host) {

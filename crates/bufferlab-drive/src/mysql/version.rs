@@ -1,9 +1,9 @@
-//! Which server it is: MySQL or MariaDB, and of which version. Only what differs between them is asked here.
+//! The product and version of a server: MySQL or MariaDB. Only questions on which they differ stand here.
 
-/// Who made the server.
+/// The product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// MySQL and what is built from it.
+    /// MySQL and servers built from it.
     Mysql,
     /// MariaDB.
     Mariadb,
@@ -12,7 +12,7 @@ pub enum Flavour {
 /// A server's own answer to `SELECT VERSION()`, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Who made it.
+    /// The product.
     pub flavour: Flavour,
     /// Major and minor number.
     pub number: (u32, u32),
@@ -21,7 +21,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads what a server says of itself: `5.7.22-log`, `10.11.6-MariaDB-0+deb12u1`.
+    /// Parses a server's version: `5.7.22-log`, `10.11.6-MariaDB-0+deb12u1`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let flavour = if text.contains("MariaDB") { Flavour::Mariadb } else { Flavour::Mysql };
@@ -32,7 +32,7 @@ impl Version {
         Version { flavour, number, text: text.to_owned() }
     }
 
-    /// MariaDB from 10.5 on: one buffer pool without instances, and other meanings of some counters.
+    /// Returns true for MariaDB from 10.5 on: one buffer pool without instances, and other meanings of some counters.
     #[must_use]
     pub fn has_one_pool(&self) -> bool {
         self.flavour == Flavour::Mariadb && self.number >= (10, 5)

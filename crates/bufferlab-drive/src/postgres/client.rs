@@ -1,8 +1,8 @@
 //! The client trait over one connection: prepared statements, values in the binary format.
 //!
-//! With `spec` one call is one round trip. With `batched` a whole batch is written at once with one Sync at its end, and a
-//! transaction's BEGIN travels with its first batch; the server executes the same statements in the same order. Buffers are
-//! kept, so that a transaction allocates nothing once they have grown.
+//! With `spec` one call is one round trip. With `batched` the client writes a whole batch at once with one Sync at its
+//! end, and a transaction's BEGIN travels with its first batch; the server executes the same statements in the same
+//! order. The client keeps its buffers, so that a transaction allocates nothing once they have grown.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,21 +22,22 @@ use crate::dialect::{RowUse, Statements};
 use crate::failure::Failure;
 use crate::server::Sending;
 
-/// A batch is written in pieces of about this size: what two sockets hold between client and server, so that neither waits
-/// for the other to read.
+/// The client writes a batch in pieces of about this size. Two sockets hold as much between client and server, so that
+/// neither waits for the other to read.
 const PIECE_BYTES: usize = 48 * 1024;
-/// How often counters are told while the warm-up gate is fed with them.
+/// Time between two flushes of a connection's counters while the warm-up gate polls them.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// The client's own statements: name, text. Telling is a transaction of its own, counted as a commit like any other.
+/// The client's own statements: name, text. A flush of counters is a separate transaction, which the server counts as a
+/// commit.
 const BEGIN: (&str, &str) = ("begin", "BEGIN");
-/// What reads alone sees one moment; the server never makes it wait or try again.
+/// A transaction that only reads sees one moment; the server never makes it wait or try again.
 const BEGIN_READ_ONLY: (&str, &str) = ("begin_read_only", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 const COMMIT: (&str, &str) = ("commit", "COMMIT");
 const ROLLBACK: (&str, &str) = ("rollback", "ROLLBACK");
 const TELL: (&str, &str) = ("tell", TELL_SQL);
-/// Makes a connection tell its counters when the statement ends. The server tells nothing, not even commits, where no table was
-/// scanned since: a scan of a table that is empty in every database reads no page.
+/// Makes a connection flush its counters when the statement ends. The server flushes nothing, not even commits, where
+/// no scan of a table came before: a scan of a table that is empty in every database reads no page.
 pub(super) const TELL_SQL: &str = "SELECT pg_stat_force_next_flush(), EXISTS (SELECT FROM pg_seclabel)";
 
 /// A client with all statements of one workload prepared.
@@ -47,16 +48,16 @@ pub struct PostgresClient {
     sending: Sending,
     /// A transaction that has begun for the workload and not yet for the server.
     to_begin: Option<&'static str>,
-    /// When counters were told last, while they are told often.
+    /// The moment of the last flush of counters, while the client flushes them often.
     told: Option<Instant>,
-    /// Transactions of all clients that are bufferlab's and no workload's.
+    /// Transactions of all clients that belong to bufferlab and to no workload.
     own_commits: Arc<AtomicU64>,
     rows_returned: u64,
     round_trips: u64,
 }
 
 impl PostgresClient {
-    /// Prepares a workload's statements, to be sent in one of the two ways. Commits that are no workload's are added to
+    /// Makes a client that sends a workload's statements in one of the two ways. It adds commits of bufferlab itself to
     /// `own_commits`.
     ///
     /// # Errors
@@ -78,7 +79,7 @@ impl PostgresClient {
     /// Prepares these statements.
     ///
     /// # Errors
-    /// When one does not compile or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
     pub fn new(
         mut connection: Connection,
         list: &Statements,
@@ -106,7 +107,7 @@ impl PostgresClient {
         })
     }
 
-    /// How the connection can be interrupted.
+    /// Returns the handle that interrupts the connection.
     ///
     /// # Errors
     /// The system's.
@@ -114,19 +115,20 @@ impl PostgresClient {
         self.connection.handle()
     }
 
-    /// Requests sent and answered since the client was made, those that prepare statements not counted.
+    /// Returns the number of requests sent and answered since the client was made, without those that prepare
+    /// statements.
     #[must_use]
     pub fn round_trips(&self) -> u64 {
         self.round_trips
     }
 
-    /// The server's counters of this connection are wanted soon after they have moved, until they are told for good by
-    /// [`PostgresClient::tell_counters`]. By itself the server tells them at most once a second.
+    /// Flushes this connection's counters often from now on, until [`PostgresClient::tell_counters`] flushes them for
+    /// good. By itself the server flushes them at most once a second.
     pub fn tell_counters_often(&mut self) {
         self.told = Some(Instant::now());
     }
 
-    /// Makes the server tell what it has counted for this connection, in a transaction of its own.
+    /// Makes the server flush this connection's counters, in a separate transaction.
     ///
     /// # Errors
     /// The server's.
@@ -141,7 +143,7 @@ impl PostgresClient {
         Ok(())
     }
 
-    /// Between two transactions: tells counters when that is wanted and due.
+    /// Flushes counters between two transactions, when that is wanted and due.
     fn tell_if_due(&mut self) -> Result<(), ClientError> {
         if self.told.is_some_and(|told| told.elapsed() >= TELL_EVERY) && self.connection.transaction() == b'I' {
             self.tell()?;
@@ -150,12 +152,12 @@ impl PostgresClient {
         Ok(())
     }
 
-    /// Executes a statement of the client's own, in a round trip of its own.
+    /// Executes one of the client's own statements in a separate round trip.
     fn command(&mut self, name: &'static str) -> Result<(), ClientError> {
         self.exchange(None, &[name]).map_err(|error| client_error(name, &error))
     }
 
-    /// One round trip: the client's own statements, then calls of a batch.
+    /// Makes one round trip: the client's own statements, then calls of a batch.
     fn exchange(&mut self, calls: Option<(&mut Batch, Range<usize>)>, own: &[&'static str]) -> Result<(), PgError> {
         self.connection.wire.out.clear();
         for name in own {
@@ -165,7 +167,7 @@ impl PostgresClient {
             for call in calls.clone() {
                 let statement = &self.statements[usize::from(batch.statement(call).0)];
                 if let Err(error) = bind_call(statement, batch, call, self.rows, &mut self.connection.wire.out) {
-                    // Nothing of it is sent.
+                    // Send nothing of it.
                     self.connection.wire.out.clear();
                     return Err(error);
                 }
@@ -187,7 +189,7 @@ impl PostgresClient {
     fn answers(&mut self, calls: Option<(&mut Batch, Range<usize>)>, own: &[&str]) -> Result<(), PgError> {
         for name in own {
             answer(&mut self.connection, &mut |_| Ok(()))?;
-            // A transaction that has failed before is rolled back by COMMIT too, without an error.
+            // COMMIT rolls a failed transaction back without an error.
             if *name == COMMIT.0 && self.connection.wire.body() != b"COMMIT\0" {
                 return Err(PgError::Value(
                     "the server rolled the transaction back instead of committing it".to_owned(),
@@ -223,7 +225,7 @@ impl PostgresClient {
             None => self.exchange(Some((&mut *batch, calls.clone())), &[]),
         };
         done.map_err(|error| {
-            // Of several calls the one that failed is the first without an answer; the message names its statement anyway.
+            // Of several calls the first without an answer has failed; the message names their statements.
             let name = if calls.len() == 1 { self.statements[first].name.clone() } else { self.names(batch, calls) };
             client_error(&name, &error)
         })
@@ -270,7 +272,7 @@ impl Client for PostgresClient {
 
     fn commit(&mut self) -> Result<(), ClientError> {
         match self.to_begin.take() {
-            // Nothing was executed in it; it is a transaction all the same.
+            // A transaction without a statement is a transaction too.
             Some(begin) => self.exchange(None, &[begin, COMMIT.0]).map_err(|error| client_error(COMMIT.0, &error))?,
             None => self.command(COMMIT.0)?,
         }

@@ -1,5 +1,5 @@
-//! The client against a server that follows a script: what is sent in one write, what is kept of rows, and every way in which
-//! an answer can be wrong.
+//! The client against a server that follows a script: bytes in one write, rows kept, and every way in which an answer
+//! can be wrong.
 
 use std::borrow::Cow;
 use std::sync::Mutex;
@@ -38,8 +38,8 @@ fn described(parameters: &[u32], columns: &[u32]) -> Vec<u8> {
     [message(b'1', b""), parameters, columns, message(b'Z', b"I")].concat()
 }
 
-/// Returns a client whose statements are prepared and whose server then sends this; also what the server has heard
-/// since.
+/// Returns a client with prepared statements, whose server then sends `cues`; also the bytes that the server has
+/// received since.
 fn client(sending: Sending, rows: RowUse, cues: Vec<Cue>) -> (PostgresClient, Arc<Mutex<Vec<u8>>>) {
     let own = std::iter::repeat_with(|| described(&[], &[])).take(4);
     let tell = described(&[], &[2_278]);
@@ -78,7 +78,7 @@ fn batch() -> Batch {
     batch
 }
 
-/// Types of the messages that a client has sent.
+/// Returns the types of the messages that a client has sent.
 fn types(heard: &Mutex<Vec<u8>>) -> String {
     let (heard, mut at, mut types) = (heard.lock().expect("nobody panics").clone(), 0, String::new());
     while at < heard.len() {
@@ -187,7 +187,7 @@ fn rows_that_nobody_looks_at_are_counted_and_asked_for_as_text() {
     );
 }
 
-/// Answers to the first call of a batch after which the connection must not be used.
+/// Each answer to the first call of a batch makes the connection unusable.
 #[test]
 fn every_broken_answer_is_a_lost_connection() {
     let mut truncated = row(7);

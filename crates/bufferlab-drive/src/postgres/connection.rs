@@ -1,6 +1,6 @@
-//! A session with a server: the two query protocols and COPY. How a session begins is [`startup`](super::startup)'s.
+//! A session with a server: the two query protocols and COPY. [`startup`](super::startup) begins a session.
 //!
-//! Messages to the server are those of the library `postgres-protocol`.
+//! The library `postgres-protocol` makes the messages to the server.
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
@@ -10,7 +10,7 @@ use super::interrupt::Handle;
 use super::message::{Body, Malformed, column_types, parameter_types, server_error, tagged_rows};
 use super::wire::Wire;
 
-/// A statement as the server has understood it.
+/// The server's description of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// Types of its parameters.
@@ -29,7 +29,7 @@ pub struct Connection {
     pub(super) process_id: i32,
     pub(super) secret_key: i32,
     pub(super) server_version: String,
-    /// As the server said last: `I` outside of a transaction, `T` in one, `E` in one that failed.
+    /// The server's last status: `I` outside of a transaction, `T` in one, `E` in one that failed.
     pub(super) transaction: u8,
 }
 
@@ -44,13 +44,13 @@ impl Connection {
         &self.server_version
     }
 
-    /// `I` outside of a transaction, `T` in one, `E` in one that failed.
+    /// Returns `I` outside of a transaction, `T` in one, `E` in one that failed.
     #[must_use]
     pub fn transaction(&self) -> u8 {
         self.transaction
     }
 
-    /// How it can be interrupted.
+    /// Returns the handle that interrupts the connection.
     ///
     /// # Errors
     /// The system's.
@@ -59,7 +59,7 @@ impl Connection {
         Ok(Handle { process_id: self.process_id, secret_key: self.secret_key, hang_up })
     }
 
-    /// Returns the error whose message was read last.
+    /// Returns the error in the message read last.
     pub fn said(&self) -> PgError {
         server_error(self.wire.body()).map_or_else(PgError::from, |error| PgError::Server(Box::new(error)))
     }
@@ -86,8 +86,8 @@ impl Connection {
         }
     }
 
-    /// After an error: reads whatever still comes until the server waits again, when the connection is whole. The error is
-    /// given back, or what ended the connection meanwhile.
+    /// After an error, reads all messages until the server waits again and the connection is usable. Returns the error,
+    /// or the one that ended the connection meanwhile.
     pub fn recover(&mut self, error: PgError) -> PgError {
         if !error.leaves_the_connection_whole() {
             return error;
@@ -96,7 +96,7 @@ impl Connection {
             match self.wire.read() {
                 Ok(b'Z') => return self.ready().err().unwrap_or(error),
                 Ok(b'E') if !self.said().leaves_the_connection_whole() => return self.said(),
-                // A copy that the failed statement had begun.
+                // The failed statement had begun a copy.
                 Ok(b'G') => {
                     if let Err(lost) = self.refuse_copy() {
                         return lost;
@@ -108,25 +108,25 @@ impl Connection {
         }
     }
 
-    /// Tells a server that waits for data that there is none. In the extended protocol it has thrown the end of the exchange
-    /// away meanwhile, so that is sent again.
+    /// Tells a server that waits for data that there is none. In the extended protocol the server has meanwhile
+    /// discarded the end of the exchange, so this sends it again.
     pub(super) fn refuse_copy(&mut self) -> Result<(), PgError> {
         frontend::copy_fail("bufferlab sends no data to a statement of a script", &mut self.wire.out)?;
         frontend::sync(&mut self.wire.out);
         self.wire.flush()
     }
 
-    /// Executes statements in the simple protocol; rows of all of them, as text.
+    /// Executes statements in the simple protocol; returns the rows of all of them, as text.
     ///
     /// # Errors
-    /// The first error; the connection can be used after it when it was the server's.
+    /// The first error; after an error of the server the connection is usable.
     pub fn query(&mut self, sql: &str) -> Result<TextRows, PgError> {
         let mut rows = Vec::new();
         self.query_each(sql, &mut |row| rows.push(row))?;
         Ok(rows)
     }
 
-    /// The same without the rows.
+    /// Executes statements in the simple protocol and discards their rows.
     ///
     /// # Errors
     /// As [`Connection::query`].
@@ -145,7 +145,7 @@ impl Connection {
                     frontend::copy_fail("bufferlab sends no data to a statement of a script", &mut self.wire.out)?;
                     self.wire.flush()?;
                 }
-                // Commands' ends, rows' descriptions, and what COPY TO STDOUT sends.
+                // Ends of commands, descriptions of rows, and data of COPY TO STDOUT.
                 b'C' | b'T' | b'I' | b'H' | b'd' | b'c' => {}
                 b'E' => {
                     let error = self.said();
@@ -166,10 +166,10 @@ impl Connection {
         Ok(row)
     }
 
-    /// Prepares a statement under a name and asks what the server makes of it.
+    /// Prepares a statement under a name; returns the server's description.
     ///
     /// # Errors
-    /// When it does not compile; the connection can be used after it.
+    /// When it does not compile; the connection is usable then too.
     pub fn prepare(&mut self, name: &str, sql: &str) -> Result<Described, PgError> {
         frontend::parse(name, sql, [], &mut self.wire.out)?;
         frontend::describe(b'S', name, &mut self.wire.out)?;
@@ -198,7 +198,7 @@ impl Connection {
         Ok(Described { parameters, columns })
     }
 
-    /// Executes a prepared statement without parameters; its rows as text.
+    /// Executes a prepared statement without parameters; returns its rows as text.
     ///
     /// # Errors
     /// As [`Connection::query`].
@@ -227,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// Begins a COPY FROM STDIN: from now on [`Connection::copy`], at the end [`Connection::end_copy`].
+    /// Begins a COPY FROM STDIN. Then call [`Connection::copy`], and at the end [`Connection::end_copy`].
     ///
     /// # Errors
     /// The server's.
@@ -240,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// Sends whole rows. A server that refuses some says so at once: then the rest need not be sent.
+    /// Sends whole rows. A server that refuses some says so at once, and the copy ends there.
     ///
     /// # Errors
     /// The server's.
@@ -260,7 +260,7 @@ impl Connection {
         self.wire.flush_with(rows)
     }
 
-    /// Ends a COPY; answers how many rows the server has taken.
+    /// Ends a COPY; returns the number of rows that the server has taken.
     ///
     /// # Errors
     /// The server's.
@@ -278,7 +278,7 @@ impl Connection {
     }
 }
 
-/// Appends what executes a prepared statement without parameters, with its rows as text.
+/// Appends the messages that execute a prepared statement without parameters, with its rows as text.
 pub(super) fn bind_and_execute(name: &str, out: &mut BytesMut) -> Result<(), PgError> {
     let none = |_: (), _: &mut BytesMut| Ok(postgres_protocol::IsNull::Yes);
     match frontend::bind("", name, [], [], none, [], out) {
@@ -306,7 +306,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns the messages with which a server that trusts everybody lets a client in.
+    /// Returns the messages with which a server without passwords accepts a client.
     pub fn welcome() -> Vec<u8> {
         [
             message(b'R', &0i32.to_be_bytes()),
@@ -318,7 +318,7 @@ pub(super) mod tests {
         .concat()
     }
 
-    /// Returns a session with a server that then sends this.
+    /// Returns a session with a server that then sends `cues`.
     pub fn connection(cues: impl IntoIterator<Item = Vec<u8>>) -> Connection {
         let cues = std::iter::once(welcome()).chain(cues).map(Cue::Bytes);
         started(Scripted::new(cues)).expect("it lets everybody in")

@@ -1,4 +1,4 @@
-//! A connection beside the drivers': reads counters, runs what belongs to no transaction.
+//! A control connection: it reads counters and executes statements outside of transactions.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use crate::failure::{Failure, FailureKind};
 /// The database that every server has.
 const MAINTENANCE_DATABASE: &str = "postgres";
 
-/// How long a server may be silent when it is asked for counters, before somebody looks whether it answers others.
+/// Longest silence of a server after a question for counters. Then the reader checks whether it answers other
+/// connections.
 const READING_SILENCE: Duration = Duration::from_secs(30);
 
-/// The oldest server whose counters can be told to be told.
+/// The oldest server that can be made to flush counters.
 const OLDEST_MAJOR: u32 = 15;
 
-/// A connection that no transaction is measured on.
+/// A connection on which no run measures transactions.
 pub struct Control {
     connection: Connection,
     place: String,
@@ -34,7 +35,7 @@ impl Control {
         Ok(Control { connection: connect(target, patient(target))?, place: target.place() })
     }
 
-    /// Connects to the target's database to read what takes no time: a server that is silent is found out sooner.
+    /// Connects to the target's database for questions that take no time, with a shorter limit of silence.
     ///
     /// # Errors
     /// As [`Control::open`].
@@ -43,7 +44,7 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// Connects to the database that every server has, as before the target's is created.
+    /// Connects to the database that every server has, for use before the target's exists.
     ///
     /// # Errors
     /// As [`Control::open`].
@@ -52,7 +53,7 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// Where the server is, for messages.
+    /// Returns the server's place, for messages.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
@@ -67,7 +68,7 @@ impl Control {
     /// Returns the major number of the server's version.
     ///
     /// # Errors
-    /// When it is older than what is known here.
+    /// When it is older than the oldest server supported here.
     pub fn major(&self) -> Result<u32, Failure> {
         let major = major(self.version());
         if major >= OLDEST_MAJOR {
@@ -91,7 +92,7 @@ impl Control {
         &mut self.connection
     }
 
-    /// Executes statements; their rows are thrown away.
+    /// Executes statements and discards their rows.
     ///
     /// # Errors
     /// The server's.
@@ -100,7 +101,7 @@ impl Control {
         done.map_err(|error| failure(action, &self.place, &error))
     }
 
-    /// The same with the error as it came.
+    /// Executes statements and discards their rows, with the connection's own error.
     ///
     /// # Errors
     /// The server's.
@@ -108,7 +109,7 @@ impl Control {
         self.connection.execute(sql)
     }
 
-    /// Returns rows of a query as text.
+    /// Returns the rows of a query as text.
     ///
     /// # Errors
     /// The server's.
@@ -144,8 +145,8 @@ fn major(version: &str) -> u32 {
     version[..digits].parse().unwrap_or(0)
 }
 
-/// A connection that only reads counters. It stays in one transaction for as long as it lives: what it does itself, in pages,
-/// rows and commits, the server adds to the counters only at a transaction's end, so that no sample is in the next. Each
+/// A connection that only reads counters. It stays in one transaction as long as it lives. The server adds a
+/// transaction's pages, rows and commits to the counters at its end, so that no sample counts in the next. Each
 /// statement sees the counters of its moment, and holds no snapshot afterwards that could keep dead rows alive.
 pub struct Reader {
     control: Control,
@@ -154,7 +155,7 @@ pub struct Reader {
 const BEGIN_READING: &str = "SET stats_fetch_consistency = none; BEGIN READ ONLY";
 
 impl Reader {
-    /// Begins to read over this connection. `queries` are prepared by name.
+    /// Makes a reader over this connection, and prepares `queries` by name.
     ///
     /// # Errors
     /// When the server refuses.
@@ -167,10 +168,10 @@ impl Reader {
         Ok(Reader { control })
     }
 
-    /// Returns the first row of a prepared query as numbers; what is NULL, or no number, is none.
+    /// Returns the first row of a prepared query as numbers; none for NULL, or a value that is no number.
     ///
     /// # Errors
-    /// The server's; the next reading begins anew.
+    /// The server's; the next reading begins a new transaction.
     pub fn numbers(&mut self, name: &str) -> Result<Vec<Option<i64>>, Failure> {
         let rows = self.control.connection.execute_prepared(name).map_err(|error| {
             if error.leaves_the_connection_whole() {

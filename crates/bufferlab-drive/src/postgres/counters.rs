@@ -1,20 +1,20 @@
-//! What is read from a server's own counters: the one list, what stands for it on each version, and how it is read.
+//! Reads a server's own counters: one list, the expressions on each version, and the query.
 //!
-//! A sample is one query over the statistics views, prepared once. What a version does not have is null with a reason in every
-//! sample. `tests/postgres_run.rs` holds the list against a real server.
+//! A sample is one query over the statistics views, prepared once. A metric that a version lacks is null with a reason
+//! in every sample. `tests/postgres_run.rs` compares the list with a real server.
 //!
-//! A server's processes keep what they count to themselves and tell it when a transaction ends, at most once a second; only
-//! what was told can be read. So at the edges of a window every driver's connection is made to tell
-//! (`pg_stat_force_next_flush`), and in between a sample is up to a second old. The background writer tells after each of its
-//! rounds, the checkpointer while it writes.
+//! A server's processes keep their counts to themselves and flush them when a transaction ends, at most once a second;
+//! a query reads only flushed counts. So at the edges of a window every driver's connection flushes
+//! (`pg_stat_force_next_flush`), and in between a sample is up to a second old. The background writer flushes after
+//! each of its rounds, the checkpointer while it writes.
 //!
 //! Names that differ: from 17 on checkpoints stand in pg_stat_checkpointer. Meanings that differ:
 //!
-//! - blks_read counts up to 15 the pages by which tables and indexes grow (ReadBufferExtended with P_NEW in bufmgr.c), and
-//!   not from 16 on. The shared metrics hold reads alone on every version: [`GROWTH`] is taken off.
-//! - `pages_written` is what checkpoints, the background writer and connections wrote. What connections wrote is
-//!   buffers_backend up to 16, which holds pages that were appended to a file too, and is told by pg_stat_io from 17 on, where
-//!   those are apart (extends).
+//! - blks_read counts up to 15 the pages by which tables and indexes grow (ReadBufferExtended with P_NEW in bufmgr.c),
+//!   and not from 16 on. The shared metrics hold only reads on every version: this file subtracts [`GROWTH`].
+//! - `pages_written` counts pages that checkpoints, the background writer and connections wrote. For connections it is
+//!   buffers_backend up to 16, which includes pages appended to a file, and from 17 on pg_stat_io, which has those
+//!   apart (extends).
 //! - reads and writes of pg_stat_io are pages up to 17. From 18 on they are operations, of several pages each; `pages_written`
 //!   then counts their bytes.
 
@@ -36,19 +36,20 @@ const MISSES: &str = "misses";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
-    /// A counter that is never told lower than it was: growth is seen at once, and blks_read counts it up to a second later.
+    /// A counter that samples never show lower than before: growth shows at once, and blks_read counts it up to a
+    /// second later.
     Held,
     Gauge,
 }
 
 use Kind::{Counter, Gauge, Held};
 
-/// What stands for a metric.
+/// The source of a metric on one version.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// An expression over the views of [`from_sql`].
     By(&'static str),
-    /// Nothing, and why.
+    /// None, with the reason.
     Not(&'static str),
 }
 
@@ -60,7 +61,7 @@ const BACKEND_WRITES_MOVED: Told = Not("from PostgreSQL 17 on pg_stat_io tells w
 
 type Metric = (&'static str, Kind, &'static [(u32, Told)]);
 
-/// Every metric: our name, its kind, and what stands for it from a major version on.
+/// Every metric: our name, its kind, and its source from a major version on.
 const METRICS: &[Metric] = &[
     ("page_gets", Held, &[(15, By("d.blks_hit + d.blks_read - g.pages")), (16, By("d.blks_hit + d.blks_read"))]),
     ("demand_misses", Held, &[(15, By("d.blks_read - g.pages")), (16, By("d.blks_read"))]),
@@ -127,14 +128,14 @@ const METRICS: &[Metric] = &[
     ("postgres_statio_idx_blks_hit", Counter, &[(15, By("t.idx_hit"))]),
 ];
 
-/// Told less what is bufferlab's own: the transactions in which connections were made to tell.
+/// Samples subtract bufferlab's own transactions from it: those in which connections flush counters.
 const XACT_COMMIT: &str = "postgres_database_xact_commit";
 const FRAMES_USED: &str = "pool_frames_used";
 
-/// Columns of pg_stat_io that are read in two contexts. A cell is NULL where a context cannot do such a thing.
+/// Columns of pg_stat_io that a sample reads in two contexts. A cell is NULL where a context has no such operation.
 const IO_COLUMNS: [&str; 6] = ["reads", "writes", "extends", "hits", "evictions", "reuses"];
 
-/// What stands for a metric on this version.
+/// Returns the source of a metric on this version.
 fn told(metric: &Metric, major: u32) -> Told {
     let known = metric.2.iter().rev().find(|(from, _)| *from <= major);
     known.map_or(Not("this version is not known here"), |(_, told)| *told)
@@ -142,15 +143,16 @@ fn told(metric: &Metric, major: u32) -> Told {
 
 /// The last major version whose blks_read counts growth.
 const LAST_WITH_GROWTH: u32 = 15;
-/// The pages of the main forks of whatever is no catalogue's; other forks grow without a count. It waits where somebody has
-/// locked a table against everybody.
+/// The pages of the main forks of all tables and indexes outside of the catalogues; other forks grow without a count.
+/// The query waits where a session has an exclusive lock on a table.
 const GROWTH: &str = "SELECT coalesce(sum(pages), 0) AS pages, \
     coalesce(sum(pages) FILTER (WHERE relkind IN ('r', 'm')), 0) AS heap, \
     coalesce(sum(pages) FILTER (WHERE relkind = 'i' AND relnamespace <> 'pg_toast'::regnamespace), 0) AS idx \
     FROM (SELECT relkind, relnamespace, pg_relation_size(oid) / current_setting('block_size')::bigint AS pages \
     FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'm', 't', 'i', 'S')) AS c";
 
-/// Growth since now, as `g`, where blks_read counts it. Counted from now, so that it is never more than blks_read.
+/// Returns the SQL of growth since now, as `g`, where blks_read counts it. It counts from now, so that it is never more
+/// than blks_read.
 fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
     if major > LAST_WITH_GROWTH {
         return Ok(None);
@@ -159,8 +161,8 @@ fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failu
     Ok(Some(format!("(SELECT pages - {before} AS pages, heap, idx FROM ({GROWTH}) AS sizes) AS g")))
 }
 
-/// Returns the views of one version, under short names. Of pg_stat_io only the rows of connections' own processes on
-/// tables and indexes; of the tables only those that are no catalogue's.
+/// Returns the views of one version, under short names. pg_stat_io gives only the rows of connections' own processes on
+/// tables and indexes; the tables exclude catalogues.
 fn from_sql(major: u32, growth: Option<&str>) -> String {
     let mut sql = "FROM pg_stat_database AS d CROSS JOIN pg_stat_bgwriter AS b CROSS JOIN pg_stat_wal AS w \
         CROSS JOIN (SELECT coalesce(sum(heap_blks_read), 0) AS heap_read, coalesce(sum(heap_blks_hit), 0) AS heap_hit, \
@@ -191,8 +193,8 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
     sql
 }
 
-/// Returns the query of a sample: a column for each metric that this version has, and the frames used if there is what
-/// tells them.
+/// Returns the query of a sample: a column for each metric that this version has, and the frames used if
+/// `tells_frames`.
 fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     let mut columns: Vec<String> = Vec::new();
     for metric in METRICS {
@@ -206,14 +208,14 @@ fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     format!("SELECT {} {} WHERE d.datname = current_database()", columns.join(", "), from_sql(major, growth))
 }
 
-/// The one metric that the warm-up gate needs, cheaper than a whole sample.
+/// A reader of demand misses for the warm-up gate, cheaper than a whole sample.
 pub struct DemandMisses {
     reader: Reader,
     last: u64,
 }
 
 impl DemandMisses {
-    /// Read over this connection.
+    /// Makes a reader over this connection.
     ///
     /// # Errors
     /// When the server refuses.
@@ -228,7 +230,7 @@ impl DemandMisses {
         Ok(DemandMisses { reader: Reader::new(control, &[(MISSES, &sql)])?, last: 0 })
     }
 
-    /// Demand misses since the server started, as far as its processes have told them; they never fall.
+    /// Returns the demand misses since the server started, as far as its processes have flushed them; they never fall.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -245,13 +247,13 @@ pub struct Counters {
     major: u32,
     own_commits: Arc<AtomicU64>,
     no_frames: Option<Arc<str>>,
-    /// What each held counter was told as, by its place in [`METRICS`].
+    /// The last value of each held counter, by its place in [`METRICS`].
     held: Vec<i64>,
     no_subject: Arc<str>,
 }
 
 impl Counters {
-    /// Read over this connection. `own_commits` are commits that are no workload's.
+    /// Makes a reader over this connection. `own_commits` counts commits of bufferlab itself.
     ///
     /// # Errors
     /// When the server is too old, or does not answer.
@@ -275,7 +277,7 @@ impl Counters {
     }
 }
 
-/// Why the frames used cannot be told, or nothing when they can. The extension is made in the database when the server has it
+/// Returns the reason why no query can count used frames, or none. Creates the extension for it, if the server has it
 /// and the role may.
 fn frames_untold(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
     if major < 16 {
@@ -299,7 +301,7 @@ fn frames_untold(control: &mut Control, major: u32) -> Result<Option<String>, Fa
 
 impl EngineCounters for Counters {
     fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
-        // Counted here after the server has told it: what is taken off is never more than what is in.
+        // The client counts a commit after the server: a sample never subtracts more than the counter holds.
         let own = self.own_commits.load(Ordering::Relaxed) as i64;
         let mut values = self.reader.numbers(SAMPLE)?.into_iter();
         let silent: Arc<str> = "the server did not tell this metric".into();

@@ -1,4 +1,4 @@
-//! What a server's or the connection's error means to a run. Codes: PostgreSQL's documentation, "Error Codes".
+//! The meaning of a server's or a connection's error for a run. Codes: PostgreSQL's documentation, "Error Codes".
 
 use std::fmt;
 use std::io;
@@ -9,18 +9,18 @@ use super::message::Malformed;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
 use crate::server::session::SERVER_GONE_HINT;
 
-/// An error as the server tells it.
+/// An error message of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerError {
-    /// ERROR, FATAL or PANIC: after the last two the connection is closed.
+    /// ERROR, FATAL or PANIC: after the last two the server closes the connection.
     pub severity: String,
     /// SQLSTATE, five characters.
     pub code: String,
-    /// The words.
+    /// The message.
     pub message: String,
-    /// More of them.
+    /// The details.
     pub detail: String,
-    /// What the server would try.
+    /// The server's hint.
     pub hint: String,
 }
 
@@ -36,25 +36,25 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// Why a connection did not do what it was asked.
+/// The error of a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum PgError {
-    /// The server says so.
+    /// The server's error.
     #[error("{0}")]
     Server(Box<ServerError>),
-    /// The socket says so.
+    /// The socket's error.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The connection has ended.
     #[error("the server closed the connection")]
     Closed,
-    /// Nothing has come for this many seconds, and nothing is expected any more.
+    /// The server has sent nothing for this many seconds, and the client has given up.
     #[error("the server has sent nothing for {0} s: it is frozen, or cannot be reached any more")]
     Silent(u64),
-    /// What came is no answer.
+    /// The server sent bytes that are no answer.
     #[error("the server's answer cannot be read: {0}")]
     Malformed(Malformed),
-    /// A value has no form that the server or the workload would understand. The connection is whole.
+    /// A value has no form that the server or the workload understands. The connection is usable.
     #[error("{0}")]
     Value(String),
 }
@@ -66,7 +66,7 @@ impl From<Malformed> for PgError {
 }
 
 impl PgError {
-    /// Returns true when the connection can be used after it.
+    /// Returns true when the connection is usable after the error.
     #[must_use]
     pub fn leaves_the_connection_whole(&self) -> bool {
         match self {
@@ -86,7 +86,7 @@ impl PgError {
     }
 }
 
-/// What an error is, before it is told to a workload or to a user.
+/// The meaning of an error, from which errors for workloads and users are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Retry,
@@ -103,9 +103,9 @@ fn meaning(error: &PgError) -> Meaning {
         // serialization_failure, deadlock_detected, lock_not_available
         "40001" | "40P01" | "55P03" => Meaning::Retry,
         "53100" => Meaning::DiskFull,
-        // 58030 is io_error: the file layer's words tell more than its code.
+        // 58030 is io_error: the file layer's message tells more than its code.
         _ if server.message.contains("No space left on device") => Meaning::DiskFull,
-        // query_canceled: bufferlab's own statements are cancelled by whoever wants them to end.
+        // query_canceled: only a request to stop cancels bufferlab's own statements.
         "57014" => Meaning::Lost,
         code if code.starts_with("08") || code.starts_with("57P0") => Meaning::Lost,
         _ if !error.leaves_the_connection_whole() => Meaning::Lost,
@@ -113,7 +113,7 @@ fn meaning(error: &PgError) -> Meaning {
     }
 }
 
-/// Returns the error of a statement, as its workload is told.
+/// Returns the error of a statement for its workload.
 #[must_use]
 pub fn client_error(statement: &str, error: &PgError) -> ClientError {
     let message = error.to_string();
@@ -125,8 +125,8 @@ pub fn client_error(statement: &str, error: &PgError) -> ClientError {
     }
 }
 
-/// Returns an error outside of any workload: of connecting, preparing, loading or controlling. `place` is the server's,
-/// or the name of the statement.
+/// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
+/// is the server's, or the name of the statement.
 #[must_use]
 pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
     let (kind, hint) = match meaning(error) {
@@ -134,7 +134,7 @@ pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
         Meaning::Retry => {
             (FailureKind::Io, "another client holds locks in this database: use one that is bufferlab's own")
         }
-        // Refusals to connect are FATAL too, and tell what to do about them.
+        // Refusals to connect are FATAL too, and each has its own hint.
         Meaning::Lost | Meaning::Statement => match refusal(error.code()) {
             Some(refusal) => refusal,
             None if meaning(error) == Meaning::Lost => (FailureKind::Io, SERVER_GONE_HINT),

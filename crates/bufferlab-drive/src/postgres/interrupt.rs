@@ -1,4 +1,4 @@
-//! Interrupts statements that other connections are executing.
+//! Interrupts statements of other connections.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,56 +10,57 @@ use super::startup::transport;
 use super::target::Target;
 use super::wire::HangUp;
 
-/// How a connection can be interrupted: what the server calls it, and its socket.
+/// A handle that interrupts a connection: its numbers at the server, and its socket.
 #[derive(Clone)]
 pub struct Handle {
-    /// Process of the server that serves it.
+    /// The server's process for the connection.
     pub process_id: i32,
-    /// Proof that one may interrupt it.
+    /// The key without which the server refuses to interrupt it.
     pub secret_key: i32,
     /// Ends it from this side.
     pub hang_up: HangUp,
 }
 
-/// How long a server may take to take a request to interrupt.
+/// Longest time that a server may take to accept a request to interrupt.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
-/// Statements that were asked to end this long ago and have not are left with their connections.
+/// Time that statements get to end on request. Then the interrupter ends their connections.
 const HANG_UP_AFTER: Duration = Duration::from_secs(3);
 
-/// Interrupts whatever statements some connections are executing: asks the server first, and when that does not help, which
-/// is when the server is frozen, ends the connections from this side.
+/// Interrupts the present statements of some connections. It asks the server first. When that does not help, because
+/// the server is frozen, it ends the connections from this side.
 pub struct Interrupter {
     target: Target,
     connections: Mutex<(Vec<Handle>, Option<Instant>)>,
-    /// Connections that execute nothing long: they are ended with the others, and not asked to be interrupted.
+    /// Connections without long statements: the interrupter ends them with the others, and does not ask the server to
+    /// interrupt them.
     watching: Vec<HangUp>,
 }
 
 impl Interrupter {
-    /// Nobody's statements yet.
+    /// Makes an interrupter of no connection yet.
     #[must_use]
     pub fn new(target: &Target) -> Self {
         Interrupter { target: target.clone(), connections: Mutex::default(), watching: Vec::new() }
     }
 
-    /// When connections have to be ended, these are too: who waits for a frozen server on one of them must not wait longer.
+    /// Adds connections that end with the others, so that no thread waits longer for a frozen server on them.
     #[must_use]
     pub fn with_watching(mut self, watching: Vec<HangUp>) -> Self {
         self.watching = watching;
         self
     }
 
-    /// From now on the statements of these connections.
+    /// Sets the connections that it interrupts.
     pub fn set(&self, handles: Vec<Handle>) {
         *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = (handles, None);
     }
 
-    /// Those of one more connection too.
+    /// Adds a connection that it interrupts.
     pub fn add(&self, handle: Handle) {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner).0.push(handle);
     }
 
-    /// Interrupts them. A connection that executes nothing, or is gone, is left as it is.
+    /// Interrupts the statements of its connections. Ignores a connection that executes nothing or is gone.
     pub fn interrupt(&self) {
         let (handles, first) = {
             let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +75,7 @@ impl Interrupter {
             if hang_up {
                 (handle.hang_up)();
             } else if self.cancel(handle).is_err() {
-                // Whoever does not take one request does not take the others either.
+                // A server that refuses one request refuses the others too.
                 break;
             }
         }
@@ -109,7 +110,7 @@ mod tests {
             password: String::new(),
             database: String::new(),
         };
-        // It takes connections and never says a word, as a stopped process does.
+        // It accepts connections and never answers, as a stopped process does.
         let _frozen = std::os::unix::net::UnixListener::bind(target.socket_path().expect("it has one")).expect("free");
         let hung_up = Arc::new(AtomicU32::new(0));
         let interrupter = Interrupter::new(&target);

@@ -1,4 +1,4 @@
-//! What to run on a PostgreSQL server, in the core's types.
+//! The job of a run on a PostgreSQL server, in the core's types.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use crate::job::{Limit, Pace, PhaseJob, WarmUp, WorkloadJob, sample_interval};
 use crate::probes::Asked;
 use crate::server::Sending;
 
-/// What to run.
+/// The job of a run.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// A running server with a loaded database that this run may change.
     pub target: Target,
-    /// Its process, when it runs on this host.
+    /// The server's process, when it runs on this host.
     pub server_pid: Option<u32>,
-    /// Its data directory, when this host can see it.
+    /// The server's data directory, when this host can see it.
     pub datadir: Option<PathBuf>,
-    /// How many connections drive it.
+    /// The number of connections that drive it.
     pub connections: usize,
-    /// How statements are sent.
+    /// The way in which clients send statements.
     #[serde(rename = "statements")]
     pub sending: Sending,
     /// Pages really in its shared buffers.
     pub frames: u64,
-    /// What is executed.
+    /// The workload.
     pub workload: WorkloadJob,
-    /// When transactions of the measured window are begun.
+    /// The pace of transactions in the measured window.
     #[serde(rename = "load", default)]
     pub pace: Pace,
     /// Further windows on the same warm database, after the measured one.
     #[serde(default)]
     pub phases: Vec<PhaseJob>,
-    /// How the pool is warmed up.
+    /// The warm-up of the pool.
     pub warm_up: WarmUp,
     /// The measured window.
     pub measure: Limit,

@@ -1,9 +1,9 @@
 //! Bulk load into a database of a server: a workload's tables, several at a time, by COPY; then a script's setup section.
 //!
-//! Each table is written by one connection in primary-key order, whatever the number of threads: its pages are packed, and the
-//! same rows lie in the same places every time. Its rows and its indexes are made in one transaction that empties the table
-//! first, so that the server may write rows as frozen (no later reader has to mark them) and, where it logs as little as
-//! possible, leave them out of its log. Statistics are not taken here: whoever asked for the load vacuums and analyzes.
+//! One connection writes each table in primary-key order, for any number of threads: its pages are packed, and the same
+//! rows lie in the same places every time. One transaction empties the table, then makes its rows and its indexes. So
+//! the server may write rows as frozen (no later reader has to mark them) and, where it logs as little as possible,
+//! leave them out of its log. The caller of the load vacuums and analyzes.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -24,18 +24,18 @@ use crate::server::encode::{Encoder, Form};
 use crate::server::set_up::set_up;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
-/// Memory in which an index is sorted, and one process for it: several would write it no differently, and tables are loaded
-/// beside each other already.
+/// Memory in which the server sorts an index, and one process for it. Several would write the same index, and the load
+/// writes several tables at a time already.
 const LOADING: &str = "SET maintenance_work_mem = '256MB'; SET max_parallel_maintenance_workers = 0; \
     SET synchronous_commit = off";
 
-/// A load to be done.
+/// The job of a load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// The server, and the database to load into; it is created when it does not exist.
+    /// The server, and the database to load into. The load creates it when it does not exist.
     pub target: Target,
-    /// What to load.
+    /// The data to load.
     #[serde(rename = "workload")]
     pub data: Data,
     /// Tables written at a time; each has a connection and a thread that generates its rows.
@@ -45,7 +45,8 @@ pub struct Load {
 /// Loads a database.
 ///
 /// # Errors
-/// When the database has tables, the disk is full, the server fails, or `cancelled` is set; what is there is then incomplete.
+/// When the database has tables, the disk is full, the server fails, or `cancelled` is set; the database is then
+/// incomplete.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     let mut control = open_database(&load.target)?;
@@ -72,7 +73,7 @@ pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Connects to the database, which is made if it does not exist, and must have no tables.
+/// Connects to the database, and creates it if it does not exist. It must have no tables.
 fn open_database(target: &Target) -> Result<Control, Failure> {
     let mut server = Control::open_server(target)?;
     let name = literal(bufferlab_workload::client::Value::Text(&target.database));
@@ -89,7 +90,7 @@ fn open_database(target: &Target) -> Result<Control, Failure> {
     Ok(control)
 }
 
-/// Ordinary tables that are no catalogue's and no extension's.
+/// Ordinary tables outside of catalogues and extensions.
 const TABLES: &str = "SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
     WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' \
     AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'e') ORDER BY 1, 2";
@@ -122,7 +123,7 @@ fn load_tables(
     Ok(loaded.into_iter().map(|(table, rows)| (schemas[table].name.to_owned(), rows)).collect())
 }
 
-/// Loads one table; answers its rows.
+/// Loads one table; returns its rows.
 fn write_table(control: &mut Control, bulk: &Bulk<'_>, table: usize, schema: &TableSchema) -> Result<u64, Failure> {
     let name = schema.name;
     control.execute("beginning a table", &format!("BEGIN; TRUNCATE {name}"))?;
@@ -135,7 +136,8 @@ fn write_table(control: &mut Control, bulk: &Bulk<'_>, table: usize, schema: &Ta
     Ok(rows)
 }
 
-/// Sends chunks as they come, and the rest of the rows that the server takes when it has taken them all.
+/// Sends chunks as they come, and counts their rows for the progress; the server tells the rest when it has taken them
+/// all.
 fn copy(
     control: &mut Control,
     bulk: &Bulk<'_>,
@@ -155,7 +157,7 @@ fn copy(
     send().map_err(|error| failure(&format!("loading {table}"), &place, &error))
 }
 
-/// Returns rows of every table there is; a setup section may have made any.
+/// Returns the rows of every table in the database; a setup section may have made any.
 fn count_rows(control: &mut Control) -> Result<Vec<(String, u64)>, Failure> {
     let mut rows = Vec::new();
     for name in control.rows("listing tables", TABLES)? {

@@ -1,14 +1,14 @@
-//! The server's messages, read from bytes where they lie: frames, and the bodies of those that carry something.
+//! Reads the server's messages in place: their frames, and the bodies that a client needs.
 //!
-//! PostgreSQL's documentation, "Frontend/Backend Protocol", version 3.0, Message Formats. Nothing here trusts a length: what
-//! does not fit is [`Malformed`]. Pure: no socket.
+//! PostgreSQL's documentation, "Frontend/Backend Protocol", version 3.0, Message Formats. No function here trusts a
+//! length: a message that does not fit is [`Malformed`]. Pure: no socket.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::error::ServerError;
 
-/// Largest message that is believed: PostgreSQL itself builds none above one gigabyte.
+/// Largest message that a client accepts: PostgreSQL itself builds none above one gigabyte.
 const MAX_MESSAGE_BYTES: usize = 1 << 30;
 /// A message's type and length.
 pub const HEADER_BYTES: usize = 5;
@@ -25,10 +25,10 @@ impl fmt::Display for Malformed {
 
 const TRUNCATED: Malformed = Malformed(Cow::Borrowed("a message ends before what it says it holds"));
 
-/// Returns bytes of the message that begins here, its header included, once the header is there.
+/// Returns the length of the message that begins here, with its header; none before the whole header is there.
 ///
 /// # Errors
-/// A length that no message has.
+/// When no message has such a length.
 pub fn message_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some(&[tag, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     // The length counts itself and not the type.
@@ -39,7 +39,7 @@ pub fn message_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// What is left of a message's body.
+/// The rest of a message's body.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a>(pub &'a [u8]);
 
@@ -60,7 +60,7 @@ impl<'a> Body<'a> {
         Ok(*taken)
     }
 
-    /// One byte.
+    /// Returns the next byte.
     ///
     /// # Errors
     /// At the end.
@@ -92,10 +92,10 @@ impl<'a> Body<'a> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// Text up to a zero byte.
+    /// Returns the text up to the next zero byte.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no zero byte.
     pub fn text(&mut self) -> Result<Cow<'a, str>, Malformed> {
         let end = self.0.iter().position(|&byte| byte == 0).ok_or(TRUNCATED)?;
         let text = self.take(end)?;
@@ -115,7 +115,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Types of a statement's parameters.
+/// Returns the types of a statement's parameters.
 ///
 /// # Errors
 /// When the body is no `ParameterDescription`.
@@ -125,7 +125,7 @@ pub fn parameter_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
     (0..count).map(|_| body.oid()).collect()
 }
 
-/// Types of a statement's columns.
+/// Returns the types of a statement's columns.
 ///
 /// # Errors
 /// When the body is no `RowDescription`.
@@ -145,7 +145,7 @@ pub fn column_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
 }
 
 /// Returns the number of rows that a command wrote or returned: the last word of its tag, "INSERT 0 1" or "UPDATE 3";
-/// zero for one without.
+/// zero for a tag without a number.
 ///
 /// # Errors
 /// When the body is no `CommandComplete`.
@@ -160,7 +160,7 @@ pub fn tagged_rows(body: &[u8]) -> Result<u64, Malformed> {
     Ok(rows)
 }
 
-/// Returns an error or a notice in its fields.
+/// Parses the fields of an error or a notice.
 ///
 /// # Errors
 /// When the body is no `ErrorResponse`.
@@ -170,7 +170,7 @@ pub fn server_error(body: &[u8]) -> Result<ServerError, Malformed> {
     loop {
         let field = match body.byte()? {
             0 => return Ok(error),
-            // The severity that is not translated.
+            // The untranslated severity.
             b'V' => &mut error.severity,
             b'C' => &mut error.code,
             b'M' => &mut error.message,

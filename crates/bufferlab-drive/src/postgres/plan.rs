@@ -1,4 +1,5 @@
-//! The settings that make PostgreSQL's planner do what a workload wants, and which plan it takes for Q1, by EXPLAIN.
+//! The settings that make PostgreSQL's planner take a workload's plan, and a check of the plan that it takes for Q1, by
+//! EXPLAIN.
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::index_scan::{SHIPDATE_INDEX, TABLE};
@@ -10,9 +11,9 @@ use super::dialect::DIALECT;
 use crate::failure::Failure;
 use crate::plan;
 
-/// Our own statements name rows by their keys, and every one has an index that leads to them. Statistics that are a little old
-/// would let the planner walk a small table instead, and change its mind in the middle of a window: so each statement is
-/// planned once, through its index, and the one join is a loop of look-ups.
+/// Our own statements name rows by their keys, and each has an index that leads to them. With slightly old statistics
+/// the planner would scan a small table instead, and change its plan in the middle of a window. So it plans each
+/// statement once, through its index, and the one join is a loop of look-ups.
 const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; \
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
 
@@ -21,8 +22,9 @@ pub fn session_sql(workload: &mut dyn Workload) -> &'static str {
     workload.forced_plan().map_or(BY_INDEX, |plan| forcing(plan.asked))
 }
 
-/// What makes the planner take a plan. Without parallel workers, so that the plans differ in how they find rows and in nothing
-/// else; without just-in-time compilation, which a forbidden plan's huge cost would set off in some of them.
+/// Returns the settings that make the planner take a plan. They exclude parallel workers, so that plans differ only in
+/// how they find rows, and just-in-time compilation, which the huge cost of a forbidden plan would start in some of
+/// them.
 fn forcing(plan: Plan) -> &'static str {
     match plan {
         Plan::IndexScan => {
@@ -43,7 +45,7 @@ fn forcing(plan: Plan) -> &'static str {
 /// Asks the server for the plan of the workload's query, if it forces one, in a session with the same settings.
 ///
 /// # Errors
-/// The server's own; a usage failure when it would take another plan.
+/// The server's; a usage failure when it would take another plan.
 pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Result<(), Failure> {
     plan::check(&DIALECT, workload, |asked, sql| {
         control.execute("forcing a plan", forcing(asked))?;

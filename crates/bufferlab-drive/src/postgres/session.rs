@@ -1,4 +1,4 @@
-//! PostgreSQL as a session sees it: connects clients, fills the pool, reads what the gate needs.
+//! PostgreSQL behind the trait of a session: connects clients, fills the pool, reads the gate's counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -36,7 +36,7 @@ pub(super) struct PostgresServer {
 impl Server for PostgresServer {
     type Client = PostgresClient;
 
-    /// Connections tell their counters every 200 ms while the gate is fed; to look more often would show nothing new.
+    /// Connections flush their counters every 200 ms while the gate polls; polling more often would show nothing new.
     const GATE_LOOK: Duration = Duration::from_millis(250);
 
     fn place(&self) -> String {
@@ -57,7 +57,7 @@ impl Server for PostgresServer {
 
     fn set_up(&mut self, sql: &Sql, values: &[Value<'_>]) -> Result<(), String> {
         let sql = sql.text(|index| literal(values[index]));
-        // Told at once, so that none of it is counted in the window.
+        // Flush at once, so that the window counts none of it.
         let done = self.control.try_execute(&sql).and_then(|()| self.control.try_execute(TELL_SQL));
         done.map_err(|error| error.to_string())
     }
@@ -72,7 +72,7 @@ impl Server for PostgresServer {
             plan::check(&mut **workload, &mut self.control)?;
         }
         let connect = |workload: &mut Box<dyn Workload>| {
-            // Most statements of ours take milliseconds; a user's may take as long as they like.
+            // Most statements of ours take milliseconds; a user's have no limit.
             let is_patient = workload.has_long_statements() || workload.own_sql(DIALECT.place).is_some();
             let silence = if is_patient { patient(&self.target) } else { Silence::Fatal };
             let connection = connect(&self.target, silence)?;
@@ -96,7 +96,7 @@ impl Server for PostgresServer {
         let filled =
             reading.run(&mut |action, sql| control.execute(action, sql), &|| interrupter.interrupt(), cancelled)?;
         if filled {
-            // What it has read is to be known before the warm-up begins.
+            // Flush its reads before the warm-up begins.
             control.execute("telling what was read", TELL_SQL)?;
         }
         Ok(filled)

@@ -1,7 +1,7 @@
-//! How a session begins: the socket, the password's proof, and what the server tells of itself.
+//! Begins a session: the socket, the password's proof, and the server's greeting.
 //!
-//! Messages to the server and SCRAM are those of the library `postgres-protocol`. A session is the same on every server,
-//! whatever its configuration says. Connections are made without TLS: a private server is reached over its socket.
+//! The library `postgres-protocol` makes messages to the server and does SCRAM. A session is the same on every server,
+//! for any configuration. Connections have no TLS: a run reaches a private server over its socket.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -19,13 +19,13 @@ use super::target::Target;
 use super::wire::{SILENCE, Silence, Transport, Wire};
 use crate::failure::{Failure, FailureKind};
 
-/// How long a TCP connection may take to come about.
+/// Longest time that connecting over TCP may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a server that has been silent is given to answer a new connection.
+/// Time that a silent server gets to answer a new connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What every session is set to: dates are UTC, texts are UTF-8, a statement sees what was committed before it began. A session
-/// that waits between two measured parts is not to be ended.
+/// The settings of every session: dates are UTC, texts are UTF-8, a statement sees all commits before its beginning.
+/// The server must not end a session that waits between two measured parts.
 const SESSION: [(&str, &str); 6] = [
     ("application_name", "bufferlab"),
     ("client_encoding", "UTF8"),
@@ -35,7 +35,7 @@ const SESSION: [(&str, &str); 6] = [
     ("idle_in_transaction_session_timeout", "0"),
 ];
 
-/// Connects to the target's database. What is to be done when the server is silent stands in `silence`.
+/// Connects to the target's database. `silence` says what to do when the server is silent.
 ///
 /// # Errors
 /// When the server is not there, refuses the role, or has no such database.
@@ -43,7 +43,8 @@ pub fn connect(target: &Target, silence: Silence) -> Result<Connection, Failure>
     connect_to(target, &target.database, silence, SILENCE)
 }
 
-/// Connects to any database of the same server; `timeout` is how long it may be silent before that is looked into.
+/// Connects to any database of the same server; `timeout` is its longest silence before the connection acts on
+/// `silence`.
 ///
 /// # Errors
 /// As [`connect`].
@@ -61,7 +62,7 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
     started.map_err(|error| failure("connecting to the server", &place, &error))
 }
 
-/// Statements may take long while the server answers others.
+/// Returns the rule for long statements: they may take long while the server answers other connections.
 #[must_use]
 pub fn patient(target: &Target) -> Silence {
     let target = target.clone();
@@ -93,7 +94,7 @@ fn answers(target: &Target) -> bool {
         let mut stream = transport(target)?;
         stream.set_timeout(ANSWER_TIMEOUT)?;
         let mut request = BytesMut::new();
-        // Whether it has TLS: the one question that is answered before anything is proven.
+        // Ask whether it has TLS: the one question that a server answers before a password.
         frontend::ssl_request(&mut request);
         stream.write_all(&request)?;
         stream.read(&mut [0])
@@ -105,7 +106,7 @@ impl Connection {
     /// Starts a session over a socket.
     ///
     /// # Errors
-    /// The server's refusal, or bytes that are no server's.
+    /// The server's refusal, or when the peer is no PostgreSQL server.
     pub fn start(wire: Wire, target: &Target, database: &str) -> Result<Self, PgError> {
         let mut connection =
             Connection { wire, process_id: 0, secret_key: 0, server_version: String::new(), transaction: b'I' };
@@ -117,7 +118,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Proves the password in whatever way the server asks for, until it is content.
+    /// Proves the password in the way that the server asks for, until it accepts.
     fn authenticate(&mut self, target: &Target) -> Result<(), PgError> {
         let password = target.password.as_bytes();
         loop {
@@ -166,7 +167,7 @@ impl Connection {
         Ok(scram.finish(body.0)?)
     }
 
-    /// Takes what the server tells of itself until it waits for a query.
+    /// Reads the server's greeting until it waits for a query.
     fn settle_in(&mut self) -> Result<(), PgError> {
         loop {
             match self.wire.read_any()? {

@@ -1,4 +1,5 @@
-//! Statements of a catalogue at the server: prepared once, then bound to a call's parameters, executed, and their rows read.
+//! Statements of a catalogue at the server: prepares them once, then binds them to a call's parameters, executes them,
+//! and reads their rows.
 
 use bufferlab_workload::client::{Batch, Value};
 use bytes::BytesMut;
@@ -12,7 +13,7 @@ use super::value::{Integers, decode, encode, is_binary, is_readable};
 use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
 
-/// A statement of the catalogue as the server knows it.
+/// A statement of the catalogue, prepared at the server.
 pub(super) struct Prepared {
     /// Its name in the catalogue.
     pub name: String,
@@ -58,8 +59,8 @@ pub(super) fn prepare(
     Ok(Prepared { name: spec.name.to_string(), id, described })
 }
 
-/// Appends one call: its parameters bound, its execution asked for. Rows that nobody looks at are asked for as text, which
-/// every type has.
+/// Appends the messages of one call: bind and execute. It asks for rows that the workload ignores as text, which every
+/// type has.
 pub(super) fn bind_call(
     statement: &Prepared,
     batch: &Batch,
@@ -97,8 +98,8 @@ pub(super) fn bind_call(
     }
 }
 
-/// Reads the answer to one bound and executed statement; its rows are handed to `row`. Answers the rows of its tag, which is
-/// the body read last.
+/// Reads the answer to one bound and executed statement; passes its rows to `row`. Returns the number of rows in its
+/// tag, which is the body read last.
 pub(super) fn answer(
     connection: &mut Connection,
     row: &mut dyn FnMut(&[u8]) -> Result<(), PgError>,
@@ -113,7 +114,7 @@ pub(super) fn answer(
                 connection.refuse_copy()?;
                 return Err(PgError::Value("the statement reads rows from the client, which has no data".to_owned()));
             }
-            // Bound; what COPY TO STDOUT sends.
+            // Bound; data of COPY TO STDOUT.
             b'2' | b'H' | b'd' | b'c' => {}
             tag => {
                 let what = format!("a message {:?} in the answer to a statement", char::from(tag));

@@ -1,4 +1,4 @@
-//! Where a PostgreSQL server is reached and as whom.
+//! The address of a PostgreSQL server, and the account.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns the server as messages name it.
+    /// Returns the server's name in messages.
     #[must_use]
     pub fn place(&self) -> String {
         match (self.socket_path(), &self.host) {
@@ -33,7 +33,7 @@ impl Target {
         }
     }
 
-    /// Path of the Unix socket, if there is to be one.
+    /// Returns the path of the Unix socket, if the target has one.
     #[must_use]
     pub fn socket_path(&self) -> Option<String> {
         let directory = self.socket_dir.as_ref()?;

@@ -1,8 +1,8 @@
 //! Values to and from the server: integers, floats and dates in the binary format, decimals and texts as they are.
 //!
-//! Binary formats after PostgreSQL's src/backend/utils/adt (numeric.c: numeric_send; timestamp.c; int.c). A NUMERIC is read as
-//! an integer of its last digit, as its column's scale has it: 12.50 is 1250. Dates are microseconds (or, of a DATE, days)
-//! since 1970. Nothing here allocates, save errors.
+//! Binary formats after PostgreSQL's src/backend/utils/adt (numeric.c: numeric_send; timestamp.c; int.c). A NUMERIC
+//! becomes an integer of its last digit, by its column's scale: 12.50 is 1250. Dates are microseconds (a DATE: days)
+//! since 1970. Only errors allocate.
 
 use std::fmt::Write;
 
@@ -29,10 +29,10 @@ const NUMERIC: u32 = 1700;
 const EPOCH_DAYS: i64 = 10_957;
 const EPOCH_US: i64 = EPOCH_DAYS * 86_400_000_000;
 
-/// Largest number of digits behind the point that are read.
+/// Largest number of digits behind the point.
 const MAX_SCALE: i32 = 18;
 
-/// What integers are where the server expects a date.
+/// The meaning of integers where the server expects a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integers {
     /// Dates, as our own workloads write them.
@@ -41,7 +41,7 @@ pub enum Integers {
     AreNumbers,
 }
 
-/// Returns whether a value is sent in the binary format of the parameter's type; text otherwise.
+/// Returns true when the client sends a value in the binary format of the parameter's type; otherwise it sends text.
 #[must_use]
 pub fn is_binary(value: Value<'_>, oid: u32, integers: Integers) -> bool {
     match value {
@@ -74,7 +74,7 @@ pub fn encode(value: Value<'_>, oid: u32, integers: Integers, out: &mut BytesMut
             _ => out.put_i64(int),
         },
         Value::Real(real) if is_binary(value, oid, integers) => out.put_f64(real),
-        // A buffer takes whatever is written to it.
+        // Writing to a buffer cannot fail.
         Value::Int(int) => _ = write!(out, "{int}"),
         Value::Real(real) => _ = write!(out, "{real}"),
         Value::Text(text) => out.put_slice(text.as_bytes()),
@@ -82,7 +82,7 @@ pub fn encode(value: Value<'_>, oid: u32, integers: Integers, out: &mut BytesMut
     Ok(())
 }
 
-/// Returns true when a column of this type can be read for a workload.
+/// Returns true when workloads can read a column of this type.
 #[must_use]
 pub fn is_readable(oid: u32) -> bool {
     matches!(
@@ -146,8 +146,8 @@ fn integer(bytes: &[u8], oid: u32) -> Option<i64> {
     }
 }
 
-/// Returns a NUMERIC as an integer of its last digit. It is sent as digits to the base of 10,000, the weight of the
-/// first of them, a sign, and how many decimal digits stand behind the point.
+/// Returns a NUMERIC as an integer of its last digit. The server sends digits to the base of 10,000, the weight of the
+/// first of them, a sign, and the number of decimal digits behind the point.
 fn unscaled(bytes: &[u8]) -> Option<i64> {
     let (header, digits) = bytes.split_first_chunk::<8>()?;
     let [count, weight, sign, scale] =
@@ -176,7 +176,7 @@ fn unscaled(bytes: &[u8]) -> Option<i64> {
     let int = if shift >= 0 {
         int.checked_mul(unit)?
     } else {
-        // What stands behind the last digit shown is zero.
+        // The digits behind the last one shown are zero.
         Some(int / unit).filter(|_| int % unit == 0)?
     };
     i64::try_from(if negative { -int } else { int }).ok()

@@ -1,7 +1,7 @@
-//! A connection's bytes: a socket, what is to be written to it, and the messages read from it.
+//! A connection's bytes: a socket, bytes to write to it, and messages read from it.
 //!
-//! Synchronous, with buffers that grow to their largest use and are kept. Reading and writing never wait for ever: after
-//! [`SILENCE`] without a byte whoever made the connection decides whether the server can still be believed to be at work.
+//! It is synchronous, with buffers that grow to their largest use and stay. Reading and writing never wait for ever:
+//! after [`SILENCE`] without a byte the maker of the connection decides whether the server still works.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,21 +15,21 @@ use bytes::BytesMut;
 use super::error::PgError;
 use super::message::{HEADER_BYTES, message_bytes, server_error};
 
-/// How long a server may send nothing before somebody looks after it.
+/// Longest time without a byte before a connection checks its server.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 const FIRST_INPUT_BYTES: usize = 16 * 1024;
 const FIRST_OUTPUT_BYTES: usize = 16 * 1024;
 
-/// A socket, or what stands for one in a test.
+/// A socket, or a test's replacement for one.
 pub trait Transport: Read + Write + Send {
-    /// Reads and writes fail after so long.
+    /// Sets the time after which reads and writes fail.
     ///
     /// # Errors
     /// The system's.
     fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
 
-    /// What ends the connection from another thread: whoever reads or writes then gets an error.
+    /// Returns a function that ends the connection from another thread: a read or write then fails.
     ///
     /// # Errors
     /// The system's.
@@ -39,7 +39,7 @@ pub trait Transport: Read + Write + Send {
     fn has_input(&self) -> bool;
 }
 
-/// Ends a connection from another thread.
+/// A function that ends a connection from another thread.
 pub type HangUp = Arc<dyn Fn() + Send + Sync>;
 
 fn is_readable(fd: RawFd) -> bool {
@@ -82,11 +82,11 @@ impl Transport for TcpStream {
     }
 }
 
-/// What is done about a server that has sent nothing for [`SILENCE`].
+/// The rule for a server that has sent nothing for [`SILENCE`].
 pub enum Silence {
     /// The connection is lost: its statements take milliseconds.
     Fatal,
-    /// Statements may take long. Somebody is asked whether the server still answers others.
+    /// Statements may take long. The function says whether the server still answers other connections.
     Unless(Box<dyn FnMut() -> bool + Send>),
 }
 
@@ -95,7 +95,7 @@ pub struct Wire {
     transport: Box<dyn Transport>,
     silence: Silence,
     timeout: Duration,
-    /// What is written at the next [`Wire::flush`].
+    /// The bytes that the next [`Wire::flush`] writes.
     pub out: BytesMut,
     input: Vec<u8>,
     /// The bytes read and not yet taken, and the body of the message taken last.
@@ -104,7 +104,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Over this socket, which is looked after when it has been silent for `timeout`.
+    /// Makes a wire over this socket, which applies `silence` after `timeout` without a byte.
     ///
     /// # Errors
     /// The system's.
@@ -121,12 +121,12 @@ impl Wire {
         })
     }
 
-    /// From now on silence is this.
+    /// Sets the rule for silence.
     pub fn set_silence(&mut self, silence: Silence) {
         self.silence = silence;
     }
 
-    /// What ends the connection from another thread.
+    /// Returns a function that ends the connection from another thread.
     ///
     /// # Errors
     /// The system's.
@@ -140,10 +140,10 @@ impl Wire {
         !self.unread.is_empty() || self.transport.has_input()
     }
 
-    /// Writes what has been gathered.
+    /// Writes the gathered bytes.
     ///
     /// # Errors
-    /// The socket's, or better the server's own last words.
+    /// The server's last message, else the socket's error.
     pub fn flush(&mut self) -> Result<(), PgError> {
         let out = std::mem::take(&mut self.out);
         let written = self.write_all(&out);
@@ -152,7 +152,7 @@ impl Wire {
         written
     }
 
-    /// Writes these bytes after what has been gathered, without a copy.
+    /// Writes these bytes after the gathered ones, without a copy.
     ///
     /// # Errors
     /// As [`Wire::flush`].
@@ -174,7 +174,8 @@ impl Wire {
         Ok(())
     }
 
-    /// A server that ends says why before it hangs up; whoever only writes would not hear it.
+    /// Returns the server's last message, or else `error`. A server says why it ends before it hangs up, and a client
+    /// that only writes would miss it.
     fn last_words(&mut self, error: PgError) -> PgError {
         while self.has_input() {
             match self.read() {
@@ -186,8 +187,8 @@ impl Wire {
         error
     }
 
-    /// Waits for the next message that is an answer and gives its type; its body is [`Wire::body`] until the next call.
-    /// Notices, notifications and changed settings are no answers.
+    /// Waits for the next message that is an answer and returns its type; [`Wire::body`] has its body until the next
+    /// call. Notices, notifications and changed settings are no answers.
     ///
     /// # Errors
     /// When the connection ends, is silent for too long, or bytes come that are no message.
@@ -200,7 +201,7 @@ impl Wire {
         }
     }
 
-    /// The same for messages of all kinds.
+    /// Waits for the next message of any kind and returns its type.
     ///
     /// # Errors
     /// As [`Wire::read`].
@@ -223,14 +224,14 @@ impl Wire {
         &self.input[self.body.clone()]
     }
 
-    /// Reads what there is, at least a byte.
+    /// Reads the available bytes, at least one.
     fn fill(&mut self) -> Result<(), PgError> {
         if self.unread.start > 0 {
             self.input.copy_within(self.unread.clone(), 0);
             self.unread = 0..self.unread.len();
         }
         if self.unread.end == self.input.len() {
-            // A message is read as it comes, so that memory is taken for what was sent and not for what was announced.
+            // Read a message as it comes, so that memory grows with the bytes sent and not with the length announced.
             self.input.resize(2 * self.input.len(), 0);
         }
         loop {
@@ -261,7 +262,7 @@ fn is_silence(error: &io::Error) -> bool {
 }
 
 impl Drop for Wire {
-    /// Tells the server that the connection ends on purpose, when it can still be told.
+    /// Tells the server that the connection ends on purpose, if it still listens.
     fn drop(&mut self) {
         let _ = self.transport.set_timeout(Duration::from_millis(100));
         let _ = self.transport.write(b"X\0\0\0\x04");
@@ -275,13 +276,13 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What a server is said to send, and what happens then.
+    /// Bytes that a scripted server sends, and its next act.
     pub enum Cue {
         Bytes(Vec<u8>),
         Silence,
     }
 
-    /// A server that sends what is written in its script, whatever it is asked, and then hangs up.
+    /// A server that sends its script for any question, and then hangs up.
     #[derive(Default)]
     pub struct Scripted {
         pub cues: VecDeque<Cue>,

@@ -1,4 +1,4 @@
-//! Where readers tell what they have done: once a second when asked, and when they stop.
+//! The board to which readers write their counts: once a second when asked, and when they stop.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::watch::Telling;
 pub(super) const READ: &str = "read";
 const PROBE: &str = "engine";
 
-/// What all readers of a run share beside their reads.
+/// The counts of all readers of a run, and the sampler's question.
 pub(super) struct Board {
     asked: AtomicU64,
     /// Reads of each reader, up to date.
@@ -39,7 +39,7 @@ struct Told {
     answered: Vec<Option<u64>>,
 }
 
-/// What a reader hands over: totals since the run's start, and latencies since it last did.
+/// A reader's hand-over: totals since the run's start, and latencies since its last hand-over.
 pub(super) struct HandOver<'a> {
     pub reads: u64,
     pub pages: u64,
@@ -72,38 +72,38 @@ impl Board {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of the last question; one relaxed load, asked after every round of completions.
+    /// Returns the number of the last question; one relaxed load, since readers ask after every round of completions.
     #[inline]
     pub fn question(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The reader's count of reads, up to date.
+    /// Sets the reader's count of reads.
     #[inline]
     pub fn count(&self, reader: usize, reads: u64) {
         self.reads[reader].set(reads);
     }
 
-    /// What a reader counted so far, for its next part of the run.
+    /// Returns the counts of a reader so far, for its next part of the run.
     pub fn counted(&self, reader: usize) -> (u64, u64) {
         let told = self.lock();
         (told.reads[reader], told.pages[reader])
     }
 
-    /// All readers begin.
+    /// Notes that all readers begin.
     pub fn begin(&self) {
         let question = self.question();
         self.lock().answered.fill(Some(question));
     }
 
-    /// The measured window begins: latencies of the warm-up are forgotten.
+    /// Begins the measured window: forgets the latencies of the warm-up.
     pub fn begin_window(&self) {
         let mut told = self.lock();
         told.merged.begin_window();
         told.window.clear();
     }
 
-    /// Takes a reader's hand-over; without a question it stands still from now on.
+    /// Takes a reader's hand-over. Without a question the reader stands still from now on.
     pub fn tell(&self, reader: usize, question: Option<u64>, given: &mut HandOver<'_>) {
         self.cpu_ns.fetch_add(given.cpu_ns, Ordering::Relaxed);
         self.count(reader, given.reads);

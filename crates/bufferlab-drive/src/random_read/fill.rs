@@ -1,6 +1,6 @@
-//! A file to read: bytes that no device and no file system can make smaller, from a seed.
+//! Makes a file to read. Its bytes come from a seed, and no device and no file system can make them smaller.
 //!
-//! Every MiB has a stream of its own, so that the same seed gives the same file to the byte, whoever makes it.
+//! Every MiB has a separate stream of random numbers, so that the same seed gives the same bytes on every host.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,22 +15,22 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, FailureKind};
 use crate::sqlite::loader::LoadProgress;
 
-/// Raised when the bytes of a seed change.
+/// Raise it when the bytes of a seed change.
 pub const VERSION: u32 = 1;
 
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Dirty pages are written out this often, so that a load does not fill memory and stall in the end.
+/// A load syncs after so many MiB, so that dirty pages do not fill memory and stall it in the end.
 const SYNC_EVERY: u64 = 64;
 
-/// A file to be made.
+/// The job of making a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Where; nothing may be there yet.
+    /// The path of the new file. It must not exist.
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Decides its bytes.
+    /// The seed of its bytes.
     pub seed: u64,
 }
 
@@ -39,14 +39,14 @@ pub struct Load {
 pub struct Filled {
     /// Bytes written.
     pub bytes: u64,
-    /// Wall time, until they were on the device.
+    /// Wall time until the bytes were on the device.
     pub seconds: f64,
 }
 
-/// Makes a new file. `on_progress` is told the bytes written.
+/// Makes a new file. Passes the bytes written so far to `on_progress`.
 ///
 /// # Errors
-/// A file that is there already, a full disk, a request to stop.
+/// When the file exists, the disk is full, or the user asks to stop.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Filled, Failure> {
     let Load { path, bytes, seed } = load;
     let (bytes, seed) = (*bytes, *seed);
@@ -79,7 +79,7 @@ fn finish(file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The bytes of one MiB.
+/// Fills `chunk` with the bytes of one MiB.
 fn chunk_of(seed: u64, number: u64, chunk: &mut [u8]) {
     let mut random = Random::stream(seed, "bytes of a file to read", &[number]);
     for word in chunk.chunks_exact_mut(8) {

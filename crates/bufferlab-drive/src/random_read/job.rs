@@ -1,4 +1,4 @@
-//! What to read, how, and for how long, in the core's types.
+//! The job of a run that reads a file, in the core's types.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub const DEEPEST_QUEUE: usize = 256;
 /// Most threads.
 pub const MOST_THREADS: usize = 64;
 
-/// How bytes get from the file into memory.
+/// The way of bytes from the file into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoMode {
@@ -26,11 +26,11 @@ pub enum IoMode {
     Direct,
     /// Through the page cache.
     Buffered,
-    /// Through a mapping of the page cache, copied by the reader itself.
+    /// Through a mapping of the page cache, from which the reader copies.
     Mmap,
 }
 
-/// What the page cache holds when the window begins.
+/// The content of the page cache when the window begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
@@ -40,7 +40,7 @@ pub enum Cache {
     Warm,
 }
 
-/// Who asks the kernel to read.
+/// The interface over which readers ask the kernel to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
@@ -52,15 +52,15 @@ pub enum Backend {
     Threads,
 }
 
-/// Where the next read goes.
+/// The order of offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Anywhere, each place with the same probability.
     Random,
-    /// On from the last; every reader has a part of the file of its own to begin with.
+    /// Each follows the one before. Every reader begins in a different part of the file.
     Sequential,
-    /// Anywhere, places being as popular as Zipf's law with this exponent says.
+    /// Anywhere; the popularity of places follows Zipf's law with this exponent.
     Zipf(f64),
 }
 
@@ -72,24 +72,24 @@ pub struct Reads {
     pub io_size_bytes: u64,
     /// Every offset is a multiple of it.
     pub alignment_bytes: u64,
-    /// Where they go.
+    /// The order of their offsets.
     pub order: Order,
     /// Reads that each thread keeps in flight.
     pub queue_depth: usize,
     /// Threads.
     pub threads: usize,
-    /// Decides every offset.
+    /// The seed of all offsets.
     pub seed: u64,
 }
 
 impl Reads {
-    /// Reads that are in flight at the same time.
+    /// Returns the number of reads that are in flight at the same time.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.queue_depth * self.threads
     }
 
-    /// Refuses what cannot be read.
+    /// Refuses settings with which no reader can read.
     ///
     /// # Errors
     /// A usage failure that names the setting.
@@ -120,29 +120,29 @@ impl Reads {
     }
 }
 
-/// What to run.
+/// The job of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// A file or block device, which is only read.
+    /// The file or block device. The run only reads it.
     pub path: PathBuf,
-    /// So many bytes from its beginning are read.
+    /// The run reads within so many bytes from its beginning.
     pub range_bytes: u64,
-    /// Files below it (of a loop device) whose cached pages are dropped too.
+    /// Files below it (of a loop device). A cold run drops their cached pages too.
     pub below: Vec<PathBuf>,
-    /// How it is read.
+    /// The way of bytes from the file into memory.
     pub io_mode: IoMode,
-    /// Whether the kernel is told that reads are random (`POSIX_FADV_RANDOM`).
+    /// Whether readers tell the kernel that reads are random (`POSIX_FADV_RANDOM`).
     pub advise_random: bool,
-    /// What the page cache holds at the start.
+    /// The content of the page cache when the window begins.
     pub cache: Cache,
-    /// Who reads.
+    /// The interface over which readers ask the kernel to read.
     pub backend: Backend,
-    /// The device's read-ahead, where it is known: with none, a buffered read asks for page after page.
+    /// The device's read-ahead, if known. Without read-ahead, a buffered read asks the device for page after page.
     pub read_ahead_kib: Option<u64>,
     /// The reads.
     pub reads: Reads,
-    /// Reads before the window, whose figures are not counted.
+    /// Limits of the reads before the window, which do not count.
     pub warm_up: Limit,
     /// The measured window.
     pub measure: Limit,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// Memory of this process from mmap(2), given back when dropped.
+/// Memory of this process from mmap(2). Dropping it returns it to the kernel.
 struct Mapped {
     start: NonNull<u8>,
     bytes: usize,
@@ -30,9 +30,9 @@ impl Drop for Mapped {
     }
 }
 
-// SAFETY: the memory belongs to whoever owns the value; no thread keeps anything about it.
+// SAFETY: the memory belongs to the owner of the value; no thread keeps state about it.
 unsafe impl Send for Mapped {}
-// SAFETY: shared references give out addresses only; whoever reads or writes there says why that is sound.
+// SAFETY: shared references give out addresses only; each reader or writer of them says why that is sound.
 unsafe impl Sync for Mapped {}
 
 /// Buffers of equal size, each aligned to a page: direct I/O needs that, and the kernel may keep them registered.
@@ -43,7 +43,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// `count` buffers for reads of `bytes`, present in memory from the start.
+    /// Makes `count` buffers for reads of `bytes`, resident from the start.
     pub fn new(count: usize, bytes: u64) -> io::Result<Self> {
         let each_bytes = (bytes as usize).next_multiple_of(super::pages::PAGE_BYTES as usize);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
@@ -51,28 +51,28 @@ impl Buffers {
         Ok(Buffers { memory, each_bytes, count })
     }
 
-    /// Where a buffer begins.
+    /// Returns the address of a buffer.
     pub fn at(&self, place: usize) -> *mut u8 {
         assert!(place < self.count, "there is no buffer {place}");
         self.memory.start.as_ptr().wrapping_add(place * self.each_bytes)
     }
 
-    /// Returns all of them, as the kernel takes them.
+    /// Returns all buffers in the form that the kernel takes.
     pub fn io_vectors(&self) -> Vec<libc::iovec> {
         (0..self.count).map(|place| libc::iovec { iov_base: self.at(place).cast(), iov_len: self.each_bytes }).collect()
     }
 }
 
-/// A file's bytes as memory, to be read only.
+/// A file's bytes as read-only memory.
 ///
-/// When the file becomes shorter meanwhile, or its device fails, touching it raises SIGBUS, which ends the process: sizes are
-/// checked before a mapping is read, and whoever waits for the process names the signal.
+/// When the file becomes shorter meanwhile, or its device fails, touching it raises SIGBUS, which ends the process.
+/// Readers check sizes before they read a mapping, and the parent that waits for the process names the signal.
 pub(super) struct Mapping {
     memory: Mapped,
 }
 
 impl Mapping {
-    /// Returns the first `bytes` of a file, told to be read at random or not.
+    /// Maps the first `bytes` of a file, with or without advice that reads are random.
     pub fn new(file: &File, bytes: u64, advise_random: bool) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         let mapping = Mapping { memory: Mapped::new(bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd())? };
@@ -89,7 +89,7 @@ impl Mapping {
     /// Copies a part of it to `to`, which must have room for it.
     ///
     /// # Safety
-    /// `to` is valid for writes of `bytes`, and nobody else uses that memory.
+    /// `to` is valid for writes of `bytes`, and no other code uses that memory.
     pub unsafe fn copy(&self, offset: u64, bytes: usize, to: *mut u8) {
         let offset = offset as usize;
         assert!(offset + bytes <= self.memory.bytes, "{bytes} bytes at {offset} are not mapped");
@@ -98,7 +98,7 @@ impl Mapping {
         std::hint::black_box(to);
     }
 
-    /// How many of its pages are in the page cache now.
+    /// Returns the number of its pages that are in the page cache now.
     pub fn resident_pages(&self) -> io::Result<u64> {
         const STEP_BYTES: usize = 1 << 30;
         let mut seen = vec![0_u8; STEP_BYTES / super::pages::PAGE_BYTES as usize];

@@ -1,7 +1,7 @@
-//! Random reads of a file or block device: no database, only what lies under one. Reads, and never writes.
+//! Random reads of a file or block device, without a database. This module reads and never writes.
 //!
-//! `run` is the whole of a run, `stretch` a part of it with its readers' threads, `uring` and `calls` are the ways to read.
-//! What the offsets of a run must cost is told by `pages`, from the offsets themselves.
+//! `run` does a whole run, `stretch` a part of it with its readers' threads, `uring` and `calls` are the ways to read.
+//! `pages` computes the expected cost of a run from its offsets.
 
 mod board;
 mod calls;

@@ -1,6 +1,6 @@
-//! Where reads go: offsets from a seed, in multiples of an alignment, never beyond the end.
+//! The offsets of reads: from a seed, in multiples of an alignment, never beyond the end.
 //!
-//! A reader's offsets can be drawn again from a clone, so that what they must cost is reckoned after the run.
+//! A clone draws a reader's offsets again, so that the run can compute their expected cost after the window.
 
 use bufferlab_workload::permutation::Permutation;
 use bufferlab_workload::random::Random;
@@ -22,15 +22,16 @@ enum Drawing {
     Uniform,
     /// The next place.
     Sequential(u64),
-    /// Ranks, and where each rank lies.
+    /// Ranks, and the place of each rank.
     Zipf(Zipf, Box<Permutation>),
 }
 
 impl Offsets {
-    /// Offsets of reader `index` of `readers` in a range of `range_bytes`. Parts of a run (`part`) have streams of their own.
+    /// Makes the offsets of reader `index` of `readers` in a range of `range_bytes`. Each part of a run (`part`) has a
+    /// separate stream.
     ///
     /// # Panics
-    /// When the range does not hold one read.
+    /// When the range is shorter than one read.
     #[must_use]
     pub fn new(reads: &Reads, range_bytes: u64, part: u64, index: usize, readers: usize) -> Self {
         assert!(range_bytes >= reads.io_size_bytes, "{range_bytes} bytes do not hold one read");
@@ -43,7 +44,7 @@ impl Offsets {
                 Drawing::Sequential(first as u64)
             }
             Order::Zipf(exponent) => {
-                // One scatter for all readers and parts: popular places are the same for everybody.
+                // One scatter for all readers and parts: popular places are the same for every reader.
                 let mut scatter = Random::stream(reads.seed, "places of popular reads", &[]);
                 Drawing::Zipf(Zipf::new(places, exponent), Box::new(Permutation::new(places, &mut scatter)))
             }

@@ -1,4 +1,5 @@
-//! The file or block device that is read: opened for reading alone, measured, and its pages in or out of the page cache.
+//! The file or block device of a run: opened read-only, with its size, and with control over its pages in the page
+//! cache.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,28 +17,28 @@ use crate::sqlite::direct_io::storage_read_bytes;
 /// linux/fs.h: `_IO(0x12, 97)`, flush the buffer cache; `_IO(0x12, 104)`, the logical block.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
 const BLKSSZGET: libc::c_ulong = 0x1268;
-/// Pages that a core still holds for itself are let go a moment later.
+/// A core may still hold pages for itself, and release them a moment later.
 const TRIES_TO_DROP: u32 = 8;
 
-/// The file or block device that is read.
+/// The file or block device of a run.
 pub(super) struct OpenedFile {
-    /// What reads go through; with O_DIRECT in direct mode.
+    /// The descriptor for reads; with O_DIRECT in direct mode.
     pub file: File,
-    /// The same through the page cache: to drop pages, and to count those that are there.
+    /// A descriptor through the page cache, to drop and to count pages.
     plain: File,
     path: PathBuf,
     below: Vec<File>,
     range_bytes: u64,
     is_block: bool,
-    /// Whether mincore(2) tells this user the truth: it calls the pages of other people's files resident.
+    /// Whether mincore(2) tells this user the truth. It calls pages of other users' files resident.
     may_look: bool,
     as_opened: (u64, i64, i64),
-    /// Unit of offsets and sizes of direct I/O here, where it is known.
+    /// Unit of offsets and sizes of direct I/O here, if known.
     pub direct_alignment_bytes: Option<u64>,
 }
 
 impl OpenedFile {
-    /// Opens it, and refuses what cannot be read as the job asks.
+    /// Opens the file of a job, and refuses a file that the job's reads do not fit.
     pub fn open(job: &Run) -> Result<Self, Failure> {
         let path = &job.path;
         let fail = |error: io::Error| unreadable(path, &error);
@@ -79,7 +80,7 @@ impl OpenedFile {
         Ok(opened)
     }
 
-    /// Direct I/O that is possible with these sizes, and that really goes past the page cache.
+    /// Checks that direct I/O is possible with these sizes, and that it really bypasses the page cache.
     fn check_direct(&self, job: &Run) -> Result<(), Failure> {
         let unit = self.direct_alignment_bytes.unwrap_or(SECTOR_BYTES);
         for (name, bytes) in [("io_size", job.reads.io_size_bytes), ("alignment", job.reads.alignment_bytes)] {
@@ -90,7 +91,7 @@ impl OpenedFile {
         }
         let buffers = Buffers::new(1, job.reads.io_size_bytes).map_err(|error| no_memory(&error))?;
         for attempt in ["cold", "warm"] {
-            // Where the kernel does not tell, the flag is believed.
+            // Where the kernel does not count, believe the flag.
             let Ok(before) = storage_read_bytes() else { return Ok(()) };
             // SAFETY: the buffer is ours alone and at least this large.
             let memory = unsafe { std::slice::from_raw_parts_mut(buffers.at(0), job.reads.io_size_bytes as usize) };
@@ -111,7 +112,7 @@ impl OpenedFile {
 
     fn advise(&self, random: bool) -> io::Result<()> {
         if random {
-            // The advice belongs to what was opened, not to the file: each has its own.
+            // The advice belongs to a descriptor, not to the file: give it to both.
             for file in [&self.file, &self.plain] {
                 fadvise(file, libc::POSIX_FADV_RANDOM)?;
             }
@@ -127,7 +128,8 @@ impl OpenedFile {
         })
     }
 
-    /// Brings the page cache into the state asked for; pages of the range that are in it then, where that can be known.
+    /// Brings the page cache into the given state. Returns the pages of the range that it then holds, if this user can
+    /// know.
     pub fn prepare(&self, cache: Cache, io_mode: IoMode) -> Result<Option<u64>, Failure> {
         let fail = |error: io::Error| unreadable(&self.path, &error);
         match cache {
@@ -157,7 +159,7 @@ impl OpenedFile {
     fn drop_pages(&self) -> io::Result<Option<u64>> {
         let mut left = None;
         for attempt in 0..TRIES_TO_DROP {
-            // Dirty pages are kept whatever is advised; those of the layer above first.
+            // The kernel keeps dirty pages despite the advice: sync first, from the top layer down.
             for file in std::iter::once(&self.plain).chain(&self.below) {
                 file.sync_data()?;
                 fadvise(file, libc::POSIX_FADV_DONTNEED)?;
@@ -191,7 +193,7 @@ impl OpenedFile {
         Ok(())
     }
 
-    /// Returns pages of the range that are in the page cache; none where this user is not told.
+    /// Returns the pages of the range that are in the page cache; none where the kernel does not tell this user.
     pub fn resident_pages(&self) -> io::Result<Option<u64>> {
         if !self.may_look {
             return Ok(None);
@@ -199,7 +201,8 @@ impl OpenedFile {
         Mapping::new(&self.plain, self.range_bytes, false)?.resident_pages().map(Some)
     }
 
-    /// That nobody shortened or changed it since it was opened. Reading a mapping of a shorter file would end the process.
+    /// Checks that the file is neither shorter nor changed since it was opened. Reading a mapping of a shorter file
+    /// would end the process.
     pub fn check_unchanged(&self) -> Result<(), Failure> {
         let size_bytes = size_of(&self.plain).map_err(|error| unreadable(&self.path, &error))?;
         if size_bytes < self.range_bytes {
@@ -253,7 +256,7 @@ fn open_direct(path: &Path) -> Result<File, Failure> {
     })
 }
 
-/// Unit of direct I/O: of a block device its logical block, of a file what statx tells (Linux 6.1 and later).
+/// Unit of direct I/O: of a block device its logical block, of a file the answer of statx (Linux 6.1 and later).
 fn direct_alignment(file: &File, is_block: bool) -> Option<u64> {
     if is_block {
         let mut bytes: libc::c_int = 0;
@@ -290,13 +293,13 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     failure
 }
 
-/// What is wrong when there is no memory for reads.
+/// Returns the failure when there is no memory for reads.
 pub(super) fn no_memory(error: &io::Error) -> Failure {
     let what = format!("there is no memory for the buffers: {error}");
     Failure::new(FailureKind::Environment, what, "io_size, queue_depth, threads", "ask for fewer or smaller reads")
 }
 
-/// Returns a read that failed, with its place.
+/// Returns the failure of a read, with its place.
 pub(super) fn read_failed(path: &Path, offset: u64, bytes: usize, error: &io::Error) -> Failure {
     let place = format!("{}, offset {offset}", path.display());
     let what = format!("a read of {bytes} bytes at offset {offset} failed: {error}");
@@ -310,7 +313,7 @@ pub(super) fn read_failed(path: &Path, offset: u64, bytes: usize, error: &io::Er
     }
 }
 
-/// Returns a read that ended before it should.
+/// Returns the failure of a read that ended early.
 pub(super) fn read_short(path: &Path, offset: u64, bytes: usize, read: usize) -> Failure {
     let what = format!("a read of {bytes} bytes at offset {offset} gave {read}: the file ends before");
     let place = format!("{}, offset {offset}", path.display());
@@ -355,7 +358,8 @@ mod tests {
         path
     }
 
-    /// The checkout is on a disk; a temporary directory may be in memory, whose pages nobody drops.
+    /// Returns a directory on a disk, in the checkout. A system's temporary directory may be in memory, whose pages the
+    /// kernel never drops.
     fn on_disk() -> tempfile::TempDir {
         tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory")
     }

@@ -1,14 +1,15 @@
-//! What reads must cost, from their offsets alone: pages that a range covers, and pages that were not cached.
+//! The expected cost of reads from their offsets alone: pages that a range covers, and pages missing in the page cache.
 //!
 //! Without read-ahead the kernel reads each missing page of a buffered read by itself (mm/readahead.c:
-//! page_cache_sync_ra asks for one page where ra_pages is zero), so the requests of a run are the pages it touched first.
+//! page_cache_sync_ra asks for one page where ra_pages is zero), so the requests of a run are the pages that it touched
+//! for the first time.
 
 use super::offsets::Offsets;
 
 /// Bytes of a page of the page cache.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// How many pages a read covers, whole or in part.
+/// Returns the number of pages that a read covers, whole or in part.
 #[inline]
 #[must_use]
 pub fn pages_of(offset: u64, bytes: u64) -> u64 {
@@ -22,14 +23,14 @@ pub struct PageSet {
 }
 
 impl PageSet {
-    /// No page of a range of so many bytes.
+    /// Makes an empty set for a range of `range_bytes`.
     #[must_use]
     pub fn empty(range_bytes: u64) -> Self {
         let pages = range_bytes.div_ceil(PAGE_BYTES);
         PageSet { words: vec![0; pages.div_ceil(64) as usize] }
     }
 
-    /// Adds the pages of a read; how many were not in it.
+    /// Adds the pages of a read; returns how many were not in the set.
     #[inline]
     pub fn add(&mut self, offset: u64, bytes: u64) -> u64 {
         let (first, last) = (offset / PAGE_BYTES, (offset + bytes - 1) / PAGE_BYTES);
@@ -43,9 +44,9 @@ impl PageSet {
     }
 }
 
-/// Returns the number of pages that the reads found missing in a cache that held nothing and kept everything. `done`
-/// holds each reader's offsets as they were before its first read, and how many reads it made; in which order readers
-/// took turns changes nothing.
+/// Returns the number of pages that reads miss in a cache that is empty at first and keeps everything. `done` holds
+/// each reader's offsets as they were before its first read, and its number of reads. The readers' order changes
+/// nothing.
 #[must_use]
 pub fn first_touched(done: &[(Offsets, u64)], io_size_bytes: u64, range_bytes: u64) -> u64 {
     let mut cached = PageSet::empty(range_bytes);

@@ -1,7 +1,7 @@
-//! One reader: takes offsets while the part of the run lasts, counts and times what was read, and answers the board.
+//! One reader: it takes offsets while its part of the run lasts, counts and times reads, and answers the board.
 //!
-//! The loops that read are `uring` and `calls`; both ask here for the next offset and report here. Nothing is allocated for a
-//! read, and one look at the clock serves a whole round of completions.
+//! The loops of `uring` and `calls` ask a reader for the next offset and report to it. A read allocates nothing, and
+//! one reading of the clock serves a whole round of completions.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,16 +14,16 @@ use super::pages::pages_of;
 use crate::quota::Quota;
 use crate::recorder::Latency;
 
-/// What the readers of one part of a run share.
+/// The state that the readers of one part of a run share.
 pub(super) struct Shared<'a> {
     pub board: &'a Board,
     pub path: &'a Path,
     pub quota: Quota,
-    /// No read is begun after this moment of the monotonic clock.
+    /// Readers begin no read after this moment of the monotonic clock.
     pub deadline_ns: AtomicU64,
-    /// Set when one of them fails.
+    /// A reader that fails sets it.
     pub halt: AtomicBool,
-    /// Set from outside to stop everything.
+    /// The caller sets it to stop everything.
     pub cancelled: &'a AtomicBool,
     pub io_size_bytes: u64,
 }
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         self.shared.io_size_bytes as usize
     }
 
-    /// Where the next read goes; none when no more are to be begun.
+    /// Returns the offset of the next read; none when the part is over.
     #[inline]
     pub fn take(&mut self) -> Option<u64> {
         if !self.is_open {
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         Some(self.offsets.draw())
     }
 
-    /// A read has ended.
+    /// Records that a read has ended.
     #[inline]
     pub fn done(&mut self, offset: u64, ns: u64) {
         self.reads += 1;
@@ -101,7 +101,8 @@ impl<'a> Reader<'a> {
         self.latency.record(ns);
     }
 
-    /// After a round of completions, at this moment: is it over, and has the sampler asked?
+    /// Ends a round of completions at this moment: checks whether the part is over, and answers the sampler if it has
+    /// asked.
     #[inline]
     pub fn round(&mut self, now_ns: u64) {
         let shared = self.shared;
@@ -127,14 +128,14 @@ impl<'a> Reader<'a> {
         self.shared.board.tell(self.index, question, &mut given);
     }
 
-    /// The reader stands still from now on; how many reads it began.
+    /// Hands the last counts over; the reader stands still from now on. Returns the number of reads that it began.
     pub fn leave(mut self) -> u64 {
         self.tell(None);
         self.begun
     }
 }
 
-/// Returns the monotonic clock.
+/// Returns the time of the monotonic clock.
 #[inline]
 pub(super) fn now_ns() -> u64 {
     clock::monotonic_ns()

@@ -1,7 +1,8 @@
-//! One run: the file opened, reads to warm up, the page cache brought into its state, a window between standing edges.
+//! One run: open the file, read to warm up, bring the page cache into its state, measure a window between edges at
+//! which readers stand still.
 //!
-//! What the window's offsets must have cost is reckoned after its end edge and sent as more rows of the same edges: neither
-//! its time nor its processor time has that in it.
+//! The run computes the expected cost of the window's offsets after its end edge, and sends it as more rows of the same
+//! edges. Neither the window's time nor its processor time contains that work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -32,7 +33,7 @@ const WINDOW: u64 = 1;
 /// Executes a run.
 ///
 /// # Errors
-/// Whatever opening and reading meet. Being cancelled is no error: see [`Finished::interrupted`].
+/// The error of opening or reading. Cancelling is no error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.reads.check()?;
     let opened = OpenedFile::open(job)?;
@@ -50,7 +51,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     })
 }
 
-/// Who reads, and why it is not `io_uring` where that was left open.
+/// Returns the way to read, and the reason why it is not `io_uring` if the job leaves the choice open.
 fn way(job: &Run) -> Result<(Way, Option<String>), Failure> {
     if job.io_mode == IoMode::Mmap {
         return Ok((Way::Calls, Some("a mapping is read by threads".to_owned())));
@@ -68,7 +69,7 @@ fn way(job: &Run) -> Result<(Way, Option<String>), Failure> {
     }
 }
 
-/// The only thing a file tells of itself.
+/// The only counter of a file: its size.
 struct Size(u64);
 
 impl EngineCounters for Size {
@@ -78,14 +79,14 @@ impl EngineCounters for Size {
     }
 }
 
-/// Passes events on and remembers when the edges were.
+/// A sink that passes events on and remembers the times of the edges.
 struct EdgeTimes<'a> {
     sink: &'a dyn Sink,
     times: Mutex<[f64; 2]>,
 }
 
 impl EdgeTimes<'_> {
-    /// More rows of an edge that has been sampled.
+    /// Sends more rows of an edge that it has already sampled.
     fn add(&self, edge: Edge, values: Vec<Reading>) {
         let times = *self.times.lock().unwrap_or_else(PoisonError::into_inner);
         let t_s = times[usize::from(edge == Edge::End)];
@@ -119,7 +120,7 @@ fn measure(
         finished.actual = actual(with, fallback, false);
         return Ok(finished);
     }
-    // Dropping or reading the whole file belongs to the warm-up: nothing of it may be seen in the window.
+    // Dropping or reading the whole file belongs to the warm-up: the window must show nothing of it.
     let begun = Instant::now();
     let resident = with.opened.prepare(job.cache, job.io_mode)?;
     finished.warm_up.part.seconds += begun.elapsed().as_secs_f64();
@@ -141,7 +142,7 @@ fn measure(
     Ok(finished)
 }
 
-/// The rows of both edges that are reckoned from the window's offsets, and the page cache as it was seen.
+/// Returns rows of both edges: the expected cost, computed from the window's offsets, and the pages in the page cache.
 fn must_have_cost(job: &Run, window: &PartOver, resident: [Option<u64>; 2]) -> [Vec<Reading>; 2] {
     let no_subject = Arc::from("");
     let missing = |metric, reason: &str| Reading::missing(PROBE, metric, &no_subject, &Arc::from(reason));
@@ -203,7 +204,7 @@ fn actual(with: &Readers<'_>, fallback: Option<String>, buffers_registered: bool
     actual
 }
 
-/// What reads is the kernel: its release is the engine's version.
+/// Returns the kernel's release, which is the version of this engine.
 fn kernel_release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease")
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())

@@ -1,7 +1,7 @@
-//! A part of a run: readers made ready, then all let go at once, and waited for.
+//! A part of a run: it prepares readers, starts them all at once, and waits for them.
 //!
-//! Rings, buffers and mappings are made before the part begins and given back after it has ended: its time has reads in it
-//! and nothing else. While `before` is called the readers stand still.
+//! It makes rings, buffers and mappings before it begins and frees them after its end, so that its time contains only
+//! reads. The readers stand still during the call of `before`.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,17 +22,18 @@ use crate::finished::Part;
 use crate::job::Limit;
 use crate::quota::Quota;
 
-/// Longer limits of time are as good as none.
+/// A longer time limit is the same as none.
 const LONGEST_S: f64 = 1e8;
 
-/// Who reads, as was decided for the run.
+/// The way to read that the run has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     IoUring,
     Calls,
 }
 
-/// How many readers a run has: with `io_uring` one thread keeps many reads in flight, else each has a thread of its own.
+/// Returns the number of readers of a run. With `io_uring` one thread keeps many reads in flight, else each read in
+/// flight has its thread.
 pub(super) fn readers(job: &Run, way: Way) -> usize {
     match way {
         Way::IoUring => job.reads.threads,
@@ -40,16 +41,16 @@ pub(super) fn readers(job: &Run, way: Way) -> usize {
     }
 }
 
-/// A part that is over.
+/// A part that has ended.
 pub(super) struct PartOver {
     pub part: Part,
-    /// Each reader's offsets as they were at its start, and how many of them were read.
+    /// Each reader's offsets as they were at its start, and its number of reads.
     pub done: Vec<(Offsets, u64)>,
-    /// Whether the kernel held on to the buffers of all readers.
+    /// Whether the kernel kept the buffers of all readers registered.
     pub buffers_registered: bool,
 }
 
-/// What the parts of a run have in common.
+/// The state that the parts of a run share.
 pub(super) struct Readers<'a> {
     pub job: &'a Run,
     pub opened: &'a OpenedFile,
@@ -58,7 +59,7 @@ pub(super) struct Readers<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
-/// Holds the readers back until they are let go.
+/// A gate that holds the readers back until all are ready.
 #[derive(Default)]
 struct StartLine {
     is_open: Mutex<bool>,
@@ -79,7 +80,7 @@ impl StartLine {
     }
 }
 
-/// Opens the start line also when whoever holds it fails, or readers would wait for ever.
+/// A guard that opens the start line also when its holder fails, or readers would wait for ever.
 struct OpenOnDrop<'a>(&'a StartLine);
 
 impl Drop for OpenOnDrop<'_> {
@@ -89,8 +90,8 @@ impl Drop for OpenOnDrop<'_> {
 }
 
 impl Readers<'_> {
-    /// Runs part number `part` until its limit. `before` is called when all readers are ready and none has read; what it
-    /// gives is the moment that counts as the beginning.
+    /// Runs part number `part` until its limit. Calls `before` when all readers are ready and none has read. The moment
+    /// that it returns counts as the beginning.
     pub fn run(
         &self,
         part: u64,
@@ -162,7 +163,7 @@ impl Readers<'_> {
         Ok(PartOver { part, done: offsets.into_iter().zip(begun_reads).collect(), buffers_registered })
     }
 
-    /// A reader's thread; how many reads it made.
+    /// Runs one reader, as the body of its thread; returns its number of reads.
     fn read(
         &self,
         index: usize,
@@ -177,7 +178,7 @@ impl Readers<'_> {
         let (mut way, registered) = match made {
             Ok(way) => way,
             Err(failure) => {
-                // Whoever waits hears of it; there is nobody to tell when it has gone.
+                // The caller that waits hears of it; if it has gone, ignore that.
                 let _ = ready.send(Err(failure));
                 return Ok(0);
             }
@@ -223,7 +224,7 @@ enum Made {
     Buffers(Buffers),
 }
 
-/// Ends the part for all when a reader's thread panics.
+/// A guard that ends the part for all when a reader's thread panics.
 struct HaltOnPanic<'a, 'b>(&'a Shared<'b>);
 
 impl Drop for HaltOnPanic<'_, '_> {
@@ -234,7 +235,8 @@ impl Drop for HaltOnPanic<'_, '_> {
     }
 }
 
-/// Returns true when all readers' buffers are registered; the first failure when one cannot begin.
+/// Waits until all readers are ready. Returns true when the kernel has registered all their buffers; the first failure
+/// when one cannot begin.
 fn wait_until_ready(ready: &Receiver<Result<bool, Failure>>, count: usize) -> Result<bool, Failure> {
     let mut registered = true;
     for _ in 0..count {

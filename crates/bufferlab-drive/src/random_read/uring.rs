@@ -1,10 +1,10 @@
 //! Many reads in flight on one thread through `io_uring`: one system call for each read, or less.
 //!
-//! A read that ended is followed by the next at once. Asked for together at the end of a round, reads reach the device in
+//! When a read ends, the next one follows at once. Reads submitted together at the end of a round reach the device in
 //! bursts and end in bursts, and a fast device rests in between: at a depth of 16 that cost 8 % of the reads of 4 KiB.
 //!
-//! Buffers and the file are registered once where the kernel and the limit of locked memory allow, so that it need not look
-//! them up for every read. Flags that later kernels brought are left out where they are refused.
+//! The ring registers buffers and the file once, where the kernel and the limit of locked memory allow, so that the
+//! kernel need not look them up for every read. Where an older kernel refuses newer flags, the ring goes without them.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -16,7 +16,7 @@ use super::opened_file::{read_failed, read_short};
 use super::reader::{Reader, now_ns};
 use crate::failure::{Failure, FailureKind};
 
-/// Whether this process may use `io_uring`.
+/// Checks whether this process may use `io_uring`.
 ///
 /// # Errors
 /// The kernel's refusal: not built in (`ENOSYS`), forbidden (`EPERM`), no memory to lock (`ENOMEM`).
@@ -26,7 +26,7 @@ pub fn is_available() -> io::Result<()> {
 
 fn build(entries: u32) -> io::Result<IoUring> {
     let mut newest = IoUring::builder();
-    // Completions are handled by this thread when it asks, not by an interrupt of whatever it does (Linux 6.1).
+    // This thread handles completions when it asks; the kernel does not interrupt it (Linux 6.1).
     newest.setup_clamp().setup_single_issuer().setup_defer_taskrun();
     match newest.build(entries) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::builder().build(entries),
@@ -42,7 +42,7 @@ pub(super) struct Ring {
     buffers: Buffers,
     /// Offsets and starts of the reads in flight, by buffer.
     flights: Vec<(u64, u64)>,
-    /// Whether the kernel holds on to the buffers.
+    /// Whether the kernel has registered the buffers.
     pub buffers_registered: bool,
     file_registered: bool,
 }
@@ -106,7 +106,7 @@ impl Ring {
                 if error.kind() == io::ErrorKind::Interrupted {
                     continue;
                 }
-                // Reads may still be under way into the buffers, which must then never be given back.
+                // The kernel may still write into the buffers, so never free them.
                 std::mem::forget(std::mem::replace(&mut self.buffers, Buffers::new(1, 1).map_err(|_| lost(&error))?));
                 return Err(lost(&error));
             }
@@ -133,7 +133,8 @@ impl Ring {
                     self.push(place, next, now_ns)?;
                     in_flight += 1;
                     if left > 0 {
-                        // The last goes out with the wait. One that is refused now is asked for again there.
+                        // The last read goes out with the wait. A read that the kernel refuses now is submitted again
+                        // there.
                         let _ = self.ring.submit();
                     }
                 }
@@ -143,7 +144,7 @@ impl Ring {
         outcome
     }
 
-    /// Returns true when the read is whole, false when it is to be asked for again.
+    /// Returns true when the read is whole, false when the caller must submit it again.
     fn judged(&self, reader: &Reader<'_>, offset: u64, result: i32) -> Result<bool, Failure> {
         let bytes = self.bytes as usize;
         match usize::try_from(result) {
@@ -155,7 +156,7 @@ impl Ring {
     }
 }
 
-/// The file, as the kernel knows it.
+/// The file's handle in the ring.
 enum Handle {
     Registered(types::Fixed),
     Plain(types::Fd),

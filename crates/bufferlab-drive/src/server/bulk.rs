@@ -1,7 +1,8 @@
-//! Bulk loads of several tables at a time: who takes which table, rows as chunks of text, progress, the end.
+//! Bulk loads of several tables at a time: it shares tables out among threads, makes rows into chunks of text, and
+//! reports progress.
 //!
-//! Each table is written by one connection in primary-key order, whatever the number of threads: the same rows lie in the
-//! same places every time. Rows are generated and encoded by another thread meanwhile, a bounded number of chunks ahead.
+//! One connection writes each table in primary-key order, for any number of threads: the same rows lie in the same
+//! places every time. Meanwhile another thread generates and encodes rows, a bounded number of chunks ahead.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -16,35 +17,35 @@ use super::encode::Encoder;
 use crate::failure::{Failure, FailureKind};
 use crate::sqlite::loader::LoadProgress;
 
-/// Chunks the generator may be ahead of the connection.
+/// The number of chunks by which the generator may be ahead of the connection.
 const CHUNKS_AHEAD: usize = 8;
 /// Text of one chunk, and of one INSERT: well below the smallest default of MySQL's max_allowed_packet, 4 MiB.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// How often progress is looked at.
+/// Time between two reports of progress.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Rows on their way to the server.
 pub struct Chunk {
-    /// As the statement wants them.
+    /// The rows in the form that the statement wants.
     pub text: Vec<u8>,
-    /// How many.
+    /// The number of rows.
     pub rows: u64,
 }
 
 /// Rows of tables, by their index.
 pub type Written = Vec<(usize, u64)>;
 
-/// One thread's work: writes tables for as long as the function it is given names one.
+/// One thread's work: it writes tables as long as the function that it gets returns one.
 pub type WriteTables<'a> = dyn Fn(&mut dyn FnMut() -> Option<usize>) -> Result<Written, Failure> + Sync + 'a;
 
-/// What the threads of a load share.
+/// The state that the threads of a load share.
 pub struct Bulk<'a> {
     population: &'a dyn Population,
     place: String,
     /// Tables not yet begun, the largest last.
     waiting: Mutex<Vec<usize>>,
     rows: AtomicU64,
-    /// Somebody cancelled, or another thread failed.
+    /// The user cancelled, or another thread failed.
     stop: AtomicBool,
 }
 
@@ -57,7 +58,7 @@ fn partitions_of(population: &dyn Population, table: usize) -> Range<usize> {
 }
 
 impl<'a> Bulk<'a> {
-    /// Returns all tables of a population, to be written at `place`.
+    /// Makes a load of all tables of a population; `place` names the server in messages.
     #[must_use]
     pub fn new(population: &'a dyn Population, place: &str) -> Self {
         let mut waiting: Vec<usize> = (0..population.tables().len()).collect();
@@ -71,7 +72,7 @@ impl<'a> Bulk<'a> {
         }
     }
 
-    /// Rows that the server has taken, for the progress.
+    /// Counts rows that the server has taken, for the progress.
     pub fn took(&self, rows: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }
@@ -80,8 +81,9 @@ impl<'a> Bulk<'a> {
         if self.stop.load(Ordering::Relaxed) { None } else { self.waiting.lock().ok()?.pop() }
     }
 
-    /// Writes all tables with `threads` threads, each of which calls `write` with a way to take the next table. When
-    /// `cancelled` is set, `interrupt` is called once, because connections may be in the middle of a long statement.
+    /// Writes all tables with `threads` threads, each of which calls `write` with a function that returns the next
+    /// table. When `cancelled` is set, it calls `interrupt` once, because connections may be in the middle of a long
+    /// statement.
     ///
     /// # Errors
     /// The first failure of any thread; an interruption when cancelled.
@@ -166,11 +168,11 @@ impl<'a> Bulk<'a> {
         Failure::new(FailureKind::Internal, what, &self.place, "please report this")
     }
 
-    /// Generates a table's rows, each chunk's text beginning with `head`, while `send` sends them and answers how many the
-    /// server took; answers their number.
+    /// Generates a table's rows, each chunk's text beginning with `head`. `send` sends a chunk and returns how many
+    /// rows the server took. Returns the number of rows.
     ///
     /// # Errors
-    /// What `send` meets, rows that were not taken, or an interruption.
+    /// The error of `send`, rows that the server did not take, or an interruption.
     pub fn write_table(
         &self,
         table: usize,
@@ -197,7 +199,7 @@ impl<'a> Bulk<'a> {
         Ok(rows)
     }
 
-    /// Generates a table's partitions in order; answers its rows, or nothing when the load was stopped.
+    /// Generates a table's partitions in order; returns the number of rows, or none when the load was stopped.
     fn generate(&self, table: usize, encoder: &mut Encoder<'_>, head: &str, chunks: &Sender<Chunk>) -> Option<u64> {
         let fresh = || {
             let mut text = Vec::with_capacity(CHUNK_BYTES + 4_096);
@@ -228,7 +230,7 @@ impl<'a> Bulk<'a> {
     }
 }
 
-/// Returns a load that was cancelled.
+/// Returns the failure of a cancelled load.
 #[must_use]
 pub fn stopped(place: &str) -> Failure {
     Failure::new(FailureKind::Interrupted, "the load was stopped", place, "run it again")

@@ -38,7 +38,7 @@ impl DateTime {
         }
     }
 
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970.
     #[must_use]
     pub fn micros(&self) -> i64 {
         let year = self.year - i64::from(self.month <= 2);

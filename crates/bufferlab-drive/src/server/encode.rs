@@ -11,16 +11,16 @@ use super::datetime::DateTime;
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
 
-/// Which text.
+/// The form of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Fields ended by tabs, rows by line feeds, NULL as `\N`.
     Lines,
-    /// `(1,'a'),(2,'b')`: what follows VALUES.
+    /// `(1,'a'),(2,'b')`, to follow VALUES.
     Tuples,
 }
 
-/// Writes rows of one table.
+/// An encoder of one table's rows.
 pub struct Encoder<'a> {
     form: Form,
     columns: &'a [ColumnKind],
@@ -29,7 +29,7 @@ pub struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// For a table of these columns.
+    /// Makes an encoder for a table of these columns.
     #[must_use]
     pub fn new(form: Form, columns: &'a [ColumnKind]) -> Self {
         Encoder { form, columns, date: (i64::MIN, Vec::new()) }
@@ -77,7 +77,7 @@ impl<'a> Encoder<'a> {
                 if special(byte) {
                     text.push(b'\\');
                 }
-                // A zero byte is spelt as one; the others stand for themselves behind a backslash.
+                // A zero byte becomes the character 0; the others stand for themselves behind a backslash.
                 text.push(if *byte == 0 { b'0' } else { *byte });
             }
         } else {
@@ -91,7 +91,7 @@ impl<'a> Encoder<'a> {
     fn day(&self, days: i64, text: &mut Vec<u8>) {
         let DateTime { year, month, day, .. } = DateTime::from_micros(days.saturating_mul(DAY_US));
         let quote = if self.form == Form::Tuples { "'" } else { "" };
-        // A vector takes whatever is written to it.
+        // Writing to a vector cannot fail.
         let _ = write!(text, "{quote}{year:04}-{month:02}-{day:02}{quote}");
     }
 
@@ -100,7 +100,7 @@ impl<'a> Encoder<'a> {
             let DateTime { year, month, day, time: (hour, minute, second) } = DateTime::from_micros(micros);
             let quote = if self.form == Form::Tuples { "'" } else { "" };
             self.date.1.clear();
-            // A vector takes whatever is written to it.
+            // Writing to a vector cannot fail.
             let _ =
                 write!(self.date.1, "{quote}{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{quote}");
             self.date.0 = micros;
@@ -130,7 +130,7 @@ fn unsigned(mut int: u64, text: &mut Vec<u8>) {
     text.extend_from_slice(&digits[first..]);
 }
 
-/// `unit` is a power of ten: 100 for cents.
+/// Appends an integer as a decimal. `unit` is a power of ten: 100 for cents.
 fn decimal(int: i64, unit: u64, text: &mut Vec<u8>) {
     if int < 0 {
         text.push(b'-');

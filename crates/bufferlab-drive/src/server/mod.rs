@@ -1,5 +1,5 @@
-//! Database servers, whatever their protocol: rows as text, bulk loads of several tables at a time, and runs by several
-//! connections. What differs between servers comes in through the traits of [`session`].
+//! Code for database servers of any protocol: rows as text, bulk loads of several tables at a time, and runs by several
+//! connections. The traits of [`session`] hold the differences between servers.
 
 pub mod bulk;
 pub mod datetime;
@@ -11,11 +11,11 @@ pub mod set_up;
 
 use serde::Deserialize;
 
-/// How a workload's statements are sent.
+/// The way in which a client sends a workload's statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sending {
-    /// Each call in a round trip of its own, as the specification's profiles are written.
+    /// One round trip for each call, as the specification's profiles are written.
     Spec,
     /// In as few round trips as give the same answers.
     Batched,

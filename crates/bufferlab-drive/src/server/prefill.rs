@@ -1,11 +1,11 @@
-//! Fills the pool by a workload's own SQL, on a connection of its own, and stops when asked to.
+//! Fills the pool by a workload's own SQL, on a separate connection, and stops when asked to.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// How often a request to stop is looked at.
+/// Time between two checks for a request to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Executes a statement, as `execute(action, sql)`.
@@ -16,13 +16,13 @@ pub type Execute<'a> = dyn FnMut(&str, &str) -> Result<(), Failure> + Send + 'a;
 pub struct TableReads<'a> {
     /// Names and texts, in order.
     pub sections: &'a [(String, String)],
-    /// True for a statement that is executed also when the reading was broken off: one that puts a setting back.
+    /// True for a statement that puts a setting back: the caller executes it also after an interruption.
     pub always: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 impl TableReads<'_> {
-    /// Executes the sections one after another; false when `cancelled` was set meanwhile: then `interrupt` is called until the
-    /// statement has ended.
+    /// Executes the sections one after another; returns false when `cancelled` was set meanwhile. It then calls
+    /// `interrupt` until the statement has ended.
     ///
     /// # Errors
     /// The server's.

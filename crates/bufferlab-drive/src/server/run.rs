@@ -18,10 +18,10 @@ use crate::job::WorkloadJob;
 use crate::probes::Probes;
 use crate::watch::{EngineCounters, StopOnDrop, Watch};
 
-/// Samples every `interval` while `drive` runs, and says what came of it.
+/// Samples every `interval` while `drive` runs; returns its answer with the recorded tables.
 ///
 /// # Errors
-/// Whatever `drive` meets. Being cancelled is no error: see [`Finished::interrupted`].
+/// The error of `drive`. Cancelling is no error: see [`Finished::interrupted`].
 pub fn watched(
     engine: Box<dyn EngineCounters>,
     engine_version: String,
@@ -43,10 +43,10 @@ pub fn watched(
     Ok(Finished { engine_version, recorded: watch.finish(), clock: anchor, ..finished })
 }
 
-/// Warm-up, window and phases of a workload.
+/// Runs warm-up, window and phases of a workload.
 ///
 /// # Errors
-/// Whatever connecting, executing or reading counters meets.
+/// The error of connecting, executing or reading counters.
 pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<Finished, Failure> {
     let workloads = workload.drivers(session.course.connections)?;
     let mut finished = measure(session, workloads, workload.seed())?;
@@ -54,7 +54,7 @@ pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) ->
     Ok(finished)
 }
 
-/// The phases after the window, each only when what came before was not interrupted.
+/// Runs the phases after the window, each unless a request to stop interrupted the part before.
 ///
 /// # Errors
 /// As [`Session::phase`].
@@ -70,7 +70,7 @@ pub fn phases<S: Server>(session: &mut Session<'_, S>, finished: &mut Finished) 
     Ok(())
 }
 
-/// Warm-up and window with a workload of our own, the second only when the first was not interrupted.
+/// Runs warm-up and window of a workload; the window only when no request to stop interrupted the warm-up.
 fn measure<S: Server>(
     session: &mut Session<'_, S>,
     workloads: Vec<Box<dyn Workload>>,

@@ -1,7 +1,7 @@
-//! A server while it is driven: connects drivers, warms up through the gate, runs windows between standing edges.
+//! A server during a run: it connects drivers, warms up through the gate, and runs windows between edges at which
+//! drivers stand still.
 //!
-//! Says nothing of what is run in which order, which is [`run`](super::run), and knows no protocol: a [`Server`] is what is
-//! asked of one.
+//! [`run`](super::run) decides the order of parts. This file knows no protocol: it asks through the trait [`Server`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,38 +23,38 @@ use crate::job::{Limit, Pace, PhaseJob, Spacing, WarmUp};
 use crate::quota::Quota;
 use crate::watch::Watch;
 
-/// How often a window's end is looked for beside what the drivers tell.
+/// Time between two checks for a window's end, besides the drivers' own.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
-/// Longer limits of time are as good as none.
+/// A longer time limit is the same as none.
 const LONGEST_S: f64 = 1e8;
 
-/// What to do when the server is gone.
+/// The hint when the server is gone.
 pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
 
-/// Returns the moment at which a part that began then must be over.
+/// Returns the moment at which a part that began at `begun` must be over.
 #[must_use]
 pub fn deadline(begun: Instant, limit: Limit) -> Instant {
     begun + Duration::from_secs_f64(limit.seconds.clamp(0.0, LONGEST_S))
 }
 
-/// What a session asks of a server, over connections that no transaction is measured on.
+/// The questions of a session to a server, over connections on which it measures no transaction.
 pub trait Server {
-    /// A connection that transactions are measured on.
+    /// A connection on which the session measures transactions.
     type Client: Client + Send;
 
-    /// How often the warm-up gate is looked at.
+    /// Time between two polls of the warm-up gate.
     const GATE_LOOK: Duration;
 
-    /// Where the server is, for messages.
+    /// Returns the server's place, for messages.
     fn place(&self) -> String;
 
-    /// Demand misses since the server started, as far as it tells them; they never fall.
+    /// Returns the demand misses since the server started, as far as it tells them; they never fall.
     ///
     /// # Errors
     /// When it does not answer.
     fn demand_misses(&mut self) -> Result<u64, Failure>;
 
-    /// What the server says of itself in words at an edge, if it has any.
+    /// Returns the server's status text at an edge, if it has one.
     ///
     /// # Errors
     /// When it does not answer.
@@ -62,10 +62,10 @@ pub trait Server {
         Ok(None)
     }
 
-    /// The warm-up begins on this connection: the gate needs its counters soon after they have moved.
+    /// Prepares a connection for the warm-up: the gate needs its counters soon after they change.
     fn watch_closely(&mut self, _client: &mut Self::Client) {}
 
-    /// This connection stands still at an edge: what the server keeps back of its counters is to be told now.
+    /// Makes the server publish the counters of a connection that stands still at an edge.
     ///
     /// # Errors
     /// The client's.
@@ -76,33 +76,33 @@ pub trait Server {
     /// Executes a statement of a script's setup section.
     ///
     /// # Errors
-    /// The server's words.
+    /// The server's message.
     fn set_up(&mut self, sql: &Sql, values: &[Value<'_>]) -> Result<(), String>;
 
-    /// Interrupts whatever statements the connections made last are executing.
+    /// Returns a function that interrupts the present statements of the connections made last.
     fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync>;
 
-    /// One connection for each workload; from now on they are those that are interrupted.
+    /// Opens one connection for each workload. From now on [`Server::interrupter`] interrupts these.
     ///
     /// # Errors
     /// When the server refuses one, or a statement of the workload.
     fn connect(&mut self, workloads: &mut [Box<dyn Workload>]) -> Result<Vec<Self::Client>, Failure>;
 
-    /// Fills the pool by the workload's own SQL; false when `cancelled` was set meanwhile.
+    /// Fills the pool by the workload's own SQL; returns false when `cancelled` was set meanwhile.
     ///
     /// # Errors
     /// The server's.
     fn prefill(&mut self, workload: &dyn Workload, cancelled: &AtomicBool) -> Result<bool, Failure>;
 }
 
-/// What is to be run, whatever the server.
+/// The parts of a run, for any server.
 #[derive(Clone, Copy)]
 pub struct Course<'a> {
-    /// How many connections drive it.
+    /// The number of connections that drive it.
     pub connections: usize,
     /// Pages really in its buffer pool.
     pub frames: u64,
-    /// When transactions of the measured window are begun.
+    /// The pace of transactions in the measured window.
     pub pace: &'a Pace,
     /// Further windows on the same warm database, after the measured one.
     pub phases: &'a [PhaseJob],
@@ -113,10 +113,10 @@ pub struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// Refuses what cannot be run, before the minutes that lead to it.
+    /// Checks the parts before the minutes that lead to them.
     ///
     /// # Errors
-    /// What is wrong with a phase, or that nobody drives.
+    /// When a phase is wrong, or there is no connection.
     pub fn check(&self) -> Result<(), Failure> {
         for phase in self.phases {
             phase.check()?;
@@ -129,31 +129,31 @@ impl Course<'_> {
     }
 }
 
-/// A server, and everything that watches it.
+/// A server, the parts of its run, and the watch that samples it.
 pub struct Session<'a, S: Server> {
     /// The server.
     pub server: S,
-    /// What is to be run on it.
+    /// The parts of the run.
     pub course: Course<'a>,
-    /// Who samples.
+    /// The watch that samples.
     pub watch: &'a Watch<'a>,
-    /// Set from outside to stop everything.
+    /// The caller sets it to stop everything.
     pub cancelled: &'a AtomicBool,
     /// The processor time of all drivers' threads.
     pub cpu_ns: Arc<AtomicU64>,
 }
 
 impl<S: Server> Session<'_, S> {
-    /// Returns true when somebody has asked to stop.
+    /// Returns true when the user has asked to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// One connection for each workload, on the schedule of `pace`; names of types begin with the phase's.
+    /// Connects a driver for each workload, on the schedule of `pace`. Names of types begin with the phase's.
     ///
     /// # Errors
-    /// As [`Server::connect`], or a rate that cannot be driven.
+    /// As [`Server::connect`], or when the rate is out of range.
     pub fn connect(
         &mut self,
         mut workloads: Vec<Box<dyn Workload>>,
@@ -174,8 +174,8 @@ impl<S: Server> Session<'_, S> {
         Ok(Drivers::new(drivers, &self.server.place(), SERVER_GONE_HINT, Arc::clone(&self.cpu_ns)))
     }
 
-    /// Fills the pool and drives it until the gate opens or the cap is reached; no end when interrupted. Also the misses that
-    /// count towards filling.
+    /// Fills the pool and drives it until the gate opens or the warm-up reaches its cap. Returns the ending, none when
+    /// interrupted, and the misses that count towards filling.
     ///
     /// # Errors
     /// The server's.
@@ -222,7 +222,8 @@ impl<S: Server> Session<'_, S> {
         Ok((end, feed.misses()))
     }
 
-    /// One window between its two edges; false when interrupted. The clocks of schedules start with it.
+    /// Runs one window between its two edges; the flag is false when interrupted. The clocks of schedules start with
+    /// it.
     ///
     /// # Errors
     /// The server's.
@@ -247,8 +248,8 @@ impl<S: Server> Session<'_, S> {
             self.settle(drivers)?;
             self.edge(Edge::End)?;
         } else {
-            // Connections whose statements were interrupted may be gone, and those that watch with them; an interrupted
-            // window is not evaluated.
+            // Interrupted connections may be gone, and with them those that sample. An interrupted window has no
+            // results.
             let _ = self.edge(Edge::End);
         }
         Ok((part, ended == Stretched::Whole))
@@ -259,8 +260,8 @@ impl<S: Server> Session<'_, S> {
         drivers.with_clients(|client| server.settle(client))
     }
 
-    /// Everything at one moment, with the server's own words: they are asked for here alone, because InnoDB's restart the
-    /// averages they hold when they are read.
+    /// Samples everything at one moment, with the server's status text. Only edges ask for the text, because InnoDB's
+    /// restarts its averages when a client reads it.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -269,10 +270,11 @@ impl<S: Server> Session<'_, S> {
         self.watch.edge(edge, &mut || server.status_text())
     }
 
-    /// One phase: its setup, untimed, then its window in a closed loop on all connections; false when interrupted.
+    /// Runs one phase: its setup, untimed, then its window in a closed loop on all connections. The flag is false when
+    /// interrupted.
     ///
     /// # Errors
-    /// What is wrong with the script, or the server's.
+    /// When the script is wrong, or the server's.
     pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure> {
         let name = Phase::Extra(Arc::clone(&phase.name));
         self.watch.enter(name.clone(), None, phase.limit.transactions);
@@ -301,9 +303,10 @@ pub fn latencies_of<C: Client + Send>(drivers: &Drivers<C>) -> Vec<TypeLatency> 
     latencies(tallies.iter().map(|(name, tally)| (name.as_str(), tally)), drivers.is_open())
 }
 
-/// The schedule is split: each of n connections has arrivals of its own at a rate of rate / n. Poisson arrivals of n
-/// independent streams are Poisson arrivals together; constant ones take turns, so that they are constant together. An
-/// arrival belongs to its connection and waits for it also while others are idle, as a user waits for his own terminal.
+/// Makes the drivers and splits the schedule: each of n connections has separate arrivals at a rate of rate / n.
+/// Poisson arrivals of n independent streams are Poisson arrivals together; constant ones take turns, so that they are
+/// constant together. An arrival belongs to its connection and waits for it also while others are idle, as a user waits
+/// for his own terminal.
 fn on_schedule<C: Client>(
     driver: Driver<C>,
     pace: &Pace,

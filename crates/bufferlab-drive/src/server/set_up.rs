@@ -1,4 +1,4 @@
-//! The setup section of a script, executed at a server once its tables are loaded.
+//! Executes the setup section of a script at a server, after the load of its tables.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,10 +11,11 @@ use crate::failure::{Failure, FailureKind};
 /// Executes a statement, as `execute(action, place, sql)`.
 pub type Execute<'a> = dyn FnMut(&str, &str, &str) -> Result<(), Failure> + 'a;
 
-/// Executes a script's setup section, statement by statement, with its values as literals; `shell` is the server's own client.
+/// Executes a script's setup section, statement by statement, with its values as literals; `shell` names the server's
+/// own client.
 ///
 /// # Errors
-/// The server's, or that `cancelled` was set.
+/// The server's, or an interruption when `cancelled` was set.
 pub fn set_up(
     script: &Script,
     dialect: &Dialect,
@@ -36,6 +37,6 @@ pub fn set_up(
             failed
         })?;
     }
-    // A transaction left open would be lost with its connection: ending it here keeps what the section did.
+    // A transaction left open would be lost with its connection: ending it here keeps its changes.
     execute("ending the setup section", script.source(), "COMMIT")
 }

@@ -11,7 +11,7 @@ use crate::failure::{Failure, FailureKind};
 
 /// A client with all statements of one workload prepared.
 ///
-/// Borrows nothing: the engine must outlive it, which [`SqliteClient::new`] makes its caller promise.
+/// It borrows nothing. The caller of [`SqliteClient::new`] promises that the engine outlives it.
 pub struct SqliteClient {
     // Finalised in this order, before the engine closes its connection.
     statements: Vec<Statement>,
@@ -29,10 +29,10 @@ impl SqliteClient {
     /// Prepares a workload's statements.
     ///
     /// # Errors
-    /// When one does not compile or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
     ///
     /// # Safety
-    /// `engine` outlives the client and is used by the client's thread alone.
+    /// `engine` outlives the client, and only the client's thread uses it.
     pub unsafe fn new(engine: &Engine, workload: &Statements) -> Result<Self, Failure> {
         let handle = engine.handle();
         let prepare = |name: &str, sql: &str| {
@@ -107,8 +107,8 @@ impl Client for SqliteClient {
     }
 
     fn rollback(&mut self) -> Result<(), ClientError> {
-        // Statements of their own have nothing to roll back, and some errors have made SQLite do it already.
-        // SAFETY: the connection is open (the engine outlives the client).
+        // Statements outside of a transaction have nothing to roll back, and after some errors SQLite has already done
+        // it. SAFETY: the connection is open (the engine outlives the client).
         if unsafe { ffi::sqlite3_get_autocommit(self.handle) } != 0 {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Client for SqliteClient {
             let columns = statement.columns();
             batch.begin_rows(call);
             let mut rows = 0;
-            // Values that nobody looks at were all the same computed by SQLite's step.
+            // SQLite's step computes values even when the workload ignores them.
             let kept_columns = if self.rows == RowUse::Kept { columns } else { 0 };
             statement
                 .run(|row| {

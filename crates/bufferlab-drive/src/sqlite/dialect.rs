@@ -1,14 +1,14 @@
-//! How SQLite words a workload: what it says otherwise than MySQL.
+//! SQLite's dialect: its words that differ from MySQL's.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
 
 use crate::dialect::Dialect;
 
-/// SQLite's words. Money is integer cents and dates are integers, so both cross as they are, and 1 is 100 hundredths. It locks
-/// the whole database, so no read takes a lock of its own. CROSS JOIN fixes the order of a join. INDEXED BY fails where the
-/// index cannot be used; only the one that SQLite would not choose by itself is named. A plus sign forbids an index; NOT
-/// INDEXED would not, in a table WITHOUT ROWID.
+/// SQLite's words. Money is integer cents and dates are integers, so both cross as they are, and 1 is 100 hundredths.
+/// It locks the whole database, so no read takes a row lock. CROSS JOIN fixes the order of a join. INDEXED BY fails
+/// where SQLite cannot use the index; the words name only the index that SQLite would not choose by itself. A plus sign
+/// forbids an index; NOT INDEXED would not, in a table WITHOUT ROWID.
 pub const DIALECT: Dialect = Dialect {
     engine: "SQLite",
     folders: &["sqlite", "shared"],

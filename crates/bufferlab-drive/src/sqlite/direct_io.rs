@@ -1,7 +1,7 @@
-//! Does this directory really give O_DIRECT? Some file systems refuse the flag, others accept it and buffer.
+//! Checks whether a directory really gives O_DIRECT. Some file systems refuse the flag, others accept it and buffer.
 //!
-//! Belief needs evidence: a cold and a warm read of the same page must both appear in `/proc/self/io` as bytes
-//! fetched from storage. The same trial finds the alignment that the device demands.
+//! The evidence: a cold and a warm read of the same page must both appear in `/proc/self/io` as bytes fetched from
+//! storage. The same trial finds the alignment that the device demands.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use super::page_io::AlignedBuffer;
 
-/// What a trial of direct I/O in a directory showed.
+/// The result of a trial of direct I/O in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectIo {
     /// True when reads really bypass the page cache.
     pub honoured: bool,
     /// Smallest alignment that works, in bytes; zero when none does.
     pub alignment_bytes: usize,
-    /// Why not, in words; empty when honoured.
+    /// The reason why not; empty when honoured.
     pub reason: String,
 }
 
@@ -27,7 +27,7 @@ const LARGEST_ALIGNMENT: usize = 65_536;
 /// Writes a small file into `directory`, reads it twice with O_DIRECT and removes it.
 ///
 /// # Errors
-/// When the directory cannot be written at all.
+/// When this user cannot write to the directory.
 pub fn check(directory: &Path) -> io::Result<DirectIo> {
     let trial = TrialFile::create(directory)?;
     let direct = match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&trial.path) {
@@ -61,7 +61,7 @@ fn refused(alignment_bytes: usize, reason: String) -> DirectIo {
     DirectIo { honoured: false, alignment_bytes, reason }
 }
 
-/// A file that is removed when the trial ends, however it ends.
+/// A file that the end of the trial removes, also after an error.
 struct TrialFile {
     path: PathBuf,
 }
@@ -79,7 +79,7 @@ impl TrialFile {
 
 impl Drop for TrialFile {
     fn drop(&mut self) {
-        // Nothing useful can be done if a temporary file cannot be removed; the next trial reuses the name.
+        // If the temporary file cannot be removed, the next trial reuses its name.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -98,7 +98,7 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
     None
 }
 
-/// Returns bytes this process has caused to be fetched from storage (`read_bytes` of `/proc/self/io`).
+/// Returns the bytes that the kernel has fetched from storage for this process (`read_bytes` of `/proc/self/io`).
 pub(crate) fn storage_read_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/io")?;
     text.lines()

@@ -1,4 +1,4 @@
-//! An open database with its settings applied and read back, and the engine's counters.
+//! An open database, and the engine's counters. Opening applies the settings and reads them back.
 //!
 //! One connection per process: the page cache's configuration is global, and a second descriptor on the file would
 //! break POSIX locks.
@@ -25,7 +25,7 @@ use crate::finished::Settings;
 
 /// An open database, ready for transactions.
 pub struct Engine {
-    /// Dropped (closed) by [`Engine::close`], before anything else.
+    /// [`Engine::close`] drops (closes) it before anything else.
     connection: Connection,
     path: PathBuf,
     vfs: Vfs,
@@ -42,12 +42,12 @@ impl Engine {
     /// Opens a loaded database with these settings.
     ///
     /// # Errors
-    /// When the file is missing or foreign, direct I/O is refused or not honoured, or SQLite refuses a setting.
+    /// When the file is missing or foreign, the file system refuses or ignores O_DIRECT, or SQLite refuses a setting.
     pub fn open(path: &Path, knobs: &SqliteKnobs) -> Result<Self, Failure> {
         Self::open_recorded(path, knobs, |_| Ok(()))
     }
 
-    /// Opens a loaded database; `record` gets the counters of the VFS before the pool is made.
+    /// Opens a loaded database; calls `record` with the counters of the VFS before SQLite makes the pool.
     ///
     /// # Errors
     /// As [`Engine::open`], and those of `record`.
@@ -109,7 +109,7 @@ impl Engine {
             ("synchronous", synchronous.to_string()),
             ("cache_size", cache_size.to_string()),
             ("wal_autocheckpoint", checkpoint_frames.to_string()),
-            // Pages may only come from the pool: no memory mapping, and sorters' tables stay in memory.
+            // Pages may come only from the pool: no memory mapping, and sorters' tables stay in memory.
             ("mmap_size", "0".to_owned()),
             ("temp_store", "memory".to_owned()),
             ("foreign_keys", "off".to_owned()),
@@ -160,7 +160,7 @@ impl Engine {
         self.connection.pragma_query_value(None, name, |row| row.get(0))
     }
 
-    /// Runs every statement of a script that may take long; false when `cancelled` was set meanwhile.
+    /// Runs every statement of a script that may take long; returns false when `cancelled` was set meanwhile.
     ///
     /// # Errors
     /// SQLite's error.
@@ -177,7 +177,7 @@ impl Engine {
     /// Returns the lines of EXPLAIN QUERY PLAN of a statement, in order.
     ///
     /// # Errors
-    /// SQLite's error, also when an index that the statement insists on cannot be used.
+    /// SQLite's error, also when it cannot use an index that the statement insists on.
     pub fn query_plan(&self, sql: &str) -> Result<Vec<String>, Failure> {
         let explain = || -> rusqlite::Result<Vec<String>> {
             let mut statement = self.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
@@ -199,7 +199,7 @@ impl Engine {
         self.vfs.take_last_error()
     }
 
-    /// Where the database is.
+    /// Returns the path of the database.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -209,13 +209,13 @@ impl Engine {
         sqlite_failure(action, &self.path, &self.vfs, error)
     }
 
-    /// Returns the number of pages brought in so far, the measure of a pool's filling and turnover.
+    /// Returns the number of pages that the pool has read so far, the measure of its filling and turnover.
     pub fn demand_misses(&mut self) -> u64 {
         self.collect_status();
         self.demand_misses
     }
 
-    /// Adds SQLite's own counters, which are 32 bits wide and are therefore read with reset.
+    /// Adds SQLite's own counters. They are 32 bits wide, so each read resets them.
     fn collect_status(&mut self) {
         let hits = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_HIT);
         let misses = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_MISS);
@@ -231,7 +231,7 @@ impl Engine {
         u64::from(current as u32)
     }
 
-    /// Cumulative counters under the names of the metric registry.
+    /// Returns cumulative counters by their names in the table of metrics.
     pub fn counters(&mut self) -> Vec<(&'static str, u64)> {
         self.collect_status();
         let vfs = &self.vfs_counters;
@@ -269,7 +269,7 @@ impl Engine {
         counters
     }
 
-    /// Gauges under the names of the metric registry.
+    /// Returns gauges by their names in the table of metrics.
     pub fn gauges(&self) -> Vec<(&'static str, u64)> {
         let pages = self.pragma_int("page_count").unwrap_or(0).max(0) as u64;
         let mut wal = self.path.clone().into_os_string();
@@ -315,7 +315,7 @@ fn sqlite_failure(action: &str, path: &Path, vfs: &Vfs, error: &rusqlite::Error)
     }
 }
 
-/// The file must be a database with the page size that was asked for.
+/// Checks that the file is a database with the given page size.
 fn check_header(path: &Path, page_size: PageSize) -> Result<(), Failure> {
     let place = path.display().to_string();
     let mut header = [0u8; 100];

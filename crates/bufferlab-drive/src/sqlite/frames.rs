@@ -1,6 +1,8 @@
-//! Frames and their memory: pages aligned to their size in one mapping, SQLite's extra space and our links beside them.
+//! Frames and their memory: pages aligned to their size in one mapping, with SQLite's extra space and the pool's links
+//! next to it.
 //!
-//! Knows nothing of replacement. A region serves the pool's size; a frame beyond it is allocated by itself.
+//! This file knows nothing of replacement. A region serves the pool's size; each frame beyond it is a separate
+//! allocation.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::c_void;
@@ -8,11 +10,11 @@ use std::ptr;
 
 use rusqlite::ffi::sqlite3_pcache_page;
 
-/// Readable bytes behind the last page of a mapping and behind a page that stands alone.
+/// Readable bytes behind the last page of a mapping and behind a separate page.
 ///
 /// `vdbeRecordCompareInt` reads up to 72 bytes past the end of a record that lies at the end of its page, and counts on
 /// 74 bytes of padding there (`sqlite3VdbeFindCompare`); the stock cache keeps its headers there. Between the pages of
-/// a region the next page serves as well: what is read too much is never used.
+/// a region the next page serves as well: SQLite never uses the excess bytes.
 const OVERREAD_BYTES: usize = 128;
 
 /// A frame. SQLite sees only the first field and gives its address back to us.
@@ -52,12 +54,12 @@ pub struct FrameMemory {
 }
 
 impl FrameMemory {
-    /// Frames of pages of `page_bytes`, each with `extra_bytes` for SQLite's own use.
+    /// Makes memory for frames of `page_bytes`, each with `extra_bytes` for SQLite's own use.
     pub fn new(page_bytes: usize, extra_bytes: usize) -> Self {
         FrameMemory { page_bytes, extra_bytes: extra_bytes.next_multiple_of(16), regions: Vec::new(), frames: 0 }
     }
 
-    /// Frames in regions.
+    /// Returns the number of frames in regions.
     pub fn frames(&self) -> usize {
         self.frames
     }
@@ -79,7 +81,7 @@ impl FrameMemory {
         self.regions.push(region);
     }
 
-    /// One more frame than the regions have, because every page is pinned.
+    /// Allocates one frame beyond the regions, because every page is pinned.
     pub fn overflow_frame(&self) -> *mut Frame {
         let page = zeroed(self.overflow_page_layout());
         let extra = zeroed(layout(self.extra_bytes, 16));
@@ -104,7 +106,7 @@ impl FrameMemory {
     }
 }
 
-/// Memory for a number of frames, mapped at once and touched as frames are used.
+/// Memory for a number of frames, mapped at once and touched as the pool uses frames.
 struct Region {
     frames: *mut Frame,
     frames_layout: Layout,
@@ -155,7 +157,7 @@ fn zeroed(layout: Layout) -> *mut u8 {
     memory
 }
 
-/// Anonymous memory straight from the kernel: page-aligned, zero, and resident only where touched.
+/// Maps anonymous memory of the kernel: page-aligned, zero, and resident only where touched.
 fn mapped(layout: Layout) -> *mut u8 {
     let slack = if layout.align() > 4096 { layout.align() } else { 0 };
     // SAFETY: an anonymous private mapping at an address the kernel chooses.

@@ -1,4 +1,4 @@
-//! Lets a long statement of SQLite be stopped: a flag that its virtual machine looks at now and then.
+//! Lets a flag stop a long statement of SQLite, whose virtual machine polls it.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::ffi;
 
-/// Steps of SQLite's virtual machine between two looks at the flag: well under a millisecond in memory.
+/// Steps of SQLite's virtual machine between two polls of the flag: well under a millisecond in memory.
 const STEPS_BETWEEN_LOOKS: c_int = 10_000;
 
-/// While this lives, statements of the connection end with `SQLITE_INTERRUPT` once the flag is set.
+/// A guard: while it lives, statements of the connection end with `SQLITE_INTERRUPT` once the flag is set.
 pub struct Interruptible<'a> {
     connection: *mut ffi::sqlite3,
     flag: PhantomData<&'a AtomicBool>,
 }
 
 impl<'a> Interruptible<'a> {
-    /// Begins looking at the flag.
+    /// Begins polling the flag.
     ///
     /// # Safety
-    /// The connection stays open, and no other handler is set on it, as long as this lives.
+    /// The connection stays open, and the caller sets no other handler on it, as long as the guard lives.
     #[must_use]
     pub unsafe fn begin(connection: *mut ffi::sqlite3, cancelled: &'a AtomicBool) -> Self {
         unsafe extern "C" fn is_cancelled(flag: *mut c_void) -> c_int {

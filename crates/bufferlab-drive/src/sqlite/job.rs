@@ -1,4 +1,4 @@
-//! What to run on SQLite, in the core's types.
+//! The job of a run on SQLite, in the core's types.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::job::sample_interval;
 pub use crate::job::{Limit, Pace, PhaseJob, ScriptJob, Spacing, WarmUp, WorkloadJob};
 use crate::probes::Asked;
 
-/// What to run.
+/// The job of a run.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
@@ -20,13 +20,13 @@ pub struct Run {
     pub knobs: SqliteKnobs,
     /// The workload with its scale and seeds.
     pub workload: WorkloadJob,
-    /// When transactions of the measured window are begun.
+    /// The pace of transactions in the measured window.
     #[serde(rename = "load", default)]
     pub pace: Pace,
     /// Further windows on the same warm database, after the measured one.
     #[serde(default)]
     pub phases: Vec<PhaseJob>,
-    /// How the pool is warmed up.
+    /// The warm-up of the pool.
     pub warm_up: WarmUp,
     /// The measured window.
     pub measure: Limit,

@@ -1,4 +1,4 @@
-//! The settings of a run on SQLite, typed; strings and percentages were resolved before they came here.
+//! The settings of a run on SQLite, typed. Python has already resolved strings and percentages.
 
 use bufferlab_model::PageSize;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -23,7 +23,7 @@ pub enum Pcache {
     Stock,
 }
 
-/// When SQLite calls sync.
+/// The moments at which SQLite calls sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Synchronous {
@@ -39,9 +39,9 @@ pub enum Synchronous {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockingMode {
-    /// Locks are taken and released by every transaction.
+    /// Every transaction takes and releases locks.
     Normal,
-    /// Locks are kept until the connection closes.
+    /// The connection keeps locks until it closes.
     Exclusive,
 }
 
@@ -52,22 +52,22 @@ pub struct SqliteKnobs {
     /// Page size of the loaded database.
     #[serde(rename = "page_size_bytes", deserialize_with = "page_size")]
     pub page_size: PageSize,
-    /// The pool: pages only, without SQLite's bookkeeping beside them.
+    /// Size of the pool: pages only, without SQLite's bookkeeping.
     pub pool_size_bytes: u64,
     /// Direct or buffered.
     pub io_mode: IoChoice,
-    /// Whose page cache.
+    /// The page cache that SQLite uses.
     pub pcache: Pcache,
-    /// When to sync.
+    /// The moments at which SQLite calls sync.
     pub synchronous: Synchronous,
-    /// The WAL is copied back into the database when it is longer than this.
+    /// SQLite copies the WAL back into the database when it is longer than this.
     pub wal_autocheckpoint_bytes: u64,
     /// Locks between transactions.
     pub locking_mode: LockingMode,
 }
 
 impl SqliteKnobs {
-    /// Frames of the pool.
+    /// Returns the number of frames of the pool.
     #[must_use]
     pub fn pool_frames(&self) -> u64 {
         self.page_size.frames_in(self.pool_size_bytes)

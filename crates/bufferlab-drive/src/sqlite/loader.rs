@@ -1,9 +1,9 @@
 //! Bulk load into a new SQLite file: a workload's rows, generated in parallel and written in key order by one thread;
-//! then, where there is a script, its setup section.
+//! then the setup section of a script, if there is one.
 //!
-//! Generators take partitions in turn (thread k of n: k, k+n, ...) and hand blocks over bounded channels, so the
-//! writer meets the partitions in load order whatever the number of threads, and memory stays bounded. Indexes are
-//! built after the rows. Nothing of that is journalled: a load that fails is thrown away.
+//! Generators take partitions in turn (thread k of n: k, k+n, ...) and hand blocks over bounded channels, so the writer
+//! meets the partitions in load order whatever the number of threads, and memory stays bounded. The load builds indexes
+//! after the rows. It keeps no journal: the caller throws a failed load away.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,24 +26,24 @@ use crate::data::Data;
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 use crate::schema::table_schemas;
 
-/// A load to be done.
+/// The job of a load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// The file to create; must not exist.
+    /// The file to create. It must not exist.
     pub database: PathBuf,
     /// Its page size.
     #[serde(rename = "page_size_bytes", deserialize_with = "page_size")]
     pub page_size: PageSize,
-    /// What to load.
+    /// The data to load.
     #[serde(rename = "workload")]
     pub data: Data,
-    /// Threads that generate rows, beside the one that writes them.
+    /// Threads that generate rows; one more thread writes them.
     #[serde(rename = "threads")]
     pub generators: usize,
 }
 
-/// What was loaded.
+/// The result of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loaded {
     /// Rows of all tables.
@@ -61,7 +61,7 @@ fn by_name<S: Serializer>(tables: &[(String, u64)], to: S) -> Result<S::Ok, S::E
     tables.iter().cloned().collect::<BTreeMap<_, _>>().serialize(to)
 }
 
-/// A load going on.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadProgress {
     /// Rows written.
@@ -70,10 +70,10 @@ pub struct LoadProgress {
     pub total: u64,
 }
 
-/// Blocks a generator may be ahead of the writer.
+/// The number of blocks by which a generator may be ahead of the writer.
 const BLOCKS_AHEAD: usize = 4;
-/// The load's own cache, and the memory that building an index may sort in: more than that is merged from files in
-/// the system's directory for temporary files.
+/// The size of the load's cache, and of the memory in which SQLite sorts the keys of an index. It merges more keys from
+/// files in the system's directory for temporary files.
 const CACHE_KIB: i64 = 256 * 1024;
 
 /// Loads a database.
@@ -103,7 +103,7 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
     Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes, tables })
 }
 
-/// Loads a workload's tables and builds their indexes; answers the rows of each.
+/// Loads a workload's tables and builds their indexes; returns the rows of each.
 fn load_tables(
     load: &Load,
     connection: &Connection,
@@ -132,7 +132,7 @@ fn load_tables(
     Ok(population.tables().iter().map(|table| table.name.to_owned()).zip(rows_of).collect())
 }
 
-/// Builds the indexes; sorting a large table's keys takes as long as loading its rows, so this can be stopped too.
+/// Builds the indexes. Sorting a large table's keys takes as long as loading its rows, so `cancelled` stops it too.
 fn build_indexes(load: &Load, connection: &Connection, sql: &str, cancelled: &AtomicBool) -> Result<(), Failure> {
     // SAFETY: the connection is open, and the guard ends with this function.
     let _guard = unsafe { Interruptible::begin(connection.handle(), cancelled) };
@@ -158,7 +158,7 @@ fn set_up(load: &Load, connection: &Connection, script: &Script, cancelled: &Ato
     Ok(())
 }
 
-/// Returns rows of every table there is; a setup section may have made any.
+/// Returns the rows of every table in the database; a setup section may have made any.
 fn count_rows(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
     let mut statement = connection.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",

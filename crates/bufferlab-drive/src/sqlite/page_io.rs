@@ -1,27 +1,27 @@
 //! Block-aligned reads and writes over a file opened with O_DIRECT.
 //!
-//! The kernel wants offset, length and address of a direct I/O aligned to the device's logical block. Requests that
-//! are aligned go straight between the caller's memory and the device; others pass through one bounce buffer and
-//! are counted. Short transfers and EINTR are continued here, so that callers see whole transfers or errors.
+//! The kernel wants offset, length and address of a direct I/O aligned to the device's logical block. Requests that are
+//! aligned go straight between the caller's memory and the device; others pass through one bounce buffer, and the
+//! result says so. This file continues after short transfers and EINTR, so that callers see whole transfers or errors.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The four file operations that direct I/O is built on; tests substitute files that misbehave.
+/// The four file operations that direct I/O needs. Tests substitute files that misbehave.
 pub trait RawFile {
-    /// Reads at `offset`; may be short.
+    /// Reads at `offset`; the transfer may be short.
     ///
     /// # Errors
     /// The system call's error.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes at `offset`; may be short.
+    /// Writes at `offset`; the transfer may be short.
     ///
     /// # Errors
     /// The system call's error.
     fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize>;
-    /// Length of the file in bytes.
+    /// Returns the length of the file in bytes.
     ///
     /// # Errors
     /// The system call's error.
@@ -48,20 +48,20 @@ impl RawFile for File {
     }
 }
 
-/// What one request cost.
+/// The cost of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes of the request that were transferred; fewer than asked only at the end of the file.
+    /// Bytes of the request that it transferred; fewer than asked only at the end of the file.
     pub filled: usize,
     /// Bytes that crossed the device's interface, alignment and read-modify-write included.
     pub device_read_bytes: u64,
-    /// The same for writes.
+    /// Bytes written over the device's interface, alignment included.
     pub device_write_bytes: u64,
-    /// True when the data was copied through the bounce buffer.
+    /// True when the data passed through the bounce buffer.
     pub bounced: bool,
 }
 
-/// Zeroed memory at a chosen alignment, freed when dropped.
+/// Zeroed memory at a chosen alignment. Dropping it frees it.
 pub struct AlignedBuffer {
     start: *mut u8,
     layout: Layout,
@@ -154,10 +154,10 @@ impl<F: RawFile> AlignedFile<F> {
         Ok(transfer)
     }
 
-    /// Writes all of `buffer` at `offset`. Blocks that are covered in part are read first.
+    /// Writes all of `buffer` at `offset`. Reads blocks first that the buffer covers in part.
     ///
     /// # Errors
-    /// The system call's error; what was written before it stays written, as with any torn write.
+    /// The system call's error. Bytes written before it stay written, as with any torn write.
     pub fn write(&mut self, buffer: &[u8], offset: u64) -> io::Result<Transfer> {
         if self.is_aligned(buffer.as_ptr() as usize, buffer.len(), offset) {
             write_whole(&self.raw, buffer, offset, self.block_bytes)?;
@@ -215,7 +215,7 @@ fn read_whole(raw: &impl RawFile, buffer: &mut [u8], offset: u64, block_bytes: u
     Ok(filled)
 }
 
-/// Writes everything; after a short count that is no multiple of a block, the torn block is written again.
+/// Writes everything. After a short count that is no multiple of a block, it writes the torn block again.
 fn write_whole(raw: &impl RawFile, buffer: &[u8], offset: u64, block_bytes: usize) -> io::Result<()> {
     let mut done = 0;
     let mut stalled = 0;
@@ -249,7 +249,7 @@ mod tests {
     struct Unreliable {
         bytes: RefCell<Vec<u8>>,
         calls: Cell<u32>,
-        /// What happens at call number k: taken modulo the script's length.
+        /// The outcome of call number k: the script is repeated.
         script: Vec<u8>,
     }
 

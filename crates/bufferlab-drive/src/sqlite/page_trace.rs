@@ -1,7 +1,8 @@
 //! Records every access to a page of the pool, from the opening of the database to its end.
 //!
 //! The recorder lives in the pool, on the connection's thread; SQLite may make the pool anew (a page size is read from
-//! the file), so a pool that ends hands the recorder to the next. The edges of the window come from whoever samples them.
+//! the file), so a pool that ends hands the recorder to the next. The caller that samples the edges of the window tells
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,27 +17,27 @@ use crate::failure::Failure;
 /// A recorder between two pools, or before the first and after the last.
 pub type Holder = Arc<Mutex<Option<Box<Recorder>>>>;
 
-/// Takes the recorder out.
+/// Takes the recorder out of its holder.
 pub fn taken(holder: &Holder) -> Option<Box<Recorder>> {
     holder.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Writes what a pool does into a spool.
+/// The recorder of a pool's accesses, which writes them into a spool.
 #[derive(Debug)]
 pub struct Recorder {
     holder: Holder,
     spool: Spool,
-    /// What SQLite has read so far: a page that is admitted and then not read is new.
+    /// SQLite's reads so far: a page that the pool admits and SQLite does not read then is new.
     vfs: Arc<VfsCounters>,
-    /// The page that was admitted last, when, and the reads before it.
+    /// The page that the pool admitted last, the time, and the reads before it.
     admitted: Option<(u32, u64, u64)>,
 }
 
 impl Recorder {
-    /// Returns a recorder of this thread's pool, in a holder from which the pool takes it.
+    /// Makes a recorder of this thread's pool, in a holder from which the pool takes it.
     ///
     /// # Errors
-    /// When the spool cannot be made.
+    /// When this user cannot make the spool.
     pub fn ready(asked: &PageTraceAsked, vfs: Arc<VfsCounters>) -> Result<Holder, Failure> {
         let spool = Spool::create(&asked.spool)
             .map_err(|error| Failure::from_io("making the page trace's file", &asked.spool, &error))?;
@@ -54,7 +55,8 @@ impl Recorder {
         self.vfs.pages_read.get() + self.vfs.wal_reads.get()
     }
 
-    /// Tells what became of the page that was admitted last: SQLite reads it before it asks the pool for anything else.
+    /// Records whether the last admitted page was read or made. SQLite reads a page before it asks the pool for
+    /// another.
     pub fn settle(&mut self) {
         if let Some((page, t_ns, reads_before)) = self.admitted.take() {
             if self.reads() > reads_before {
@@ -66,24 +68,24 @@ impl Recorder {
         }
     }
 
-    /// The pool held the page that was asked for.
+    /// Records that the pool held the page.
     pub fn found(&mut self, page: u32, kind: Kind) {
         self.settle();
         self.push(clock::monotonic_ns(), page, kind);
     }
 
-    /// The page got a frame.
+    /// Records that the page got a frame.
     pub fn admit(&mut self, page: u32) {
         self.admitted = Some((page, clock::monotonic_ns(), self.reads()));
     }
 
-    /// The page lost its frame to another, or its content is no longer true.
+    /// Records that the page lost its frame to another, or that its content is no longer true.
     pub fn left(&mut self, page: u32, kind: Kind) {
         self.settle();
         self.push(clock::monotonic_ns(), page, kind);
     }
 
-    /// The pool has ended; another may take the recorder.
+    /// Puts the recorder back, since the pool has ended; another pool may take it.
     pub fn give_back(mut self: Box<Self>) {
         self.settle();
         let holder = Arc::clone(&self.holder);
@@ -91,7 +93,7 @@ impl Recorder {
     }
 }
 
-/// The probe of the run: notes the edges, and has the table once the database is closed.
+/// The probe of the run: it notes the edges, and returns the table once the engine has closed the database.
 pub struct PageTrace {
     holder: Holder,
     spool: PathBuf,
@@ -107,7 +109,7 @@ struct Told {
 }
 
 impl PageTrace {
-    /// Returns the probe of a recorder.
+    /// Makes the probe of a recorder.
     #[must_use]
     pub fn of(holder: Holder, spool: &Path) -> Self {
         PageTrace { holder, spool: spool.to_owned(), window: Window::default() }

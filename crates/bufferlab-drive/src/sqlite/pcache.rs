@@ -1,8 +1,8 @@
 //! SQLite's page-cache plug-in interface (`sqlite3_pcache_methods2`) over [`Pool`].
 //!
-//! The configuration is global to the process and must precede SQLite's initialisation: one more reason for one
-//! worker process per run. The pool of the database file is the one *purgeable* cache; in-memory temporary
-//! databases get pools of their own whose counters are kept apart. See <https://sqlite.org/c3ref/pcache_methods2.html>.
+//! The configuration is global to the process and must precede SQLite's initialisation: one more reason for one worker
+//! process per run. The pool of the database file is the one *purgeable* cache; in-memory temporary databases get
+//! separate pools with separate counters. See <https://sqlite.org/c3ref/pcache_methods2.html>.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{Arc, OnceLock};
@@ -20,13 +20,13 @@ static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();
 /// Installs the pool as SQLite's page cache, once, and returns the counters of the database file's pool.
 ///
 /// # Errors
-/// SQLite's code when it was initialised before the first call.
+/// SQLite's code, when a caller initialised SQLite before the first call.
 pub fn install() -> Result<Arc<PoolCounters>, c_int> {
     let counters = Arc::clone(MAIN_COUNTERS.get_or_init(Arc::default));
     INSTALLED.get_or_init(configure).map(|()| counters)
 }
 
-/// Lets the pool of the database that is opened next tell this recorder of every access.
+/// Lets the pool of the next database that opens tell this recorder of every access.
 pub fn record(recorder: Holder) {
     // A process opens one database for one run.
     let _only_the_first = RECORDER.set(recorder);

@@ -1,4 +1,4 @@
-//! Which plan SQLite takes for Q1, by EXPLAIN QUERY PLAN.
+//! Checks the plan that SQLite takes for Q1, by EXPLAIN QUERY PLAN.
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::index_scan::{SHIPDATE_INDEX, TABLE};
@@ -12,7 +12,7 @@ use crate::plan;
 /// Asks SQLite for the plan of the workload's query, if it forces one.
 ///
 /// # Errors
-/// SQLite's own, also when the index is not there; a usage failure when it would take another plan.
+/// SQLite's error, also when the index is missing; a usage failure when it would take another plan.
 pub(super) fn check(workload: &mut dyn Workload, engine: &Engine) -> Result<(), Failure> {
     plan::check(&DIALECT, workload, |_, sql| {
         let lines = engine.query_plan(sql)?;
@@ -20,7 +20,7 @@ pub(super) fn check(workload: &mut dyn Workload, engine: &Engine) -> Result<(), 
     })
 }
 
-/// Returns the plan for the table, of the lines of EXPLAIN QUERY PLAN.
+/// Returns the plan for the table that the lines of EXPLAIN QUERY PLAN tell.
 fn plan_of(lines: &[String]) -> Option<Plan> {
     let by_index = format!("SEARCH {TABLE} USING INDEX {SHIPDATE_INDEX} (");
     let whole = format!("SCAN {TABLE}");

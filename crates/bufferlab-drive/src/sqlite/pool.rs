@@ -1,9 +1,9 @@
 //! The page pool behind SQLite's pager: aligned frames, a hash table and an LRU list, with exact counters.
 //!
 //! The replacement rules are those of SQLite's own `pcache1.c` (`pcache1FetchStage2`, `pcache1Unpin`,
-//! `pcache1TruncateUnsafe`), so that a run with this pool and a run with the stock one differ in nothing but the
-//! memory: frames here are cut from one mapping and aligned to their size, which lets a direct read land in them.
-//! One rule is stated differently: a stock cache of size N holds N-1 pages once it recycles; this pool holds N.
+//! `pcache1TruncateUnsafe`), so that a run with this pool and a run with the stock one differ only in their memory.
+//! This pool cuts frames from one mapping and aligns them to their size, so that a direct read can land in them. One
+//! rule differs: a stock cache of size N holds N-1 pages once it recycles; this pool holds N.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -15,16 +15,16 @@ use super::frames::{Frame, FrameMemory};
 use super::page_trace::Recorder;
 use crate::counter::Counter;
 
-/// What the pool did, cumulative; gauges are the state now. Written by the connection's thread alone.
+/// Cumulative counters of the pool's work, and gauges of its present state. Only the connection's thread writes them.
 #[derive(Debug, Default)]
 pub struct PoolCounters {
     /// Logical gets: fetches that ask for a page with the intent to have it.
     pub fetches: Counter,
     /// Fetches that found the page.
     pub hits: Counter,
-    /// Pages taken into a frame because they were not there.
+    /// Pages that got a frame because the pool lacked them.
     pub admissions: Counter,
-    /// Pages that lost their frame: recycled for another, or dropped because the pool was over its size.
+    /// Pages that lost their frame: the pool recycled it for another page, or was over its size.
     pub evictions: Counter,
     /// Evictions whose frame went directly to the page that needed it.
     pub recycled: Counter,
@@ -62,10 +62,10 @@ pub struct Pool {
     unpinned: usize,
     free: Vec<*mut Frame>,
     memory: FrameMemory,
-    /// A fetch that was told "not easy" and will be repeated: it must not count twice.
+    /// The page of a fetch that the pool refused as "not easy". SQLite repeats the fetch, and it must not count twice.
     refused_key: Option<u32>,
     counters: Arc<PoolCounters>,
-    /// Hears of every access, where a run asks for a page trace.
+    /// The recorder of every access, where a run asks for a page trace.
     recorder: Option<Box<Recorder>>,
 }
 
@@ -94,7 +94,7 @@ impl Pool {
         self.recorder = recorder;
     }
 
-    /// Sets how many frames the pool may hold; a smaller size gives up the oldest unpinned pages at once.
+    /// Sets the number of frames that the pool may hold; a smaller size evicts the oldest unpinned pages at once.
     pub fn set_capacity(&mut self, frames: usize) {
         self.capacity = frames;
         self.counters.frames.set(frames as u64);
@@ -143,7 +143,8 @@ impl Pool {
         self.admit(key)
     }
 
-    /// The rule of `pcache1FetchStage2` step 3: nine tenths pinned means that dirty pages should be written first.
+    /// Returns true when nine tenths of the pool are pinned: SQLite should then write dirty pages first. The rule is
+    /// step 3 of `pcache1FetchStage2`.
     fn is_nearly_all_pinned(&self) -> bool {
         let pinned = self.used - self.unpinned;
         // pcache1 counts in its cache size N = frames + 1; mxPinned is N + 10 - 10 for a single cache.
@@ -184,8 +185,8 @@ impl Pool {
         frame
     }
 
-    /// Unpins a page. It becomes the most recently used one, or is dropped when SQLite will not want it again or the
-    /// pool is over its size.
+    /// Unpins a page. It becomes the most recently used one, or the pool drops it, when SQLite will not want it again
+    /// or the pool is over its size.
     ///
     /// # Safety
     /// `frame` was returned by [`Pool::fetch`] and is pinned.
@@ -219,7 +220,7 @@ impl Pool {
         self.unpinned += 1;
     }
 
-    /// Gives a page another number; an unpinned page that had that number is dropped.
+    /// Gives a page another number, and drops an unpinned page that had that number.
     ///
     /// # Safety
     /// `frame` was returned by [`Pool::fetch`] and holds a page.
@@ -301,7 +302,7 @@ impl Pool {
         self.forget(frame);
     }
 
-    /// Takes a frame out of the hash table because what it holds is no longer true.
+    /// Takes a frame out of the hash table because its content is no longer true.
     fn drop_page(&mut self, frame: *mut Frame) {
         self.tell_left(frame, Kind::Drop);
         self.forget(frame);
@@ -573,7 +574,7 @@ mod tests {
         assert_eq!(cyclic, 0);
     }
 
-    /// What a pool of two pages tells its recorder while `act` uses it, as (kind, page).
+    /// Returns what a pool of two pages tells its recorder while `act` uses it, as (kind, page).
     fn recorded(act: impl FnOnce(&mut Pool, &VfsCounters)) -> Vec<(u8, u32)> {
         let folder = tempfile::tempdir().unwrap();
         let (spool, vfs) = (folder.path().join("spool"), Arc::<VfsCounters>::default());

@@ -24,13 +24,13 @@ use crate::pacing::wake_on_time;
 use crate::probes::{Probes, Watched};
 use crate::sampler::{Mailbox, sample_until_stopped};
 
-/// Transactions between two looks of the gate.
+/// Transactions between two polls of the gate.
 const GATE_WINDOW: u64 = 500;
 
 /// Executes a run.
 ///
 /// # Errors
-/// Whatever opening, executing or closing meets. Being cancelled is no error: see [`Finished::interrupted`].
+/// The error of opening, executing or closing. Cancelling is no error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     for phase in &job.phases {
         phase.check()?;
@@ -84,7 +84,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     })
 }
 
-/// Ends the sampler also when the driver fails.
+/// A guard that ends the sampler also when the driver fails.
 struct StopOnDrop<'a>(&'a Mailbox);
 
 impl Drop for StopOnDrop<'_> {
@@ -93,7 +93,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Warm-up, window and phases, each only when the one before was not interrupted.
+/// Runs warm-up, window and phases, each unless a request to stop interrupted the one before.
 fn warm_up_and_measure(job: &Run, session: &mut Session<'_>, driver: &mut Driver) -> Result<Finished, Failure> {
     let mut finished = Finished::default();
     session.enter(Phase::WarmUp, driver, job.warm_up.limit.transactions);
@@ -118,7 +118,7 @@ fn warm_up_and_measure(job: &Run, session: &mut Session<'_>, driver: &mut Driver
     Ok(finished)
 }
 
-/// Runs until the gate opens or the cap is reached; none when interrupted.
+/// Runs until the gate opens or the warm-up reaches its cap; returns none when interrupted.
 fn warm_up(
     job: &Run,
     session: &mut Session<'_>,
@@ -141,7 +141,7 @@ fn warm_up(
             if session.step(driver, &|| false)? == Stepped::Cancelled {
                 return Ok(None);
             }
-            // Where transactions are long, the cap comes before the gate has anything to look at.
+            // Where transactions are long, the warm-up reaches its cap before the gate has a window.
             if session.steps_in_phase(driver) >= limit.transactions || driver.was_long() && is_late(begun, limit) {
                 return Ok(Some(GateEnd::Cap));
             }
@@ -161,7 +161,7 @@ fn is_late(begun: Instant, limit: Limit) -> bool {
     begun.elapsed().as_secs_f64() >= limit.seconds
 }
 
-/// Lets a statement of a workload that has long ones be stopped in its middle, as long as the answer lives.
+/// Makes long statements of a workload interruptible, as long as the returned guard lives.
 fn interruptible<'a>(session: &Session<'a>, driver: &Driver) -> Option<Interruptible<'a>> {
     if !driver.workload().has_long_statements() {
         return None;
@@ -170,7 +170,7 @@ fn interruptible<'a>(session: &Session<'a>, driver: &Driver) -> Option<Interrupt
     Some(unsafe { Interruptible::begin(session.engine.handle(), session.cancelled) })
 }
 
-/// Fills the pool as the workload wants it, before anything is counted; false when interrupted.
+/// Fills the pool as the workload wants it, before the first count; returns false when interrupted.
 fn prefill(session: &mut Session<'_>, driver: &mut Driver) -> Result<bool, Failure> {
     for (_, sql) in DIALECT.prefill(driver.workload()) {
         if !session.engine.execute_script_unless(session.cancelled, &sql)? {
@@ -189,7 +189,7 @@ fn prefill(session: &mut Session<'_>, driver: &mut Driver) -> Result<bool, Failu
     }
 }
 
-/// One phase: its setup, untimed, then its window in a closed loop; false when interrupted.
+/// Runs one phase: its setup, untimed, then its window in a closed loop. Returns false when interrupted.
 fn run_phase(phase: &PhaseJob, session: &mut Session<'_>, finished: &mut Finished) -> Result<bool, Failure> {
     let script = phase.script.parse()?;
     session.mailbox.enter(Phase::Extra(Arc::clone(&phase.name)));

@@ -10,10 +10,10 @@ use super::interrupt::Interruptible;
 use super::statement::{SqliteError, Statement};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 
-/// Executes the setup section of a script, statement by statement; false when `cancelled` was set meanwhile.
+/// Executes the setup section of a script, statement by statement; returns false when `cancelled` was set meanwhile.
 ///
 /// # Errors
-/// A variable without a value, or SQLite's error, with the line of the statement.
+/// When a variable has no value, or SQLite's error, with the line of the statement.
 ///
 /// # Safety
 /// `connection` is open, and only this thread uses it meanwhile.
@@ -41,10 +41,10 @@ pub unsafe fn run_setup(
     Ok(true)
 }
 
-/// SQLite has spellings of parameters that a script has not: `?`, `@a`, `$a`. They would silently be NULL.
+/// Refuses parameters in spellings that only SQLite has: `?`, `@a`, `$a`. They would silently be NULL.
 ///
 /// # Errors
-/// When a statement has more parameters than the script gives it.
+/// When a statement has more parameters than the script has values for.
 pub(super) fn check_parameters(statement: &Statement, given: usize, place: &str) -> Result<(), Failure> {
     if statement.parameters() == given {
         return Ok(());

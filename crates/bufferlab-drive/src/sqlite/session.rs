@@ -1,7 +1,7 @@
-//! An open database while it is driven: steps, windows and edges of whatever driver it is handed.
+//! An open database during a run: steps, windows and edges of any driver that the caller passes.
 //!
-//! Says nothing of what is run in which order, which is `run`. Waits for arrivals here, because the sampler and a
-//! request to stop are answered meanwhile.
+//! `run` decides the order of parts. This file waits for arrivals, because it answers the sampler and a request to stop
+//! meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,18 +23,18 @@ use crate::sampler::{Answer, Mailbox};
 /// A driver on SQLite.
 pub(super) type Driver = driver::Driver<SqliteClient>;
 
-/// How a step went.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stepped {
-    /// A transaction has ended, or an arrival was dropped.
+    /// A transaction has ended, or the driver dropped an arrival.
     Done,
-    /// No transaction was begun: the window's time is over.
+    /// The driver began no transaction: the window's time is over.
     OutOfTime,
-    /// Somebody asked to stop.
+    /// The user asked to stop.
     Cancelled,
 }
 
-/// The engine, and everything that watches it.
+/// The engine, with its probes and its sampler's mailbox.
 pub(super) struct Session<'a> {
     pub engine: Engine,
     pub mailbox: &'a Mailbox,
@@ -44,7 +44,7 @@ pub(super) struct Session<'a> {
     pub seconds_now: &'a dyn Fn() -> f64,
     pub no_subject: Arc<str>,
     pub phase: Phase,
-    /// Steps and transactions that the driver had done when the phase began, and how many steps it may take.
+    /// Steps and transactions of the driver before the phase, and the most steps that it may take.
     phase_first: (u64, u64),
     phase_total: u64,
 }
@@ -83,7 +83,7 @@ impl<'a> Session<'a> {
         self.announce(phase);
     }
 
-    /// Says that a part of the run begins.
+    /// Announces that a part of the run begins.
     pub fn announce(&mut self, phase: Phase) {
         self.phase = phase.clone();
         self.mailbox.enter(phase.clone());
@@ -94,13 +94,14 @@ impl<'a> Session<'a> {
         driver.steps() - self.phase_first.0
     }
 
-    /// What the driver has done since the phase began.
+    /// Returns the transactions of the driver since the phase began, and their time.
     pub fn part(&self, driver: &Driver, begun: Instant) -> Part {
         let transactions = driver.transactions() - self.phase_first.1;
         Part { transactions, seconds: begun.elapsed().as_secs_f64() }
     }
 
-    /// One window between its two edges; false when interrupted. The clock of an open loop starts with it.
+    /// Runs one window between its two edges; the flag is false when interrupted. The clock of an open loop starts with
+    /// it.
     pub fn window(&mut self, driver: &mut Driver, limit: Limit) -> Result<(Part, bool), Failure> {
         driver.begin_window();
         self.edge(driver, Edge::Start);
@@ -120,7 +121,7 @@ impl<'a> Session<'a> {
                 Stepped::OutOfTime => break,
                 Stepped::Cancelled => return Ok(false),
             }
-            // The clock is looked at now and then: the time limit is a safety net, not the rule.
+            // The loop reads the clock rarely: the time limit is a safety net, not the rule.
             if (done % 64 == 63 || driver.was_long()) && is_over() {
                 break;
             }
@@ -128,7 +129,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// One transaction when it is due, and an answer to the sampler whenever it waits for one.
+    /// Executes one transaction when it is due, and answers the sampler whenever it waits for an answer.
     pub fn step(&mut self, driver: &mut Driver, is_over: &dyn Fn() -> bool) -> Result<Stepped, Failure> {
         while driver.due_in().is_some() {
             driver.wait();
@@ -142,7 +143,7 @@ impl<'a> Session<'a> {
         }
         match driver.step() {
             Ok(()) => {}
-            // A statement that was broken off in its middle is no failure of the engine.
+            // The request to stop interrupted the statement: the engine has not failed.
             Err(_) if self.is_cancelled() => return Ok(Stepped::Cancelled),
             Err(error) => return Err(self.client_failure(&error)),
         }
@@ -150,7 +151,7 @@ impl<'a> Session<'a> {
         Ok(if self.is_cancelled() { Stepped::Cancelled } else { Stepped::Done })
     }
 
-    /// Looks at one flag, and answers when the sampler waits.
+    /// Answers if the sampler waits; otherwise it costs one load of a flag.
     pub fn answer_sampler(&mut self, driver: &mut Driver) {
         if self.mailbox.is_requested() {
             let mut readings = Vec::with_capacity(128);
@@ -160,7 +161,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns the client's error with the operating system's words, where SQLite swallowed them.
+    /// Returns the client's error, with the operating system's message where SQLite dropped it.
     pub fn client_failure(&self, error: &ClientError) -> Failure {
         let mut failure = Failure::from_client(error, self.engine.path());
         if let Some(cause) = self.engine.take_io_error() {
@@ -169,7 +170,7 @@ impl<'a> Session<'a> {
         failure
     }
 
-    /// All probes and the engine at one moment, while nothing runs.
+    /// Samples all probes and the engine at one moment, while nothing runs.
     fn edge(&mut self, driver: &mut Driver, edge: Edge) {
         if edge == Edge::End {
             self.probes.at_edge(edge, &self.phase);

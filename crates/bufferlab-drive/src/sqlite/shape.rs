@@ -1,6 +1,7 @@
-//! The shape of a database at rest: for each b-tree its pages by level, its rows, and what of the pages is used.
+//! The shape of a database at rest: for each b-tree its pages by level, its rows, and the used part of its pages.
 //!
-//! From SQLite's virtual table dbstat (<https://sqlite.org/dbstat.html>), which reads every page of the file once.
+//! It comes from SQLite's virtual table dbstat (<https://sqlite.org/dbstat.html>), which reads every page of the file
+//! once.
 
 use std::path::Path;
 
@@ -9,11 +10,11 @@ use serde::Serialize;
 
 use crate::failure::{DEVICE_ERROR_HINT, Failure, FailureKind, RELOAD_HINT};
 
-/// What a b-tree holds.
+/// The content of a b-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeKind {
-    /// A table's rows, also those of a table that is kept in the order of its key (WITHOUT ROWID).
+    /// A table's rows, also those of a table in the order of its key (WITHOUT ROWID).
     Table,
     /// An index.
     Index,
@@ -26,13 +27,13 @@ pub struct Tree {
     pub name: String,
     /// Name of the table it belongs to.
     pub table: String,
-    /// What it holds.
+    /// Its content.
     pub kind: TreeKind,
     /// Rows, or entries of an index.
     pub rows: u64,
     /// Pages that have no children.
     pub leaf_pages: u64,
-    /// Pages that have.
+    /// Pages that have children.
     pub interior_pages: u64,
     /// Pages with the rest of rows that are too long for one page.
     pub overflow_pages: u64,
@@ -42,7 +43,7 @@ pub struct Tree {
     pub level_pages: Vec<u64>,
     /// Bytes of rows and keys, on pages of all kinds.
     pub payload_bytes: u64,
-    /// Bytes of nothing.
+    /// Unused bytes.
     pub unused_bytes: u64,
 }
 
@@ -55,11 +56,11 @@ pub struct Shape {
     pub pages: u64,
     /// Of those, free ones.
     pub free_pages: u64,
-    /// The trees of tables and indexes, in the order of their creation. The catalogue's own tree is not among them.
+    /// The trees of tables and indexes, in the order of their creation. The catalogue's tree is not among them.
     pub trees: Vec<Tree>,
 }
 
-/// Reads the shape of a database that nobody has open.
+/// Reads the shape of a database that no process has open.
 ///
 /// # Errors
 /// When the file is missing, is no database, or cannot be read.
@@ -76,7 +77,7 @@ pub struct TreePages {
     pub pages: Vec<u32>,
 }
 
-/// Reads which page belongs to which b-tree of a database that nobody has open; the catalogue's is among them.
+/// Reads which page belongs to which b-tree of a database that no process has open; the catalogue's is among them.
 ///
 /// # Errors
 /// As [`shape`].
@@ -92,7 +93,7 @@ pub fn pages_of_trees(database: &Path) -> Result<Vec<TreePages>, Failure> {
     })
 }
 
-/// What `read` finds in a database that nobody has open.
+/// Opens a database that no process has open; returns what `read` finds in it.
 fn opened<T>(database: &Path, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
     if !database.is_file() {
         let place = database.display().to_string();
@@ -178,7 +179,7 @@ impl Tree {
         self.level_pages[level] += 1;
     }
 
-    /// A table by row ids has rows on its leaves alone; interior pages of every other tree hold entries of their own
+    /// Returns true for a tree whose interior pages hold entries too. A table by row ids has rows only on its leaves
     /// (file format, section 1.6).
     fn keeps_entries_on_interiors(&self, connection: &Connection) -> rusqlite::Result<bool> {
         if self.kind == TreeKind::Index {
@@ -201,7 +202,7 @@ impl Entries {
     }
 }
 
-/// The root's path is "/", and each level below adds a part that ends in "/".
+/// Returns the level of a path. The root's is "/", and each level below adds a part that ends in "/".
 fn level_of(path: &str) -> usize {
     path.bytes().filter(|&byte| byte == b'/').count() - 1
 }

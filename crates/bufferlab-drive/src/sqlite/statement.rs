@@ -1,7 +1,7 @@
 //! A prepared statement over SQLite's C interface: bind, step, read columns, reset, without an allocation.
 //!
-//! rusqlite's own statement borrows its connection, which a client that keeps both cannot express, and looks cached
-//! statements up by their text; this is the hot path, so it does neither.
+//! rusqlite's own statement borrows its connection, which a client that keeps both cannot express, and it looks cached
+//! statements up by their text. This file serves the hot path and does neither.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -9,7 +9,7 @@ use std::ptr;
 use bufferlab_workload::client::Value;
 use rusqlite::ffi;
 
-/// A prepared statement. Must be dropped before its connection is closed.
+/// A prepared statement. The caller must drop it before it closes the connection.
 pub struct Statement {
     raw: *mut ffi::sqlite3_stmt,
     columns: c_int,
@@ -111,7 +111,7 @@ impl Statement {
     /// Executes with the bound parameters, hands every row to `on_row`, and resets.
     ///
     /// # Errors
-    /// SQLite's error; the statement is reset all the same.
+    /// SQLite's error; the statement is reset then too.
     pub fn run(&mut self, mut on_row: impl FnMut(Row<'_>)) -> Result<(), SqliteError> {
         // SAFETY: a valid statement; a row is read only before the next step.
         unsafe {

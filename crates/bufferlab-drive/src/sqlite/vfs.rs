@@ -1,8 +1,8 @@
 //! A shim over SQLite's own `unix` VFS that counts page I/O and, in direct mode, does it with O_DIRECT.
 //!
-//! Locks, shared memory, sizes and syncs are the parent's. Only reads and writes of the main database file go through
-//! a second descriptor opened with O_DIRECT, so that SQLite's page cache is the only cache of those pages. The WAL
-//! stays buffered: it is a log, and its size is bounded by the checkpoint knob. See <https://sqlite.org/vfs.html>.
+//! The parent does locks, shared memory, sizes and syncs. Only reads and writes of the main database file go through a
+//! second descriptor opened with O_DIRECT, so that SQLite's page cache is the only cache of those pages. The WAL stays
+//! buffered: it is a log, and its size is bounded by the checkpoint knob. See <https://sqlite.org/vfs.html>.
 //!
 //! POSIX drops a process's locks on a file when *any* descriptor of it is closed; therefore the direct descriptor
 //! lives exactly as long as the database file itself, and one process opens a database through one connection.
@@ -20,7 +20,7 @@ use rusqlite::ffi;
 use super::page_io::{AlignedFile, Transfer};
 use crate::counter::Counter;
 
-/// How the database file is read and written.
+/// The way in which the shim reads and writes the database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoMode {
     /// O_DIRECT with this logical block size: the kernel keeps no copy of a page.
@@ -32,7 +32,7 @@ pub enum IoMode {
     Buffered,
 }
 
-/// What the VFS did, cumulative since it was registered. Written by the connection's thread alone.
+/// Counters of the VFS, cumulative since its registration. Only the connection's thread writes them.
 #[derive(Debug, Default)]
 pub struct VfsCounters {
     /// Whole-page reads of the database file.
@@ -61,13 +61,13 @@ pub struct VfsCounters {
     pub wal_write_bytes: Counter,
     /// Calls of sync on the write-ahead log.
     pub wal_syncs: Counter,
-    /// Whole-page reads that were copied because SQLite's buffer was not aligned.
+    /// Whole-page reads through a bounce buffer, because SQLite's buffer was not aligned.
     pub bounce_reads: Counter,
-    /// Whole-page writes that were copied because SQLite's buffer was not aligned.
+    /// Whole-page writes through a bounce buffer, because SQLite's buffer was not aligned.
     pub bounce_writes: Counter,
 }
 
-/// What the callbacks share with the outside.
+/// The state that the callbacks share with the owner of the shim.
 struct Shared {
     parent: *mut ffi::sqlite3_vfs,
     io_mode: IoMode,
@@ -76,7 +76,7 @@ struct Shared {
     last_error: Mutex<Option<String>>,
 }
 
-/// A registered shim; lives until the process ends, because SQLite may hold it that long.
+/// A registered shim. It lives until the process ends, because SQLite may hold it that long.
 #[derive(Clone)]
 pub struct Vfs {
     name: &'static CStr,
@@ -160,7 +160,7 @@ struct FileState {
     direct: Option<AlignedFile<std::fs::File>>,
 }
 
-/// What SQLite allocates for a file: our part, then the parent's file.
+/// The memory that SQLite allocates for a file: our part, then the parent's file.
 #[repr(C)]
 struct ShimFile {
     base: ffi::sqlite3_file,
@@ -275,7 +275,7 @@ fn open_direct(path: &CStr) -> io::Result<std::fs::File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path)
 }
 
-/// Keeps the system's error for the message and says which SQLite code it becomes.
+/// Keeps the system's error for the message and returns its SQLite code.
 fn remember(shared: &Shared, action: &str, offset: i64, error: &io::Error) {
     if let Ok(mut last) = shared.last_error.lock() {
         *last = Some(format!("{action} at byte {offset}: {error}"));

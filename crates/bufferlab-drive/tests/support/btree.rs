@@ -1,4 +1,5 @@
-//! A slow reader of SQLite's b-trees: walks the pages of a closed file, sharing nothing with SQLite or with dbstat.
+//! A slow reader of SQLite's b-trees: it walks the pages of a closed file, and shares nothing with SQLite or with
+//! dbstat.
 //!
 //! Follows <https://sqlite.org/fileformat.html>, sections 1.3 and 1.6.
 
@@ -98,7 +99,7 @@ fn u32_at(page: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
 }
 
-/// Returns a variable-length integer and its bytes: seven bits each, but for a ninth byte with eight.
+/// Returns a variable-length integer and its length: seven bits of each byte, but eight of a ninth.
 fn varint(bytes: &[u8]) -> (i64, usize) {
     let mut value = 0_u64;
     for (index, &byte) in bytes[..9].iter().enumerate() {

@@ -31,7 +31,7 @@ pub fn target(database: &str) -> Option<Target> {
     Some(target)
 }
 
-/// Drops what a test made.
+/// Drops a test's database.
 pub fn drop_database(target: &Target) {
     let mut control = connect_to_server(target).expect("the server is there");
     control.query_drop(format!("DROP DATABASE {}", target.database)).expect("it may be dropped");

@@ -31,7 +31,7 @@ pub fn target(database: &str) -> Option<Target> {
     Some(target)
 }
 
-/// Drops what a test made, and ends whoever is still connected to it.
+/// Drops a test's database, and ends connections to it.
 pub fn drop_database(target: &Target) {
     let mut control = Control::open_server(target).expect("the server is there");
     let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", target.database);
@@ -68,7 +68,7 @@ pub fn one(target: &Target, sql: &str) -> String {
     control.one("asking", sql).unwrap_or_else(|failure| panic!("{sql}: {failure}")).expect("there is a value")
 }
 
-/// Waits until nobody is connected to the database any more: a connection that ends tells its last counters then.
+/// Waits until no client is connected to the database: a connection flushes its last counters when it ends.
 #[allow(dead_code)]
 pub fn wait_until_left(target: &Target) {
     let mut control = Control::open_server(target).expect("the server is there");

@@ -15,7 +15,7 @@ use crate::mysql::error::failure;
 use crate::server::bulk::Chunk;
 use crate::server::encode::{Encoder, Form};
 
-/// Rows of one transaction: what a server must be able to roll back, and few enough commits.
+/// Rows of one transaction: few enough for a server to roll back, and enough to make commits rare.
 const TRANSACTION_ROWS: u64 = 200_000;
 
 /// One connection that writes tables.
@@ -38,7 +38,7 @@ impl<'a> TableWriter<'a> {
         Ok(TableWriter { shared, conn, place })
     }
 
-    /// Loads one table; answers its rows.
+    /// Loads one table; returns its rows.
     pub(super) fn write(&mut self, table: usize) -> Result<u64, Failure> {
         let shared = self.shared;
         let schema = &shared.tables[table];
@@ -55,7 +55,7 @@ impl<'a> TableWriter<'a> {
         for sql in &schema.indexes {
             self.run(sql, "building indexes")?;
         }
-        // In key order the statistics taken while loading see a table that grows; the planner is to know the whole.
+        // The statistics that the server takes during a load see a table that grows; the planner must know the whole.
         self.run(&format!("ANALYZE TABLE {}", schema.name), "taking statistics")?;
         Ok(rows)
     }
@@ -64,7 +64,7 @@ impl<'a> TableWriter<'a> {
         self.conn.query_drop(sql).map_err(|error| failure(action, &self.place, &error))
     }
 
-    /// Streams chunks through LOAD DATA LOCAL, a transaction at a time; answers the rows that were taken.
+    /// Streams chunks through LOAD DATA LOCAL, a transaction at a time; returns the rows that the server took.
     fn send_lines(&mut self, table: &str, chunks: &Receiver<Chunk>) -> Result<u64, Failure> {
         let sql = format!(
             "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET latin1 \
@@ -77,10 +77,11 @@ impl<'a> TableWriter<'a> {
             let streamed = Arc::new(AtomicU64::new(0));
             self.conn.set_local_infile_handler(Some(stream(first, chunks.clone(), Arc::clone(&streamed))));
             let loaded = self.conn.query_iter(&sql).map(|result| (result.affected_rows(), result.warnings()));
-            // It holds an end of the channel: left in a connection that failed, the generator would wait for ever.
+            // The handler holds an end of the channel: left in a failed connection, it would make the generator wait
+            // for ever.
             self.conn.set_local_infile_handler(None);
             let (rows, warnings) = loaded.map_err(at)?;
-            // LOCAL turns errors of rows into warnings, and duplicates into rows left out.
+            // LOCAL turns errors of rows into warnings, and leaves duplicates out.
             if warnings > 0 {
                 return Err(self.warned(table));
             }
@@ -90,7 +91,7 @@ impl<'a> TableWriter<'a> {
         Ok(taken)
     }
 
-    /// Sends chunks as INSERTs, a transaction at a time; answers the rows that were taken.
+    /// Sends chunks as INSERTs, a transaction at a time; returns the rows that the server took.
     fn send_tuples(&mut self, chunks: &Receiver<Chunk>) -> Result<u64, Failure> {
         let at = |error| failure("inserting rows", &self.place, &error);
         self.conn.query_drop("SET autocommit = 0").map_err(at)?;
@@ -123,7 +124,7 @@ impl<'a> TableWriter<'a> {
     }
 }
 
-/// What the library calls for the "file": chunks until a transaction is full or there are no more.
+/// Returns the library's handler of the "file": it gives chunks until a transaction is full or none are left.
 fn stream(first: Chunk, chunks: Receiver<Chunk>, streamed: Arc<AtomicU64>) -> LocalInfileHandler {
     let mut next = Some(first);
     LocalInfileHandler::new(move |_, writer| {

@@ -15,16 +15,16 @@ const ERR: u8 = 0xff;
 /// An end of rows is shorter than this; a longer packet that begins like one is a row of text.
 const EOF_LENGTH: usize = 9;
 const MORE_RESULTS: u16 = 0x0008;
-/// A table has at most so many columns (4,096), and so has what is selected.
+/// A table, and a query's result, has at most so many columns.
 const MOST_COLUMNS: u64 = 4096;
 
-/// How one result ended.
+/// The end of one result.
 struct End {
     affected: u64,
     more: bool,
 }
 
-/// Reads the answer to an execution; rows of the first result go to `take`, those of further ones nowhere.
+/// Reads the answer to an execution. Passes rows of the first result to `take`, and ignores those of further ones.
 pub(super) fn read(
     packets: &mut Packets,
     stream: &mut impl Read,
@@ -50,7 +50,7 @@ pub(super) fn read(
     Ok(first.affected)
 }
 
-/// Reads an answer, and all that follow it, for nothing but how they end.
+/// Reads an answer, and all that follow it, and checks only how they end.
 pub(super) fn skip(packets: &mut Packets, stream: &mut impl Read) -> Result<(), mysql::Error> {
     loop {
         let end = result(packets, stream, |packets, stream, _| {
@@ -68,7 +68,7 @@ pub(super) fn skip(packets: &mut Packets, stream: &mut impl Read) -> Result<(), 
     }
 }
 
-/// One result: its end, or what `rows` makes of a set of rows whose first packet is its head.
+/// Reads one result; returns its end, or what `rows` makes of a set of rows whose first packet is its head.
 fn result<R: Read>(
     packets: &mut Packets,
     stream: &mut R,
@@ -94,7 +94,7 @@ fn result<R: Read>(
 #[derive(Clone, Copy)]
 struct Head {
     columns: usize,
-    /// MariaDB leaves the definitions out when they are those that it sent before.
+    /// Whether MariaDB left the definitions out, because it sent the same ones before.
     as_before: bool,
 }
 
@@ -143,7 +143,7 @@ fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, mysql::Error> {
     }
 }
 
-/// Returns the server's error: a number, a state, its words.
+/// Returns the server's error: a number, a state, a message.
 fn refused(packet: &[u8]) -> mysql::Error {
     let mut rest = Bytes(&packet[1..]);
     let code = match rest.u16() {

@@ -1,12 +1,12 @@
-//! Numbers and strings of the protocol out of bytes that a server sent. Nothing is read past the end.
+//! Reads numbers and strings of the protocol from bytes that a server sent. It never reads past the end.
 
 use std::io::{Error, ErrorKind};
 
-/// What is left of a packet.
+/// The rest of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
-/// Returns a packet that is not what the protocol says.
+/// Returns the error of a packet that breaks the protocol.
 pub(super) fn broken(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, format!("the server's answer is broken: {what}"))
 }
@@ -40,7 +40,7 @@ impl<'a> Bytes<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Returns an integer whose first byte says how many follow.
+    /// Reads an integer whose first byte says how many follow.
     pub(super) fn length(&mut self) -> Result<u64, Error> {
         Ok(match self.u8()? {
             small @ 0..=0xfa => small.into(),
@@ -54,7 +54,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// Returns a string behind its length.
+    /// Reads a string behind its length.
     pub(super) fn string(&mut self) -> Result<&'a [u8], Error> {
         let length = self.length()?;
         self.take(usize::try_from(length).map_err(|_| broken("a length beyond memory"))?)

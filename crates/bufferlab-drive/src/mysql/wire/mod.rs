@@ -1,9 +1,10 @@
-//! The path of prepared statements once a connection stands: one write, the answer read in place, nothing allocated.
+//! The path of prepared statements on an open connection: it writes once, reads the answer in place, and allocates
+//! nothing.
 //!
-//! The library connects, authenticates and prepares; between two of its commands the socket is quiet, and this
-//! executes on it. Client/server protocol 4.1 in its binary form (MySQL internals manual, "Prepared Statements"; MariaDB's
-//! "Protocol"), without compression and TLS, with EOF packets: what the library negotiates. What a server sends is
-//! bounded and checked: a broken answer is an error, after which the connection is lost.
+//! The library connects, authenticates and prepares; between two of its commands the socket is quiet, and this executes
+//! on it. Client/server protocol 4.1 in its binary form (MySQL internals manual, "Prepared Statements"; MariaDB's
+//! "Protocol"), without compression and TLS, with EOF packets, as the library negotiates. This module bounds and checks
+//! everything that a server sends: a broken answer is an error, after which the connection is lost.
 
 mod answer;
 mod bytes;
@@ -23,7 +24,7 @@ pub use self::row::{Columns, Row, Unreadable};
 
 const COM_QUERY: u8 = 0x03;
 
-/// The socket of a connection, and the buffers that are used again for every statement.
+/// The socket of a connection, and buffers that every statement uses again.
 pub struct Wire {
     stream: UnixStream,
     request: Vec<u8>,
@@ -43,7 +44,7 @@ impl Wire {
         Ok(Wire { stream, request: Vec::with_capacity(4096), packets: Packets::new() })
     }
 
-    /// Sends one execution of a prepared statement; its answer must be taken next.
+    /// Sends one execution of a prepared statement. Call [`Wire::answer`] next.
     ///
     /// # Errors
     /// When the connection fails, or the parameters do not fit into one packet.
@@ -56,10 +57,10 @@ impl Wire {
         self.send()
     }
 
-    /// Sends a statement as text and waits for its end; rows it might return are read and forgotten.
+    /// Sends a statement as text, waits for its end, and discards its rows.
     ///
     /// # Errors
-    /// When the connection fails, and what the server refuses.
+    /// When the connection fails, or the server refuses the statement.
     pub fn command(&mut self, sql: &str) -> Result<(), mysql::Error> {
         packets::begin(&mut self.request);
         self.request.push(COM_QUERY);
@@ -68,10 +69,11 @@ impl Wire {
         answer::skip(&mut self.packets, &mut self.stream)
     }
 
-    /// Reads the answer to an execution: every row goes to `take`; answers how many rows a writing statement affected.
+    /// Reads the answer to an execution and passes every row to `take`. Returns the number of rows that a writing
+    /// statement affected.
     ///
     /// # Errors
-    /// When the connection fails, when the answer is broken, and what the server refuses.
+    /// When the connection fails, the answer is broken, or the server refuses the statement.
     pub fn answer(&mut self, columns: &mut Columns, mut take: impl FnMut(Row<'_>)) -> Result<u64, mysql::Error> {
         answer::read(&mut self.packets, &mut self.stream, columns, &mut take)
     }

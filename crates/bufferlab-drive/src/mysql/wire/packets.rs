@@ -28,10 +28,10 @@ pub(super) fn end(request: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Packets as they come, in one buffer that grows to the largest answer and then no more.
+/// The received packets, in one buffer that grows to the largest answer.
 pub(super) struct Packets {
     buffer: Vec<u8>,
-    /// What has been read and not been used.
+    /// The part that is read and not yet used.
     unused: Range<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Packets {
         Ok(&self.buffer[start..start + length])
     }
 
-    /// Reads until so many bytes are there.
+    /// Reads until the buffer has so many unused bytes.
     fn need(&mut self, bytes: usize, stream: &mut impl Read) -> Result<(), Error> {
         if self.unused.is_empty() {
             self.unused = 0..0;
@@ -82,7 +82,7 @@ impl Packets {
 mod tests {
     use super::*;
 
-    /// Gives its bytes in pieces of a size, as sockets do.
+    /// A reader that gives its bytes in pieces of a size, as sockets do.
     struct Pieces<'a>(&'a [u8], usize);
 
     impl Read for Pieces<'_> {

@@ -13,7 +13,7 @@ const UNSIGNED: u16 = ColumnFlags::UNSIGNED_FLAG.bits();
 /// The first two bits of a row's bitmap of nulls are not used.
 const NULLS_OFFSET: usize = 2;
 
-/// What a value looks like on the wire.
+/// The form of a value on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Int {
@@ -31,7 +31,7 @@ enum Form {
 }
 
 impl Form {
-    /// Of a type's number (mysql's include/field_types.h).
+    /// Returns the form of a type's number (mysql's include/field_types.h).
     fn of(kind: u8, unsigned: bool) -> Form {
         let int = |bytes| Form::Int { bytes, unsigned };
         match kind {
@@ -55,7 +55,7 @@ impl Form {
 pub struct Columns(Vec<Form>);
 
 impl Columns {
-    /// As they were described when the statement was prepared.
+    /// Makes the columns from the server's description at the preparation of the statement.
     #[must_use]
     pub fn of(statement: &Statement) -> Self {
         let form = |column: &mysql::Column| {
@@ -68,13 +68,13 @@ impl Columns {
         self.0.clear();
     }
 
-    /// How many there are.
+    /// Returns the number of columns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Takes a column's definition: six names, and then what matters here.
+    /// Takes a column's definition: six names, then its type.
     pub(super) fn push(&mut self, definition: &[u8]) -> Result<(), Error> {
         let mut rest = Bytes(definition);
         for _name in 0..6 {
@@ -87,16 +87,16 @@ impl Columns {
     }
 }
 
-/// Why a value cannot be given to a workload.
+/// The reason why a workload cannot read a value.
 #[derive(Debug)]
 pub enum Unreadable {
-    /// The row is not what the protocol says.
+    /// The row breaks the protocol.
     Broken(Error),
-    /// No workload reads such a value.
+    /// No workload reads values of this type.
     Value {
-        /// Which column, from zero.
+        /// The column, from zero.
         column: usize,
-        /// What it is.
+        /// The type of the value.
         what: &'static str,
     },
 }
@@ -107,7 +107,7 @@ impl From<Error> for Unreadable {
     }
 }
 
-/// One row, in the buffer it was read into.
+/// One row, in the buffer of its packet.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     columns: &'a [Form],
@@ -163,7 +163,7 @@ fn read<'a>(form: Form, rest: &mut Bytes<'a>, column: usize) -> Result<Value<'a>
     })
 }
 
-/// Returns a date or a date and time, of as many bytes as it needs.
+/// Reads a date, or a date and time, of as many bytes as it needs.
 fn date(rest: &mut Bytes<'_>) -> Result<i64, Error> {
     let mut fields = Bytes(rest.string()?);
     let (mut date, mut micros) = (DateTime { year: 0, month: 0, day: 0, time: (0, 0, 0) }, 0);
