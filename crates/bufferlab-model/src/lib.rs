@@ -1,6 +1,6 @@
-//! The words of the field, as types: what would be confused if it were a bare number.
+//! The words of the field as types, for quantities that bare numbers would confuse.
 //!
-//! No I/O and no dependencies, on purpose: every other crate may use it.
+//! This crate has no I/O and no dependencies, so that every other crate may use it.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl PageSize {
         self.0
     }
 
-    /// Whole pages that fit into `bytes`.
+    /// Returns the number of whole pages that fit into `bytes`.
     #[must_use]
     pub fn frames_in(self, bytes: u64) -> u64 {
         bytes / u64::from(self.0)

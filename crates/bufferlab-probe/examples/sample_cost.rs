@@ -1,6 +1,6 @@
-//! What one sample costs the machine it watches: `cargo run --release --example sample_cost -- [PATH] [SAMPLES]`.
-//! Prints processor time per probe and the share of a core at one sample a second. Does not need an idle machine:
-//! processor time, not elapsed time, is measured.
+//! Measures the cost of one sample: `cargo run --release --example sample_cost -- [PATH] [SAMPLES]`. It prints
+//! processor time per probe and the share of a core at one sample a second. It needs no idle machine, because it
+//! measures processor time, not elapsed time.
 
 use bufferlab_probe::{DeviceProbe, DriverThread, Probe, ProcessProbe, of_host};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn main() {
     println!("{:8} {total_us:8.1} us  = {:.4} % of a core at 1 Hz", "total", total_us / 1e4);
 }
 
-/// (processor time of one sample in microseconds, readings in it).
+/// Returns the processor time of one sample in microseconds, and the readings in it.
 fn cost(probe: &mut dyn Probe, samples: u64) -> (f64, usize) {
     let mut out = Vec::new();
     probe.sample(&mut out);

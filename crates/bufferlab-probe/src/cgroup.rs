@@ -1,5 +1,5 @@
-//! The memory limit that binds this process: the smallest of its control groups' and all their ancestors'.
-//! Reads both versions of the memory controller; does not watch usage.
+//! The memory limit that binds this process: the smallest of its control groups' and all their ancestors'. This file
+//! reads both versions of the memory controller, and does not watch usage.
 
 use crate::parse::cgroup::{limit_bytes, membership};
 use crate::parse::mountinfo::{Mount, mounts};
@@ -23,7 +23,8 @@ pub(crate) fn memory_limit() -> Option<(u64, PathBuf)> {
 }
 
 fn smallest_limit(mount: &Mount, group: &Path, file: &str) -> Option<(u64, PathBuf)> {
-    // In a container the mount shows only the part of the hierarchy below its root, while the group may be told from the top.
+    // In a container the mount shows only the part of the hierarchy below its root, while the group's path may begin at
+    // the top.
     let below = group.strip_prefix(&mount.root).or_else(|_| group.strip_prefix("/")).ok()?;
     mount
         .mount_point

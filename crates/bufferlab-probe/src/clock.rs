@@ -1,5 +1,5 @@
-//! The one clock of a run: CLOCK_MONOTONIC in nanoseconds, tied once to wall time.
-//! Wall time is for people reading results; no duration is ever computed from it.
+//! The one clock of a run: CLOCK_MONOTONIC in nanoseconds, tied once to wall time. Wall time is for readers of results;
+//! no code computes a duration from it.
 
 use serde::Serialize;
 
@@ -17,8 +17,8 @@ pub struct Anchor {
 impl Anchor {
     /// Ties the two clocks together now.
     pub fn now() -> Self {
-        // The wall clock is read between two monotonic reads, so the tie is off by less than half their distance
-        // also when the thread is descheduled: the tightest of a few attempts wins.
+        // Each attempt reads the wall clock between two monotonic reads, so its error is below half their distance,
+        // also when the thread is descheduled. The tightest attempt wins.
         let (_, monotonic_ns, wall_ns) = (0..5).map(|_| attempt()).min().unwrap_or_else(attempt);
         Self { monotonic_ns, wall_utc: rfc3339_utc(wall_ns) }
     }
@@ -41,7 +41,7 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)
 }
 
-/// (uncertainty, monotonic, wall), all in nanoseconds.
+/// Returns (uncertainty, monotonic, wall), all in nanoseconds.
 fn attempt() -> (u64, u64, u64) {
     let before = monotonic_ns();
     let wall = clock_ns(libc::CLOCK_REALTIME).unwrap_or(0);
@@ -58,10 +58,10 @@ fn rfc3339_utc(nanoseconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{microseconds:06}Z")
 }
 
-/// Gregorian (year, month, day) of a number of days since 1970-01-01.
+/// Returns the Gregorian (year, month, day) of a number of days since 1970-01-01.
 fn civil_date(days_since_1970: u64) -> (u64, u64, u64) {
-    // Years are counted from March, so that the leap day is the last day of its year and every
-    // 400-year cycle of 146,097 days has the same shape. 719,468 days lie between 0000-03-01 and 1970-01-01.
+    // Count years from March, so that the leap day is the last day of its year and every 400-year cycle of 146,097 days
+    // has the same shape. 719,468 days lie between 0000-03-01 and 1970-01-01.
     let days = days_since_1970 + 719_468;
     let (cycle, day_of_cycle) = (days / 146_097, days % 146_097);
     let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;

@@ -1,5 +1,5 @@
-//! The processors: how their time was spent, per core and in all, in mpstat's columns.
-//! Source: /proc/stat. As in mpstat, usr and nice exclude the time given to guests, which has columns of its own.
+//! The processors: the use of their time, per core and in all, in mpstat's columns. Source: /proc/stat. As in mpstat,
+//! usr and nice exclude the time given to guests, which has separate columns.
 
 use crate::parse::stat::{self, CpuTicks, Processor};
 use crate::proc_file::ProcFile;
@@ -21,7 +21,7 @@ const METRICS: [&str; 10] = [
     "cpu_idle_us",
 ];
 
-/// Reads /proc/stat.
+/// The probe of /proc/stat.
 pub struct CpuProbe {
     file: ProcFile,
     microseconds_per_tick: u64,
@@ -96,7 +96,7 @@ fn mpstat_columns(ticks: &CpuTicks) -> [Option<u64>; 10] {
 pub(crate) fn microseconds_per_tick() -> u64 {
     // SAFETY: sysconf only reads a constant of the system.
     let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    // 100 is what every Linux shows to programs, whatever the kernel's own tick is.
+    // Every Linux shows 100 to programs, for any tick of the kernel.
     1_000_000 / u64::try_from(ticks_per_second).ok().filter(|ticks| *ticks > 0).unwrap_or(100)
 }
 

@@ -1,5 +1,5 @@
-//! The block device that really holds a path: which it is, what it is like, and its counters.
-//! `resolve` answers once; `DeviceProbe` reads /proc/diskstats each sample, all columns iostat -x is made from.
+//! The block device that really holds a path: its identity, its properties, and its counters. `resolve` finds it once;
+//! `DeviceProbe` reads at each sample all columns of /proc/diskstats that iostat -x uses.
 
 mod mounted;
 mod probe;
@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sysfs::Sysfs;
 
-/// The whole disk under a path, or why there is none.
+/// The whole disk under a path, or the reason why there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// Name of the whole disk as in /proc/diskstats, such as `vda`, `nvme0n1`, `md0`.
@@ -24,21 +24,21 @@ pub struct Device {
     pub partition: Option<String>,
     /// Number of the whole disk, as `major:minor`.
     pub major_minor: Option<String>,
-    /// What the manufacturer, or the device mapper, calls it.
+    /// Its name by the manufacturer or the device mapper.
     pub model: Option<String>,
     /// The smallest unit of a direct transfer.
     pub logical_block_size_bytes: Option<u64>,
-    /// Whether the device says it has moving parts (virtual disks often say so wrongly).
+    /// Whether the device claims to have moving parts (virtual disks often do so wrongly).
     pub rotational: Option<bool>,
     /// The request scheduler in use.
     pub scheduler: Option<String>,
-    /// How far the kernel reads ahead on buffered sequential reads.
+    /// Bytes that the kernel reads ahead on buffered sequential reads.
     pub read_ahead_bytes: Option<u64>,
-    /// For a stacked device (device mapper, md, loop): its layers from the top, each named with what it is.
+    /// For a stacked device (device mapper, md, loop): its layers from the top, each with its name and kind.
     pub layers: Vec<String>,
-    /// For a stacked device: the whole disks that do its work.
+    /// For a stacked device: the whole disks at its bottom.
     pub disks: Vec<Disk>,
-    /// Why there is no device.
+    /// The reason why there is no device.
     pub reason: Option<String>,
 }
 
@@ -55,12 +55,12 @@ pub fn resolve(path: &Path) -> Device {
     resolve_with(&Sysfs::of_host(), &mountinfo, path)
 }
 
-/// Numbers of the partitions of the whole disk with these numbers, as `major:minor`.
+/// Returns the numbers of the partitions of the whole disk with these numbers, as `major:minor`.
 pub(crate) fn partitions_of(major: u32, minor: u32) -> Vec<String> {
     Sysfs::of_host().partitions(major, minor)
 }
 
-/// Returns whether the device with these numbers has hardware queues, and with them requests, of its own.
+/// Returns true when the device with these numbers has its own hardware queues, and with them requests.
 pub(crate) fn has_requests(major: u32, minor: u32) -> bool {
     Sysfs::of_host().has_requests(major, minor)
 }
@@ -92,7 +92,7 @@ pub(crate) fn nearest_existing(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// (major, minor) of the device a file lies on; of the device itself for a block device's node.
+/// Returns (major, minor) of the device that holds a file, or of a block device's node itself.
 fn device_number(path: &Path) -> std::io::Result<(u32, u32)> {
     let metadata = fs::metadata(path)?;
     let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };

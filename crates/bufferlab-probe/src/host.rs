@@ -1,5 +1,5 @@
-//! What a result must say about the machine it was measured on: system, processors, memory, file system, device.
-//! No names of hosts or users and no serial numbers: a fingerprint may be published with the results.
+//! The machine on which a result was measured: system, processors, memory, file system, device. It has no names of
+//! hosts or users and no serial numbers, so that users may publish it with the results.
 
 use crate::cgroup;
 use crate::device::{self, Device};
@@ -30,9 +30,9 @@ pub struct HostFingerprint {
     pub memory_limit_bytes: Option<u64>,
     /// The file that sets the limit.
     pub memory_limit_source: Option<String>,
-    /// `none` on bare metal, else the hypervisor; null when it cannot be told.
+    /// `none` on bare metal, else the hypervisor; null when unknown.
     pub virtualisation: Option<String>,
-    /// The container engine around this process, when one shows itself.
+    /// The container engine around this process, if it leaves a marker.
     pub container: Option<String>,
     /// The file system under the path.
     pub filesystem: Option<Filesystem>,
@@ -45,9 +45,9 @@ pub struct HostFingerprint {
 pub struct Filesystem {
     /// `ext4`, `xfs`, `overlay`...
     pub kind: String,
-    /// Where it is mounted.
+    /// The directory on which it is mounted.
     pub mount_point: String,
-    /// What is mounted.
+    /// The mounted device or source.
     pub source: String,
     /// Options of the mount and of the file system.
     pub options: String,

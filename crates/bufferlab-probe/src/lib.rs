@@ -1,6 +1,6 @@
-//! What watches a run: the block device, the processors, memory and this process.
-//! Emits raw cumulative counters and gauges only; differences, rates and averages are made later from the stored samples.
-//! Follows the kernel's own documents: proc(5), Documentation/admin-guide/iostats.rst, cgroup-v2.rst.
+//! The probes of a run: of the block device, the processors, memory and this process. They emit only raw cumulative
+//! counters and gauges; results make differences, rates and averages later from the stored samples. Follows the
+//! kernel's own documents: proc(5), Documentation/admin-guide/iostats.rst, cgroup-v2.rst.
 //!
 //! ```
 //! use bufferlab_probe::{DeviceProbe, Probe};

@@ -1,5 +1,5 @@
-//! Memory and what waits for a processor: sizes, paging, context switches, run queue (vmstat's columns).
-//! Sources: /proc/meminfo, /proc/vmstat, /proc/stat.
+//! Memory and the run queue: sizes, paging, context switches, waiting tasks (vmstat's columns). Sources: /proc/meminfo,
+//! /proc/vmstat, /proc/stat.
 
 use crate::parse::{memory, stat};
 use crate::proc_file::ProcFile;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const NAME: &str = "memory";
 
-/// Reads /proc/meminfo, /proc/vmstat and /proc/stat.
+/// The probe of /proc/meminfo, /proc/vmstat and /proc/stat.
 pub struct MemoryProbe {
     meminfo: ProcFile,
     vmstat: ProcFile,
@@ -27,7 +27,7 @@ impl MemoryProbe {
         }
     }
 
-    /// One reading per metric: made by `reading` where there is a value, else null with what is known of why.
+    /// Appends one reading per metric: made by `reading` where there is a value, else null with its reason.
     fn push<const N: usize>(
         &self,
         out: &mut Vec<Reading>,

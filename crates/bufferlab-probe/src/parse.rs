@@ -1,5 +1,5 @@
-//! Parsers of the kernel's texts: pure functions from bytes to values, one file per text.
-//! They never panic and never guess: what is absent or unreadable is None.
+//! Parsers of the kernel's texts: pure functions from bytes to values, one file per text. They never panic and never
+//! guess: an absent or unreadable value is None.
 
 pub mod cgroup;
 pub mod diskstats;
@@ -30,7 +30,8 @@ pub(crate) fn number(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// The values of the wanted names in a text of `name value` lines (`name:` is accepted too), in the order wanted.
+/// Returns the values of the wanted names in a text of `name value` lines (`name:` is accepted too), in the order
+/// wanted.
 fn named_numbers<const N: usize>(text: &[u8], names: [&str; N]) -> [Option<u64>; N] {
     let mut values = [None; N];
     for line in lines(text) {

@@ -1,5 +1,5 @@
-//! A file of /proc or /sys that is read again and again: opened once, read with pread from offset 0.
-//! Opening costs several times what reading does; a file that cannot be opened or read gives the reason instead.
+//! A file of /proc or /sys for repeated reads: opened once, read with pread from offset 0. Opening costs several times
+//! what reading does; a file that cannot be opened or read gives the reason instead.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open kernel file and the buffer its text is read into.
+/// An open kernel file and the buffer of its text.
 pub(crate) struct ProcFile {
     path: Box<str>,
     file: Result<File, Arc<str>>,
@@ -15,10 +15,10 @@ pub(crate) struct ProcFile {
 }
 
 impl ProcFile {
-    /// Opens the file; a failure is kept and told by every `read`.
+    /// Opens the file. Every `read` returns a failure of the opening.
     pub(crate) fn open(path: &str) -> Self {
         let file = File::open(Path::new(path)).map_err(|error| reason("open", path, &error));
-        // Most of these texts fit into two pages; the buffer grows to what is needed and stays.
+        // Most of these texts fit into two pages; the buffer grows as needed and stays.
         Self { path: path.into(), file, buffer: vec![0; 8192] }
     }
 

@@ -17,7 +17,7 @@ pub struct DriverThread {
 }
 
 impl DriverThread {
-    /// The calling thread.
+    /// Returns the clock of the calling thread.
     pub fn current() -> Self {
         let mut clock = libc::CLOCK_THREAD_CPUTIME_ID;
         // SAFETY: the calling thread exists, and `clock` is valid to write.
@@ -26,20 +26,21 @@ impl DriverThread {
         Self { clock }
     }
 
-    /// Processor time of the thread in nanoseconds; None once it has ended.
+    /// Returns the processor time of the thread in nanoseconds; None once it has ended.
     pub fn cpu_ns(&self) -> Option<u64> {
         clock_ns(self.clock)
     }
 }
 
-/// Whose processor time is `driver_cpu_us`.
+/// The source of `driver_cpu_us`.
 enum Driver {
     Nobody,
     Thread(DriverThread),
     Threads(Arc<AtomicU64>),
 }
 
-/// Reads this process's own accounts. To be made in the process that samples: after a fork it would watch the parent.
+/// The probe of this process's own accounts. Make it in the process that samples: after a fork it would watch the
+/// parent.
 pub struct ProcessProbe {
     io: ProcFile,
     statm: ProcFile,
@@ -49,7 +50,7 @@ pub struct ProcessProbe {
 }
 
 impl ProcessProbe {
-    /// Makes a probe of the whole process; `driver_cpu_us` is null until a driver thread is named.
+    /// Makes a probe of the whole process; `driver_cpu_us` is null until the caller names a driver thread.
     pub fn new() -> Self {
         // SAFETY: sysconf only reads a constant of the system.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -68,7 +69,7 @@ impl ProcessProbe {
         self
     }
 
-    /// The same of several threads that come and go: each adds its nanoseconds to this.
+    /// Also watches the processor time of several threads that come and go: each adds its nanoseconds to `cpu_ns`.
     pub fn with_drivers(mut self, cpu_ns: Arc<AtomicU64>) -> Self {
         self.driver = Driver::Threads(cpu_ns);
         self
@@ -103,7 +104,7 @@ impl Probe for ProcessProbe {
     }
 
     fn sample(&mut self, out: &mut Vec<Reading>) {
-        // Storage bytes first: in the samples at the edges of a window nothing of this sample may be between them and the edge.
+        // Read storage bytes first: at the edges of a window no part of this sample may come between them and the edge.
         let bytes = self.io.read().map(io::storage_bytes);
         let resident_pages = self.statm.read().map(io::resident_pages);
         let usage = resource_usage();
@@ -136,7 +137,7 @@ fn counted(value: Option<u64>, source: &str) -> Result<i64, Arc<str>> {
     value.and_then(|value| i64::try_from(value).ok()).ok_or_else(|| format!("{source} does not have it").into())
 }
 
-/// getrusage, not /proc/self/stat: microseconds instead of ticks of 10 ms.
+/// Returns the accounts by getrusage, not /proc/self/stat: in microseconds instead of ticks of 10 ms.
 fn resource_usage() -> libc::rusage {
     // SAFETY: rusage is plain data, for which all zeros is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

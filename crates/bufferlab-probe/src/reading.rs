@@ -1,5 +1,5 @@
-//! The one row every probe emits, the table that some record, and the trait of a probe.
-//! Metric names are declared (unit, kind, meaning) in python/bufferlab/results/metrics.py; nothing is declared twice here.
+//! The one row that every probe emits, the table that some record, and the trait of a probe.
+//! python/bufferlab/results/metrics.py declares the names of metrics (unit, kind, meaning); this file repeats none.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 pub struct Reading {
     /// Name of the metric, with its unit at the end.
     pub metric: &'static str,
-    /// What is measured: a whole disk, a core, a transaction type; empty where there is only one.
+    /// The measured subject: a whole disk, a core, a transaction type; empty where there is only one.
     pub subject: Arc<str>,
     /// Value of a cumulative counter.
     pub count: Option<i64>,
     /// Value of a gauge.
     pub value: Option<f64>,
-    /// Why both values are missing.
+    /// The reason why both values are missing.
     pub reason: Option<Arc<str>>,
     /// Name of the probe that read it.
     pub probe: &'static str,
@@ -34,7 +34,7 @@ impl Reading {
         Self { metric, subject: Arc::clone(subject), count: None, value: Some(value), reason: None, probe }
     }
 
-    /// Returns a metric that this host cannot give, and why.
+    /// Returns a metric that this host cannot give, with the reason.
     pub fn missing(probe: &'static str, metric: &'static str, subject: &Arc<str>, reason: &Arc<str>) -> Self {
         Self { metric, subject: Arc::clone(subject), count: None, value: None, reason: Some(Arc::clone(reason)), probe }
     }
@@ -45,35 +45,38 @@ impl Reading {
 pub struct Table {
     /// Name of the probe.
     pub probe: &'static str,
-    /// How it went, and where the files are.
+    /// The result of the recording, and the places of the files.
     pub told: Value,
 }
 
 impl Table {
-    /// A table of which this can be told. A text, if that cannot be written as JSON: why.
+    /// Makes a table of this result. If JSON cannot hold it, the table tells the error instead.
     pub fn new(probe: &'static str, told: &impl Serialize) -> Self {
         Self { probe, told: serde_json::to_value(told).unwrap_or_else(|error| Value::String(error.to_string())) }
     }
 }
 
-/// Something that watches. A sample never fails: what cannot be read is a reading with a reason.
+/// A probe. A sample never fails: a value that it cannot read is a reading with a reason.
 ///
-/// A probe with a window records from [`begin`](Probe::begin) to [`end`](Probe::end). Each is called once at most, in this
-/// order, while no transaction runs. A probe that is dropped without [`finish`](Probe::finish) leaves nothing behind.
+/// A probe with a window records from [`begin`](Probe::begin) to [`end`](Probe::end). The caller calls each once at
+/// most, in this order, while no transaction runs. Dropping a probe without [`finish`](Probe::finish) leaves nothing
+/// behind.
 pub trait Probe: Send {
-    /// Name of the probe, as it stands in every reading.
+    /// Returns the name of the probe, as it stands in every reading.
     fn name(&self) -> &'static str;
 
-    /// Appends one reading per metric and subject; `out` is not cleared.
+    /// Appends one reading per metric and subject, and does not clear `out`.
     fn sample(&mut self, out: &mut Vec<Reading>);
 
-    /// The measured window begins: everything else of its start edge has been done. Trouble is kept for the table.
+    /// Begins recording at the start of the measured window, after all other work of its start edge. Keeps an error for
+    /// the table.
     fn begin(&mut self) {}
 
-    /// The measured window is over: nothing of its end edge has been done yet.
+    /// Ends recording at the end of the measured window, before all other work of its end edge.
     fn end(&mut self) {}
 
-    /// The run is over. The table of a probe with a window, also when the window was not reached.
+    /// Ends the probe when the run is over. Returns the table of a probe with a window, also when the run did not reach
+    /// the window.
     fn finish(self: Box<Self>) -> Option<Table> {
         None
     }

@@ -1,7 +1,7 @@
 //! The database server's processes: processor time, bytes through the storage layer, page faults, resident memory.
 //! Sources: /proc/PID/stat (time in ticks of 10 ms), /proc/PID/io (needs the same user, or root), /proc/PID/statm, and
-//! /proc/PID/task/PID/children: a server may be a process and its children (`PostgreSQL`), of which each is asked.
-//! A sample reads four small files, about 10 us on the developers' machine, and three for each child.
+//! /proc/PID/task/PID/children: a server may be a process and its children (`PostgreSQL`), and the probe reads each. A
+//! sample reads four small files, about 10 us on the developers' machine, and three for each child.
 
 use crate::cpu::microseconds_per_tick;
 use crate::parse::{fields, io, number, process_stat};
@@ -23,10 +23,10 @@ const COUNTERS: [&str; 6] = [
 /// Bytes read and written, ticks in user and system mode, faults without and with I/O.
 type Totals = [Option<u64>; COUNTERS.len()];
 
-/// Reads the accounts of another process and its children.
+/// The probe of another process and its children.
 ///
-/// A child that ends is in its parent's account from when it was waited for; in between it is in neither, so that a count
-/// is never told lower than it was.
+/// A parent's account includes a child after the parent has waited for it. Before that a dead child is in neither
+/// account, so the probe never reports a count lower than before.
 pub struct ServerProbe {
     io: ProcFile,
     stat: ProcFile,
@@ -39,8 +39,8 @@ pub struct ServerProbe {
 }
 
 impl ServerProbe {
-    /// Makes a probe of the process `pid`. The files are opened once: another process of the same number is not
-    /// mistaken for it.
+    /// Makes a probe of the process `pid`. Opens the files once, so that it never mistakes another process of the same
+    /// number for it.
     pub fn new(pid: u32) -> Self {
         let open = |file: &str| ProcFile::open(&format!("/proc/{pid}/{file}"));
         // SAFETY: sysconf only reads a constant of the system.
@@ -63,7 +63,7 @@ impl ServerProbe {
         let stat = self.stat.read().map(process_stat::process_stat);
         let of_bytes = |take: fn(&io::StorageBytes) -> Option<u64>| bytes.as_ref().map(take).map_err(Arc::clone);
         let of_stat = |place: usize| stat.as_ref().map(|stat| totals_of(stat)[place]).map_err(Arc::clone);
-        // The kernel adds the bytes of children that were waited for to their parent's itself.
+        // The kernel itself adds the bytes of such children to their parent's.
         [of_bytes(|b| b.read_bytes), of_bytes(|b| b.write_bytes), of_stat(2), of_stat(3), of_stat(4), of_stat(5)]
     }
 
@@ -73,7 +73,7 @@ impl ServerProbe {
     }
 }
 
-/// Ticks and faults, those of children that were waited for included.
+/// Returns ticks and faults, with those of children for which the process has waited.
 fn totals_of(stat: &process_stat::ProcessStat) -> Totals {
     let with = |own: Option<u64>, children: Option<u64>| own.map(|own| own + children.unwrap_or(0));
     [
@@ -86,14 +86,14 @@ fn totals_of(stat: &process_stat::ProcessStat) -> Totals {
     ]
 }
 
-/// Returns a child's account, and its own memory in pages; nothing of one that has ended meanwhile.
+/// Returns a child's account, and its own memory in pages; none when it has ended meanwhile.
 fn child(pid: u64) -> Option<(Totals, u64)> {
     let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).ok();
     let mut totals = totals_of(&process_stat::process_stat(&read("stat")?));
     let bytes = io::storage_bytes(&read("io")?);
     (totals[0], totals[1]) = (bytes.read_bytes, bytes.write_bytes);
     let memory = read("statm")?;
-    // What is shared is in everybody's account: of a child only its own counts.
+    // Every account includes shared memory: count only a child's own.
     let own_pages = io::resident_pages(&memory)?.saturating_sub(io::shared_pages(&memory)?);
     Some((totals, own_pages))
 }

@@ -1,5 +1,5 @@
-//! The counters against known I/O: a file read and written with O_DIRECT must move them by its size.
-//! Runs on the machine's own disk; it fails, with the reason, where the file has no block device.
+//! The counters against known I/O: a file read and written with O_DIRECT must move them by its size. The test runs on
+//! the machine's own disk; it fails, with the reason, where the file has no block device.
 
 use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, device};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -65,7 +65,7 @@ impl Probes {
         Self { device: DeviceProbe::for_path(path), process: ProcessProbe::new() }
     }
 
-    /// How much `[device metric, process metric]` grew over the work, at the quietest of several attempts.
+    /// Returns the growth of `[device metric, process metric]` over the work, at the quietest of several attempts.
     fn quietest(&mut self, metrics: [&str; 2], mut work: impl FnMut()) -> (i64, i64) {
         let mut least = (i64::MAX, i64::MAX);
         for _ in 0..ATTEMPTS {

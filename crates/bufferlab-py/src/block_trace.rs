@@ -1,4 +1,4 @@
-//! The block trace as Python uses it: can it be had, decode it, tidy up after the dead; and one outside of a run.
+//! The block trace for Python: checks, decoding, removal of dead instances, and a trace outside of a run.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::error::{guarded, json_text, parse};
 
-/// A trace outside of a run, for what is measured without the core. Dropped unfinished, it leaves nothing behind.
+/// A trace outside of a run, for measurements without the core. Dropping it unfinished leaves nothing behind.
 #[pyclass(frozen)]
 pub struct BlockTrace(Mutex<Option<Box<BlockTracer>>>);
 
@@ -33,7 +33,7 @@ impl BlockTrace {
         py.detach(|| self.with(|tracer| tracer.iter_mut().for_each(|tracer| tracer.end())));
     }
 
-    /// Ends the trace and says how it went, as JSON; null the second time.
+    /// Ends the trace and returns its result as JSON; null the second time.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         let table = py.detach(|| self.with(Option::take).and_then(|tracer| tracer.finish()));
         json_text(&table.map(|table| table.told))
@@ -48,8 +48,8 @@ pub fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<Blo
     Ok(BlockTrace(Mutex::new(Some(Box::new(tracer)))))
 }
 
-/// Returns whether the device that holds a path can be traced here; its name, and the names of instances that died with
-/// their process and were removed, as JSON.
+/// Checks whether this user can trace the device that holds a path. Removes instances of dead processes. Returns the
+/// device's name and theirs, as JSON.
 #[pyfunction]
 pub fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
     let device = device::resolve(Path::new(path));
@@ -57,7 +57,7 @@ pub fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
     json_text(&serde_json::json!({ "device": device.name, "removed": removed }))
 }
 
-/// Decodes a spool into a file of records; what was in it, as JSON.
+/// Decodes a spool into a file of records; returns its counts as JSON.
 #[pyfunction]
 pub fn block_trace_decode(py: Python<'_>, spool: &str, out: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| decode(Path::new(spool), Path::new(out)).map_err(Failure::from)))?)

@@ -1,4 +1,4 @@
-//! `_native.Curve`: misses of every size of an LRU pool, from columns that Python hands over without a copy.
+//! `_native.Curve`: misses of every size of an LRU pool, from columns that Python passes without a copy.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -21,14 +21,14 @@ pub(crate) fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a 
 
 #[pymethods]
 impl Curve {
-    /// For pages `0..pages`.
+    /// Makes a curve for pages `0..pages`.
     #[new]
     fn new(pages: u32) -> PyResult<Self> {
         let curve = bufferlab_sim::Curve::new(u64::from(pages));
         Ok(Curve { curve: curve.map_err(|error| PyValueError::new_err(error.to_string()))?, pages })
     }
 
-    /// Touches pages (u32) in their order; `counted` (u8) says of each whether its miss counts.
+    /// Touches pages (u32) in their order; `counted` (u8) says for each whether its miss counts.
     fn feed(&mut self, py: Python<'_>, pages: PyBuffer<u32>, counted: PyBuffer<u8>) -> PyResult<()> {
         let (pages, counted) = (column(py, &pages)?, column(py, &counted)?);
         if pages.iter().any(|&page| page >= self.pages) || counted.len() != pages.len() {
@@ -38,7 +38,7 @@ impl Curve {
         Ok(())
     }
 
-    /// Returns misses of pools of 0, 1, 2, ... pages, as u64 in native byte order.
+    /// Returns the misses of pools of 0, 1, 2, ... pages, as u64 in native byte order.
     fn misses<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let bytes: Vec<u8> = self.curve.misses().into_iter().flat_map(u64::to_ne_bytes).collect();
         PyBytes::new(py, &bytes)

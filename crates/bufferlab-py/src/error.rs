@@ -37,17 +37,17 @@ fn internal(what: String) -> Failure {
     Failure::new(FailureKind::Internal, what, "bufferlab core", "please report this with the run's worker.log")
 }
 
-/// JSON for Python.
+/// Returns a value as JSON for Python.
 pub fn json_text(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| to_python(internal(error.to_string())))
 }
 
-/// Returns the exception for something asked that cannot be done.
+/// Returns the exception for a request that the core cannot do.
 pub fn unusable(what: String, place: &str) -> PyErr {
     to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
 }
 
-/// Reads a job or a part of one; what is wrong with it is a usage failure.
+/// Reads a job or a part of one; a mistake in it is a usage failure.
 pub fn parse<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     let mut reader = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut reader)

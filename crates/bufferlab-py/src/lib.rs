@@ -1,6 +1,6 @@
-//! The Python extension module `bufferlab._native`: JSON in and out, error mapping, releasing the GIL.
-//! No logic: what is measured lives in the crates below, and so does what jobs and answers look like.
-//! Built by maturin against Python's stable ABI (3.11 and later).
+//! The Python extension module `bufferlab._native`: JSON in and out, error mapping, releasing the GIL. It has no logic:
+//! the crates below measure, and define jobs and answers. maturin builds it against Python's stable ABI (3.11 and
+//! later).
 
 mod block_trace;
 mod curve;
@@ -32,10 +32,10 @@ use error::{NativeError, guarded, json_text, parse, unusable};
 /// Set by `cancel`, for good: a worker process does one job, and a stop may come before that job begins.
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Distance of two events of a load.
+/// Time between two events of a load.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Hands an event to Python; when Python can no longer take it, the job is stopped.
+/// Passes an event to Python; stops the job when Python can no longer take it.
 fn deliver(on_event: &Py<PyAny>, event: &Event) {
     let Ok(text) = serde_json::to_string(event) else { return };
     Python::attach(|py| {
@@ -46,7 +46,7 @@ fn deliver(on_event: &Py<PyAny>, event: &Event) {
     });
 }
 
-/// Does a job without the GIL; its answer as JSON.
+/// Does a job without the GIL; returns its answer as JSON.
 fn done<J, A>(py: Python<'_>, job: &str, work: impl FnOnce(&J) -> Result<A, Failure> + Send) -> PyResult<String>
 where
     J: DeserializeOwned + Send + Sync,
@@ -60,7 +60,7 @@ fn unknown(engine: &str) -> PyErr {
     unusable(format!("the core has no engine {engine}"), "engine")
 }
 
-/// One run. The job is the engine's `job::Run`, the answer `Finished`, each event an `Event`.
+/// Does one run. The job is the engine's `job::Run`, the answer `Finished`, each event an `Event`.
 #[pyfunction]
 fn run(py: Python<'_>, engine: &str, job: &str, on_event: Py<PyAny>) -> PyResult<String> {
     let sink = |event: Event| deliver(&on_event, &event);
@@ -94,8 +94,8 @@ fn load(py: Python<'_>, engine: &str, job: &str, on_event: Py<PyAny>) -> PyResul
     }
 }
 
-/// What decides loaded data beside scale, seed and page size, as JSON: the schema's text, the loader's version. Takes the
-/// workload of a load job.
+/// Returns what decides loaded data besides scale, seed and page size, as JSON: the schema's text, the loader's
+/// version. Takes the workload of a load job.
 #[pyfunction]
 fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String> {
     match engine {
@@ -120,7 +120,7 @@ fn check_io_uring() -> PyResult<String> {
     json_text(&json!({ "available": reason.is_none(), "reason": reason }))
 }
 
-/// Returns whether O_DIRECT is accepted and honoured in a directory, as JSON.
+/// Returns whether a directory's file system accepts and honours O_DIRECT, as JSON.
 #[pyfunction]
 fn check_direct_io(py: Python<'_>, directory: &str) -> PyResult<String> {
     let directory = Path::new(directory);
@@ -134,7 +134,7 @@ fn check_direct_io(py: Python<'_>, directory: &str) -> PyResult<String> {
     )
 }
 
-/// Reads a script and tries its expressions, with these variables predefined; what it holds, as JSON.
+/// Reads a script and tries its expressions, with these variables predefined; returns its content as JSON.
 #[pyfunction]
 fn check_script(source: &str, text: &str, variables: &str) -> PyResult<String> {
     let variables: Vec<(String, Number)> = parse::<BTreeMap<_, _>>(variables)?.into_iter().collect();
@@ -153,25 +153,25 @@ fn check_script(source: &str, text: &str, variables: &str) -> PyResult<String> {
     }))
 }
 
-/// Version of the SQLite that is built in.
+/// Returns the version of the built-in SQLite.
 #[pyfunction]
 fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
 
-/// Returns the shape of a database that nobody has open, as JSON. Reads the whole file.
+/// Returns the shape of a database that no process has open, as JSON. Reads the whole file.
 #[pyfunction]
 fn sqlite_shape(py: Python<'_>, database: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| shape::shape(Path::new(database))))?)
 }
 
-/// Returns the pages of each b-tree of a database that nobody has open, as JSON. Reads the whole file.
+/// Returns the pages of each b-tree of a database that no process has open, as JSON. Reads the whole file.
 #[pyfunction]
 fn sqlite_pages(py: Python<'_>, database: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| shape::pages_of_trees(Path::new(database))))?)
 }
 
-/// Version of the Rust core, recorded with every run.
+/// Returns the version of the Rust core, which every run records.
 #[pyfunction]
 fn core_version() -> &'static str {
     env!("CARGO_PKG_VERSION")
@@ -183,7 +183,7 @@ fn resolve_device(py: Python<'_>, path: &str) -> PyResult<String> {
     json_text(&py.detach(|| device::resolve(Path::new(path))))
 }
 
-/// Returns the host as far as it matters to a measurement in this path, as JSON.
+/// Returns the properties of the host that matter to a measurement in this path, as JSON.
 #[pyfunction]
 fn host_fingerprint(py: Python<'_>, path: &str) -> PyResult<String> {
     json_text(&py.detach(|| host::fingerprint(Path::new(path))))

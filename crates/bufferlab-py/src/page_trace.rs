@@ -1,4 +1,4 @@
-//! The page trace of a server as Python uses it: can it be had, record it, tidy up after the dead.
+//! The page trace of a server for Python: a check, recording, removal of dead processes' definitions.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error::{guarded, json_text, parse};
 
-/// A trace of a server's page accesses. Dropped unfinished, it leaves nothing behind.
+/// A trace of a server's page accesses. Dropping it unfinished leaves nothing behind.
 #[pyclass(frozen)]
 pub struct PageTrace(Mutex<Option<PageTracer>>);
 
@@ -22,13 +22,13 @@ impl PageTrace {
 
 #[pymethods]
 impl PageTrace {
-    /// Begins to record a process that has yet to become the server.
+    /// Begins to record a process that will become the server.
     fn attach(&self, py: Python<'_>, pid: u32) -> PyResult<()> {
         let attach = || self.with(|tracer| tracer.as_mut().map_or(Ok(()), |tracer| tracer.attach(pid)));
         py.detach(|| guarded(|| attach().map_err(Failure::from)))
     }
 
-    /// Ends the trace and says how it went, as JSON; null the second time.
+    /// Ends the trace and returns its result as JSON; null the second time.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         json_text(&py.detach(|| self.with(Option::take).map(PageTracer::finish)))
     }
@@ -42,20 +42,20 @@ pub fn page_trace(py: Python<'_>, settings_json: &str) -> PyResult<PageTrace> {
     Ok(PageTrace(Mutex::new(Some(tracer))))
 }
 
-/// Returns whether this user may watch programs here.
+/// Raises the exception that says why, if this user may not watch programs.
 #[pyfunction]
 pub fn page_trace_check(py: Python<'_>) -> PyResult<()> {
     py.detach(|| guarded(|| check().map_err(Failure::from))).map(|_| ())
 }
 
-/// Offset and length of each executable segment in a binary's file, as JSON.
+/// Returns offset and length of each executable segment in a binary's file, as JSON.
 #[pyfunction]
 pub fn executable_ranges(py: Python<'_>, binary: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| executable_segments(Path::new(binary)).map_err(Failure::from)))?)
 }
 
-/// Removes from tracefs what processes of ours left that have gone; the names, as JSON. Where this user may not look there
-/// are none.
+/// Removes from tracefs the objects of our dead processes; returns their names as JSON, none where this user may not
+/// look.
 #[pyfunction]
 pub fn tracefs_clean(py: Python<'_>) -> PyResult<String> {
     let clean = || {

@@ -1,4 +1,4 @@
-//! `_native.replay`: what one buffer manager does with a page trace, from columns that Python hands over without a copy.
+//! `_native.replay`: plays a page trace to one buffer manager, from columns that Python passes without a copy.
 
 use std::num::NonZeroU32;
 
@@ -16,10 +16,10 @@ use serde_json::json;
 use crate::curve::column;
 use crate::error::{guarded, json_text};
 
-/// The largest pool and the highest page: a manager has some 30 bytes for each.
+/// The largest pool and the highest page: a manager takes some 30 bytes for each.
 const MOST: u32 = 1 << 28;
 
-/// Settings of a manager that has none.
+/// The settings of a manager without settings.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
@@ -55,7 +55,7 @@ fn share(old_blocks_pct: u32) -> PyResult<u32> {
     fits.then_some(old_blocks_pct).ok_or_else(|| refused("old_blocks_pct is 5 to 95"))
 }
 
-/// A trace of which no replay can panic, and what is counted of it.
+/// A checked trace, on which no replay can panic, with its window.
 struct Checked<'a> {
     columns: Columns<'a>,
     pages: u32,
@@ -79,7 +79,7 @@ impl<'a> Checked<'a> {
         Ok(Checked { columns, pages, first_row, end_row })
     }
 
-    /// What the manager counted in the window, and since the trace began.
+    /// Returns the counts of the manager in the window, and since the trace began.
     fn replay<M: Manager>(&self, make: impl FnOnce() -> M) -> PyResult<(Replayed, Counts)> {
         guarded(|| {
             let mut manager = make();

@@ -2,7 +2,8 @@
 
 use crate::stack::{StackDistances, TooManyPages};
 
-/// Counts distances while accesses are fed to it. Memory: 13 bytes a page, and 8 more for what `misses` returns.
+/// Counts of stack distances, from accesses that the caller feeds. Memory: 13 bytes a page, and 8 more for the result
+/// of `misses`.
 pub struct Curve {
     stack: StackDistances,
     /// Counted accesses by distance: `[0]` is distance 1.
@@ -11,7 +12,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// No access yet, for pages `0..pages`.
+    /// Makes a curve without accesses, for pages `0..pages`.
     ///
     /// # Errors
     /// `TooManyPages` above 2^29.
@@ -20,9 +21,9 @@ impl Curve {
         Ok(Curve { by_distance: vec![0; stack.pages()], stack, accesses: 0 })
     }
 
-    /// Touch pages in their order. `counted` says of each whether its miss counts: 0 if it does not, 1 if it does, 2 if
-    /// every pool misses it, because the page had to leave them all. Until then it keeps its place in each, which is a
-    /// frame too many where it had been in the pool.
+    /// Touches pages in their order. `counted` says for each whether its miss counts: 0 if it does not, 1 if it does, 2
+    /// if every pool misses it, because the page had to leave them all. Until then it keeps its place in each, which is
+    /// a frame too many where it had been in the pool.
     ///
     /// # Panics
     /// If a page is not below the `pages` of `new`, or `counted` is not as long as `pages`.
@@ -48,7 +49,7 @@ impl Curve {
         }
     }
 
-    /// Returns misses of an LRU pool of 0, 1, 2, ..., all pages: the first is the number of counted accesses.
+    /// Returns the misses of an LRU pool of 0, 1, 2, ..., all pages: the first is the number of counted accesses.
     #[must_use]
     pub fn misses(&self) -> Vec<u64> {
         let mut left = self.accesses;

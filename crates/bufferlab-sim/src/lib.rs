@@ -1,4 +1,4 @@
-//! Simulates buffer pools on recorded page accesses: no I/O, no clock, no Python.
+//! Simulated buffer pools on recorded page accesses, without I/O, clock or Python.
 //!
 //! [`StackDistances`] and [`Curve`] are exact LRU at every size at once (Mattson, Gecsei, Slutz, Traiger: "Evaluation
 //! techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). An access hits in every pool of at least

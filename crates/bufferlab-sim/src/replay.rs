@@ -5,17 +5,17 @@
 
 use std::ops::{Range, Sub};
 
-/// Numbers of the column `kind` of a page trace, as docs/page-trace.md has them.
+/// Numbers of the column `kind` of a page trace; docs/page-trace.md lists them.
 pub mod kind {
-    /// Somebody wanted the page.
+    /// A caller wanted the page.
     pub const GET: u8 = 0;
-    /// Somebody wanted the page if it is in the pool.
+    /// A caller wanted the page only if it is in the pool.
     pub const GET_IF_IN_POOL: u8 = 1;
-    /// Somebody wanted a frame for the page and did not want the page to be read.
+    /// A caller wanted a frame for the page without a read.
     pub const CREATE: u8 = 2;
     /// The traced server read the page.
     pub const READ: u8 = 3;
-    /// Somebody asked that the page be read if it is not in the pool.
+    /// A caller asked to read the page if it is not in the pool.
     pub const PREFETCH: u8 = 4;
     /// The traced server took the page's frame for another page.
     pub const EVICT: u8 = 5;
@@ -36,14 +36,14 @@ pub struct Access {
     pub now_us: u64,
 }
 
-/// What a manager did since it was made, or in a window.
+/// The counts of a manager since it was made, or in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pages read because somebody wanted them.
+    /// Pages read because a caller wanted them.
     pub misses: u64,
     /// Pages read because of a prefetch.
     pub prefetch_reads: u64,
-    /// Pages that got a frame and were not read, because they are new.
+    /// Pages that got a frame without a read, because they are new.
     pub creates: u64,
     /// Pages that lost their frame because the manager wanted it. Drops do not count.
     pub evictions: u64,
@@ -70,25 +70,25 @@ impl Sub for Counts {
 
 /// A buffer manager: a pool of a fixed number of frames that holds pages `0..pages`.
 pub trait Manager {
-    /// Give the page to somebody who wants it; read it if the pool does not have it.
+    /// Gives the page to a caller; reads it if the pool does not have it.
     fn get(&mut self, access: Access);
 
-    /// Give the page to somebody who wants it if the pool has it.
+    /// Gives the page to a caller if the pool has it.
     fn get_if_in_pool(&mut self, access: Access);
 
-    /// Give the page a frame without a read, or touch it if it has one.
+    /// Gives the page a frame without a read, or touches it if it has one.
     fn create(&mut self, access: Access);
 
-    /// Read the page if the pool does not have it. This is not a use of the page.
+    /// Reads the page if the pool does not have it. This is not a use of the page.
     fn prefetch(&mut self, access: Access);
 
-    /// Take the page out of the pool.
+    /// Takes the page out of the pool.
     fn drop_page(&mut self, access: Access);
 
-    /// Return what the manager did so far.
+    /// Returns what the manager did so far.
     fn counts(&self) -> Counts;
 
-    /// Return how many frames hold a page now.
+    /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
 }
 
@@ -99,7 +99,7 @@ pub struct Columns<'a> {
     pub page: &'a [u32],
     /// Its kind, a number of [`kind`].
     pub kind: &'a [u8],
-    /// The latch it takes, as the database numbers them.
+    /// The latch that it takes, by the database's number.
     pub latch: &'a [u8],
     /// Its thread.
     pub thread: &'a [u16],
@@ -107,23 +107,24 @@ pub struct Columns<'a> {
     pub delta_us: &'a [u32],
 }
 
-/// What a replay counted between the edges of its window.
+/// The counts of a replay between the edges of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
     /// Events of kind get.
     pub gets: u64,
     /// Events of kind get_if_in_pool.
     pub gets_if_in_pool: u64,
-    /// What the manager did.
+    /// The manager's counts.
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
 }
 
-/// Play the events before the window and in it. Events before it fill the pool and do not count; events behind it are
-/// not played. `window` has the indices of its first event and of the first behind it.
+/// Plays the events before the window and in it. Events before it fill the pool and do not count; it skips events after
+/// it. `window` has the indices of its first event and of the first behind it.
 ///
-/// # Panics If the columns differ in length, the window is not within them, or a page is not one of the manager's.
+/// # Panics
+/// If the columns differ in length, the window is not within them, or a page is not one of the manager's.
 pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, window: Range<usize>) -> Replayed {
     let rows = columns.page.len();
     let lengths = [columns.kind.len(), columns.latch.len(), columns.thread.len(), columns.delta_us.len()];
@@ -140,7 +141,7 @@ pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, window: Range<usiz
     }
 }
 
-/// Play some rows; return the time of the last one.
+/// Plays some rows; returns the time of the last one.
 fn play<M: Manager>(manager: &mut M, columns: &Columns, rows: Range<usize>, from_us: u64) -> u64 {
     let mut now_us = from_us;
     let pages = columns.page[rows.clone()].iter().zip(&columns.kind[rows.clone()]);

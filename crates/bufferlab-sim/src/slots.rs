@@ -29,12 +29,12 @@ impl Slots {
         }
     }
 
-    /// Slots there are.
+    /// Returns the number of slots.
     pub(crate) fn len(&self) -> usize {
         self.words.len() * WORD
     }
 
-    /// Put a slot in that is not in the set.
+    /// Puts a slot into the set. It must not be in it.
     #[inline]
     pub(crate) fn insert(&mut self, slot: usize) {
         self.words[slot / WORD] |= 1 << (slot % WORD);
@@ -42,7 +42,7 @@ impl Slots {
         self.groups[slot / GROUP] += 1;
     }
 
-    /// Take a slot out that is in the set.
+    /// Takes a slot out of the set. It must be in it.
     #[inline]
     pub(crate) fn remove(&mut self, slot: usize) {
         self.words[slot / WORD] &= !(1 << (slot % WORD));
@@ -50,7 +50,8 @@ impl Slots {
         self.groups[slot / GROUP] -= 1;
     }
 
-    /// Slots of the set behind `slot`. `last` is the largest slot of the set: nothing behind it is looked at.
+    /// Returns how many slots of the set lie behind `slot`. `last` is the largest slot of the set: the count stops
+    /// there.
     #[inline]
     pub(crate) fn behind(&self, slot: usize, last: usize) -> u32 {
         let (word, block, group) = (slot / WORD, slot / BLOCK, slot / GROUP);
@@ -63,7 +64,7 @@ impl Slots {
         own + words.sum::<u32>() + blocks.map(|&count| u32::from(count)).sum::<u32>() + groups.sum::<u32>()
     }
 
-    /// Move the slots of the set to 0, 1, 2, ..., in their order; `Ranks::of` says where each went.
+    /// Moves the slots of the set to 0, 1, 2, ..., in their order; `Ranks::of` returns their new places.
     pub(crate) fn compact(&mut self) -> Ranks {
         let mut before = Vec::with_capacity(self.words.len());
         let mut seen = 0;
@@ -78,7 +79,7 @@ impl Slots {
     }
 }
 
-/// Where a compaction has put each slot.
+/// The new places of slots after a compaction.
 pub(crate) struct Ranks {
     words: Vec<u64>,
     before: Vec<u32>,

@@ -1,5 +1,6 @@
-//! Exact LRU stack distances in one pass: a bit marks the slot of each page's last access, and the distance of an access
-//! is the number of bits behind its page's slot. Slots used up are compacted: 5 bytes a page, whatever the trace's length.
+//! Exact LRU stack distances in one pass: a bit marks the slot of each page's last access, and the distance of an
+//! access is the number of bits behind its page's slot. Compaction frees used slots: memory is 5 bytes a page, for a
+//! trace of any length.
 
 use thiserror::Error;
 
@@ -9,7 +10,7 @@ use crate::slots::Slots;
 const SLOTS_PER_PAGE: usize = 4;
 const NEVER: u32 = u32::MAX;
 
-/// More pages than slots can be numbered for.
+/// The error of more pages than slots can have numbers for.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{0} pages are more than a stack can hold, which is 2^29")]
 pub struct TooManyPages(pub u64);
@@ -35,7 +36,7 @@ impl StackDistances {
         Ok(StackDistances { last: vec![NEVER; pages], slots: Slots::new(pages * SLOTS_PER_PAGE), next: 0 })
     }
 
-    /// Touch a page. Return the number of pages, itself included, touched since its last access; None at its first.
+    /// Touches a page. Returns the number of pages, itself included, touched since its last access; None at its first.
     ///
     /// # Panics
     /// If `page` is not below the `pages` of `new`.

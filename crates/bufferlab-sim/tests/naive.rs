@@ -1,4 +1,4 @@
-//! The fast stack beside a list that is searched from its front, and beside a replay of each pool size.
+//! The fast stack against a list that the test searches from its front, and against a replay of each pool size.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -38,7 +38,7 @@ fn replay(accesses: &[u32], pool_pages: usize) -> u64 {
     misses
 }
 
-/// Accesses whose pages are skewed: the smaller of two draws.
+/// Returns accesses with skewed pages: each is the smaller of two draws.
 fn skewed(seed: u64, pages: u32, accesses: usize) -> Vec<u32> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     (0..accesses).map(|_| (random.next_u32() % pages).min(random.next_u32() % pages)).collect()

@@ -1,8 +1,9 @@
-//! From the spool to one file of events in the order of time. Memory is bounded: a page of each processor.
+//! Decodes the spool into one file of events in the order of time. Memory is bounded: a page of each processor.
 //!
-//! Plugs and unplugs say no device. They are given that of the requests their task holds back, because a plug holds back a
-//! task's own; those of tasks that hold none back here belong to other devices and are only counted. Requests are told by
-//! their allocation where every step was recorded; else by the bios that were queued and not merged into others.
+//! Plugs and unplugs name no device. The decoder gives them the device of the requests that their task holds back,
+//! because a plug holds back a task's own requests. If a task holds none back here, its plugs belong to other devices,
+//! and the decoder only counts them. It recognises requests by their allocation where the trace has every step; else by
+//! the bios that were queued and not merged into others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{self, File};
@@ -17,25 +18,25 @@ use super::spool::{FORMAT, HEADER_PAGE, cpus, pages_of};
 use crate::tracefs::TraceError;
 use crate::tracefs::{Format, PageLayout};
 
-/// What a spool held.
+/// The counts of a decoded spool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Decoded {
     /// Events in the pages.
     pub events_read: u64,
     /// Events written, each of `RECORD_BYTES`.
     pub events: u64,
-    /// Those by their letter.
+    /// Events by their letter.
     pub actions: BTreeMap<char, u64>,
-    /// Plugs and unplugs of tasks that had no request on these devices: left out.
+    /// Plugs and unplugs of tasks without a request on these devices, which the decoder leaves out.
     pub plugs_elsewhere: u64,
-    /// Pages that say that something before them was lost.
+    /// Pages that report lost events before them.
     pub pages_after_a_gap: u64,
 }
 
 /// Decodes the spool in a directory into a file of records (see [`Event::record`]).
 ///
 /// # Errors
-/// A spool that is not whole, or a file that cannot be written.
+/// When the spool is not whole, or the file cannot be written.
 pub fn decode(directory: &Path, out: &Path) -> Result<Decoded, TraceError> {
     let unwritten = |error: io::Error| TraceError::io("the trace cannot be written", out, &error);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(out).map_err(unwritten)?);
@@ -44,7 +45,7 @@ pub fn decode(directory: &Path, out: &Path) -> Result<Decoded, TraceError> {
     Ok(decoded)
 }
 
-/// Hands every event of a spool to `take`, in the order of time.
+/// Passes every event of a spool to `take`, in the order of time.
 pub(super) fn events(
     directory: &Path,
     take: &mut dyn FnMut(&Event) -> Result<(), TraceError>,
@@ -87,7 +88,7 @@ pub(super) fn events(
     Ok(decoded)
 }
 
-/// What each task holds back.
+/// The requests that each task holds back.
 #[derive(Default)]
 struct Holders {
     by_allocation: bool,
@@ -102,16 +103,17 @@ struct Held {
 }
 
 impl Holders {
-    /// Gives a plug or unplug its device; false when it belongs to none of ours.
+    /// Gives a plug or unplug its device; returns false when it belongs to none of ours.
     fn place(&mut self, event: &mut Event) -> bool {
         match event.action {
             b'G' | b'Q' if (event.action == b'G') == self.by_allocation => {
                 let held = self.of_task.entry(event.pid).or_insert(Held { device: 0, requests: 0, last_sector: None });
-                // One that fills a list empties it first: then the unplug of the others comes between it and its plug.
+                // A request that fills a list empties it first: then the unplug of the others comes between it and its
+                // plug.
                 *held = Held { device: event.device, requests: held.requests + 1, last_sector: Some(event.sector) };
             }
             b'M' | b'F' if !self.by_allocation => self.release(event.pid, 1),
-            // Issued without having been held back.
+            // Issued without a plug.
             b'D' if self.of_task.get(&event.pid).is_some_and(|held| held.last_sector == Some(event.sector)) => {
                 self.release(event.pid, 1);
             }
@@ -138,7 +140,7 @@ impl Holders {
     }
 }
 
-/// How pages of this spool are read.
+/// A reader of this spool's pages.
 struct PageReader {
     layout: PageLayout,
     kinds: HashMap<u64, Kind>,
@@ -175,9 +177,9 @@ impl PageReader {
         self.kinds.values().any(|kind| kind.action == action)
     }
 
-    /// Returns the kind an event's bytes are of.
+    /// Returns the kind of an event's bytes.
     fn kind(&self, data: &[u8]) -> Option<&Kind> {
-        // Where the number stands is the same in all formats.
+        // All formats have the number at the same place.
         let id = self.kinds.values().next()?.id_in(data)?;
         self.kinds.get(&id)
     }

@@ -43,7 +43,7 @@ impl Made {
         Self { place }
     }
 
-    /// One in which allocations and plugs were not recorded.
+    /// Returns a spool without allocations and plugs.
     fn without_steps() -> Self {
         let made = Self::new();
         for name in ["block_getrq", "block_plug"] {
@@ -52,7 +52,7 @@ impl Made {
         made
     }
 
-    /// One page of one processor: (time, letter, task, sector or requests).
+    /// Writes one page of one processor: (time, letter, task, sector or requests).
     fn page(&self, cpu: u32, events: &[(u64, u8, i32, u64)]) -> &Self {
         let mut data = Vec::new();
         let start = events.first().map_or(0, |event| event.0);

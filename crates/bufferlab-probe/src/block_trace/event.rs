@@ -1,4 +1,4 @@
-//! One event of the block layer, whatever tracepoint it came from, with the letter blktrace has for it (blkparse(1)).
+//! One event of the block layer, from any tracepoint, with blktrace's letter for it (blkparse(1)).
 
 use crate::tracefs::{Field, Format};
 
@@ -7,8 +7,9 @@ pub const RECORD_BYTES: usize = 80;
 const FLAGS: usize = 10;
 const COMM: usize = 16;
 
-/// Every tracepoint that can be recorded, and its letter. Where a device's driver completes whole bios (device mapper, md)
-/// their completion is the C; a request's bios are not completed twice (blk_update_request clears BIO_TRACE_COMPLETION).
+/// Every tracepoint that a trace can record, and its letter. Where a device's driver completes whole bios (device
+/// mapper, md) their completion is the C; a request's bios are not completed twice (blk_update_request clears
+/// BIO_TRACE_COMPLETION).
 pub(super) const TRACEPOINTS: [(&str, u8); 16] = [
     ("block_bio_queue", b'Q'),
     ("block_split", b'X'),
@@ -28,8 +29,8 @@ pub(super) const TRACEPOINTS: [(&str, u8); 16] = [
     ("block_bio_complete", b'C'),
 ];
 
-/// What a request goes through between being queued and being issued, beside merging: recorded when every step is asked for.
-/// An event takes some tenths of a microsecond of whoever makes the request, and two of these come with most.
+/// The steps of a request between queueing and issuing, except merging. A trace records them when asked for every step.
+/// An event costs the task that makes the request some tenths of a microsecond, and most requests have two of these.
 const STEPS: [&str; 4] = ["block_bio_bounce", "block_getrq", "block_plug", "block_rq_insert"];
 
 /// Returns the tracepoints to record.
@@ -45,23 +46,23 @@ pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "bloc
 pub struct Event {
     /// CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// The letter blktrace has for it.
+    /// Its letter in blktrace.
     pub action: u8,
     /// The processor that recorded it.
     pub cpu: u16,
-    /// The device, as the kernel numbers it: major << 20 | minor. Plugs have none of their own.
+    /// The device, as the kernel numbers it: major << 20 | minor. Plugs have none.
     pub device: u32,
     /// First sector of 512 bytes.
     pub sector: u64,
     /// Sectors.
     pub sectors: u32,
-    /// Of a remap, where it came from.
+    /// Of a remap, the device that it came from.
     pub from_device: u32,
     /// Of a remap the sector it came from; of a split the first one of its second part.
     pub other_sector: u64,
-    /// Of an unplug: requests that were held back.
+    /// Of an unplug: the requests held back.
     pub requests: u32,
-    /// The task that was running; of a completion whichever was interrupted.
+    /// The running task; of a completion the interrupted one.
     pub pid: i32,
     /// Of a completion: the error's number, negative, or 0.
     pub error: i32,
@@ -72,8 +73,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns the event as the decoded file holds it: little-endian, no gaps but four bytes of zeros at the end of the
-    /// numbers.
+    /// Returns the event in the form of the decoded file: little-endian, no gaps but four bytes of zeros at the end of
+    /// the numbers.
     pub fn record(&self) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         let mut at = 0;
@@ -99,7 +100,7 @@ impl Event {
     }
 }
 
-/// How the events of one tracepoint are read.
+/// A reader of the events of one tracepoint.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
     pub id: u64,

@@ -1,4 +1,4 @@
-//! An instance of tracefs: a buffer with events of its own, which goes away with us.
+//! An instance of tracefs: a buffer with separate events, which ends with this process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::tracefs::{Owner, TraceError, Tracing, is_dead, whole_text};
 
-/// Instances of ours begin with this; then come the process, when it was started, and a number.
+/// Names of our instances begin with this; then come the process, its start time, and a number.
 const PREFIX: &str = "bufferlab-";
-/// A directory whose files were closed a moment ago may be busy for another.
+/// A directory may stay busy for a moment after its files are closed.
 const REMOVE_ATTEMPTS: u32 = 50;
 
-/// Returns a tracefs that has what a block trace is made from.
+/// Returns a tracefs that has everything a block trace needs.
 ///
 /// # Errors
-/// What it lacks, or why this user has none.
+/// When it lacks something, or this user has none.
 pub(super) fn tracing() -> Result<Tracing, TraceError> {
     checked(Tracing::open()?)
 }
@@ -33,7 +33,7 @@ fn checked(tracing: Tracing) -> Result<Tracing, TraceError> {
     Ok(tracing)
 }
 
-/// An instance: a buffer with events of its own. Removed when dropped; its files must be closed then.
+/// An instance: a buffer with separate events. Dropping it removes it; its files must be closed then.
 #[derive(Debug)]
 pub(super) struct Instance {
     path: PathBuf,
@@ -68,7 +68,7 @@ impl Instance {
         fs::write(&path, text).map_err(|error| TraceError::io(&action, &path, &error))
     }
 
-    /// Numbers of the processors that have a buffer.
+    /// Returns the numbers of the processors that have a buffer.
     pub(super) fn cpus(&self) -> Result<Vec<u32>, TraceError> {
         let path = self.file("per_cpu");
         let entries = fs::read_dir(&path).map_err(|error| TraceError::io("tracefs cannot be read", &path, &error))?;
@@ -83,7 +83,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // A test's imaginary tracefs is an ordinary directory, which has no files of the kernel's; then nothing of this works.
+        // A test's imaginary tracefs is an ordinary directory without the kernel's files; then nothing of this works.
         let _ = fs::write(self.file("tracing_on"), "0");
         for _ in 0..REMOVE_ATTEMPTS {
             match fs::remove_dir(&self.path) {
@@ -96,10 +96,11 @@ impl Drop for Instance {
     }
 }
 
-/// Removes instances of ours whose process is no more; their names. One that is still read from is busy and stays.
+/// Removes our instances whose process has ended; returns their names. An instance with an open reader is busy and
+/// stays.
 ///
 /// # Errors
-/// When there is no tracefs for this user: then it has no instances either.
+/// When this user has no tracefs, and so no instances either.
 pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
     let path = tracing.root().join("instances");
     let entries = fs::read_dir(&path).map_err(|error| TraceError::io("tracefs cannot be read", &path, &error))?;
@@ -149,7 +150,7 @@ mod tests {
         let own = format!("bufferlab-{}-{}.0", std::process::id(), Owner::new().started);
         // Process numbers end at 4 Mi.
         let dead = "bufferlab-99999999-1.0";
-        // Somebody else has the number now.
+        // Another process has the number now.
         let reused = format!("bufferlab-{}-1.3", std::process::id());
         let strangers = ["perf", "bufferlab-", "bufferlab-x-1.0", "bufferlab"];
         for name in [own.as_str(), dead, &reused].iter().chain(&strangers) {

@@ -1,10 +1,11 @@
 //! Block requests one by one: queued, split, merged, issued, completed, unplugged, each with device, sector and process.
 //!
-//! The events are the kernel's own tracepoints, recorded by a private instance of tracefs (Documentation/trace/ftrace.rst,
-//! events.rst): a buffer of our own, filtered in the kernel to one device, on from one edge of the measured window to the
-//! other. A thread moves the buffer's pages as they are to files (the spool); they are decoded after the run. An event
-//! that the kernel had no room for is counted, and makes the trace a failed one. The cost is the thread's processor time,
-//! which is kept with the trace, and the tracepoints' own: `benches` of the trace tell it per request.
+//! The events are the kernel's own tracepoints. A private instance of tracefs records them
+//! (Documentation/trace/ftrace.rst, events.rst): a separate buffer, filtered in the kernel to one device, on from one
+//! edge of the measured window to the other. A thread moves the buffer's pages unchanged to files (the spool); Python
+//! has them decoded after the run. The kernel counts events for which it had no room; one such event makes the trace a
+//! failed one. The cost is the thread's processor time, which the trace keeps, and the tracepoints' own:
+//! `benches/block_trace_cost.py` measures it per request.
 
 mod decode;
 mod event;

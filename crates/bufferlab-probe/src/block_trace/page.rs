@@ -3,7 +3,8 @@
 
 use crate::tracefs::PageLayout;
 
-/// What follows was lost, says the page (RB_MISSED_EVENTS), and how much stands behind its data (RB_MISSED_STORED).
+/// Flags of a page: events before it were lost (RB_MISSED_EVENTS), and their number stands behind its data
+/// (RB_MISSED_STORED).
 const MISSED_EVENTS: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 const LENGTH: u64 = (1 << 30) - 1;
@@ -11,19 +12,19 @@ const LENGTH: u64 = (1 << 30) - 1;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// An absolute time has 59 bits; the rest is that of the page.
+/// An absolute time has 59 bits; the page gives the rest.
 const STAMP_BITS: u32 = 59;
 
-/// What a page says beside its events.
+/// The facts of a page besides its events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PageFacts {
     /// Events before this page were lost.
     pub missed: bool,
-    /// How many, where the kernel had room to say so.
+    /// The number of lost events, where the kernel had room for it.
     pub missed_events: Option<u64>,
 }
 
-/// Why a page cannot be read.
+/// The reason why a page cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged(pub &'static str);
 
@@ -37,7 +38,7 @@ pub(super) fn facts(layout: &PageLayout, page: &[u8]) -> Result<PageFacts, Damag
     Ok(PageFacts { missed, missed_events })
 }
 
-/// Hands every event of a page to `take`: its time in nanoseconds, and its bytes.
+/// Passes every event of a page to `take`: its time in nanoseconds, and its bytes.
 pub(super) fn walk(layout: &PageLayout, page: &[u8], mut take: impl FnMut(u64, &[u8])) -> Result<(), Damaged> {
     let page_time = layout.timestamp.number(page).ok_or(Damaged("it ends within its header"))?;
     let commit = layout.commit.number(page).ok_or(Damaged("it ends within its header"))?;
@@ -55,7 +56,7 @@ pub(super) fn walk(layout: &PageLayout, page: &[u8], mut take: impl FnMut(u64, &
             // Nothing follows on this page.
             PADDING if delta == 0 => break,
             PADDING => {
-                // An event that was taken back; its time counts all the same.
+                // A discarded event; its time still counts.
                 time = time.wrapping_add(delta);
                 at = at.checked_add(4 + word(at + 4)? as usize).ok_or(Damaged("an event is too long"))?;
             }
@@ -70,7 +71,7 @@ pub(super) fn walk(layout: &PageLayout, page: &[u8], mut take: impl FnMut(u64, &
             }
             _ => {
                 time = time.wrapping_add(delta);
-                // Long events have their length in a word of its own, which it includes.
+                // Long events have their length in a separate word, and the length includes it.
                 let (first, length) = if kind == 0 {
                     let length = (word(at + 4)? as usize).checked_sub(4).ok_or(Damaged("an event has no length"))?;
                     (at + 8, length)

@@ -1,14 +1,14 @@
-//! The files of a trace that is not decoded yet: the buffer's pages, one file per processor, and what is needed to read
-//! them: `header_page` and `<tracepoint>.format`, copied from tracefs when the trace was begun.
+//! The files of a trace that is not decoded yet: the buffer's pages, one file per processor, and the formats to read
+//! them: `header_page` and `<tracepoint>.format`, which the tracer copied from tracefs at its start.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What must stay free on the disk: a trace that fills it would end the run it watches.
+/// Bytes that must stay free on the disk: a trace that fills it would end the run that it watches.
 const SPARE_BYTES: u64 = 512 << 20;
-/// How often that is looked at.
+/// Bytes between two checks of the free space.
 const LOOK_BYTES: u64 = 16 << 20;
 const BUFFER_BYTES: usize = 1 << 18;
 
@@ -29,7 +29,7 @@ pub(super) fn cpus(directory: &Path) -> io::Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// Writes pages, and looks after the disk's free space.
+/// A writer of pages that checks the disk's free space.
 pub(super) struct SpoolWriter {
     directory: PathBuf,
     file: BufWriter<File>,
@@ -55,7 +55,7 @@ impl SpoolWriter {
         self.file.write_all(page)
     }
 
-    /// Writes what is held back; the bytes of all pages.
+    /// Writes the buffered pages; returns the bytes of all pages.
     pub(super) fn close(mut self) -> io::Result<u64> {
         self.file.flush()?;
         Ok(self.written)

@@ -1,33 +1,33 @@
-//! How a trace went: whether it may be believed, what was lost, and what it cost.
+//! The result of a trace: whether to trust it, the lost events, and its cost.
 
 use serde::Serialize;
 
-/// Events that were made and not kept, by the place where they were lost. All of them must be zero.
+/// Lost events, by the place of the loss. All counts must be zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Written over by later ones.
+    /// Later events overwrote them.
     pub overrun: u64,
-    /// Not written, because the buffer was full.
+    /// The kernel did not write them, because the buffer was full.
     pub dropped_events: u64,
-    /// Not written, because an interrupt came on top of too many others.
+    /// The kernel did not write them, because interrupts were nested too deeply.
     pub commit_overrun: u64,
-    /// Pages that say that something before them was lost.
+    /// Pages that report lost events before them.
     pub pages_after_a_gap: u64,
 }
 
 impl Lost {
-    /// Returns whether anything was.
+    /// Returns true when an event was lost.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// How a trace went.
+/// The result of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// The device that was asked for.
+    /// The device that the run asked for.
     pub device: String,
-    /// The devices whose events were let through, as `major:minor`: disks and their partitions.
+    /// The devices whose events the trace kept, as `major:minor`: disks and their partitions.
     pub devices: Vec<String>,
     /// Of those the partitions, each with its disk.
     pub partitions: Vec<(String, String)>,
@@ -43,7 +43,7 @@ pub struct Summary {
     pub buffer_kib_per_cpu: u64,
     /// Processors with a buffer.
     pub cpus: u32,
-    /// Events the kernel says were read from its buffers.
+    /// Events that the reader took, by the kernel's count.
     pub events_read: u64,
     /// Pages moved.
     pub pages: u64,
@@ -51,10 +51,10 @@ pub struct Summary {
     pub spool_bytes: u64,
     /// Processor time of the reading thread, in the kernel and outside, from window start to the last page.
     pub reader_cpu_ns: u64,
-    /// How often it woke.
+    /// The number of times that it woke.
     pub reader_wakeups: u64,
-    /// What was lost.
+    /// The lost events.
     pub lost: Lost,
-    /// Why the reading thread gave up.
+    /// The reason why the reading thread gave up.
     pub problem: Option<String>,
 }

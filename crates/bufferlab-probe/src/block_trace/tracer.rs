@@ -1,5 +1,5 @@
-//! Records one device between the edges of a window: an instance is set up early, switched on and off at the edges, and
-//! read by a thread that sleeps until a quarter of a buffer is full or a tenth of a second has passed.
+//! Records one device between the edges of a window. It sets an instance up early and switches it on and off at the
+//! edges. A thread reads it, and sleeps until a quarter of a buffer is full or a tenth of a second has passed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -24,31 +24,31 @@ use crate::reading::{Probe, Reading, Table};
 use crate::tracefs::PageLayout;
 use crate::tracefs::TraceError;
 
-/// Of the probe, and of its table.
+/// The name of the probe, and of its table.
 const NAME: &str = "block_trace";
 const WAIT_MS: libc::c_int = 100;
 const PAUSE: Duration = Duration::from_millis(2);
 /// The kernel wakes the reader when this much of a buffer is full.
 const WAKE_PERCENT: &str = "25";
 
-/// What is traced, and where the pages go.
+/// The device to trace, and the place of the pages.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The device; of one that hands bios down its disks are traced too.
+    /// The device. If it passes bios down, the tracer traces its disks too.
     pub device: Device,
-    /// A directory for the spool, which is made.
+    /// A directory for the spool. The tracer makes it.
     pub spool: PathBuf,
     /// Kernel buffer of each processor.
     pub buffer_kib_per_cpu: u64,
-    /// Also how a request was allocated, plugged and inserted.
+    /// Record allocation, plugging and insertion of requests too.
     pub every_step: bool,
 }
 
-/// Returns whether a device could be traced here: everything is tried that could be refused, and nothing recorded.
-/// Instances that died with their process are removed; their names.
+/// Checks whether this user can trace a device: tries every step that the kernel could refuse, and records nothing.
+/// Removes instances of dead processes and returns their names.
 ///
 /// # Errors
-/// Why it cannot be.
+/// When this user cannot trace it.
 pub fn check(device: &Device) -> Result<Vec<String>, TraceError> {
     numbers_of(device)?;
     let tracing = tracing()?;
@@ -59,7 +59,7 @@ pub fn check(device: &Device) -> Result<Vec<String>, TraceError> {
     Ok(removed)
 }
 
-/// What a reader has done.
+/// The work of a reader so far.
 #[derive(Default)]
 struct ReadSoFar {
     pages: u64,
@@ -70,9 +70,9 @@ struct ReadSoFar {
     problem: Option<String>,
 }
 
-/// A trace that is ready, on, or over. Dropped, it leaves nothing in tracefs.
+/// A trace that is ready, on, or over. Dropping it leaves nothing in tracefs.
 pub struct BlockTracer {
-    // Closed and joined before the instance goes: a directory with open files is not removed.
+    // Close and join it before the instance goes: the kernel does not remove a directory with open files.
     reader: Option<JoinHandle<ReadSoFar>>,
     stop: Arc<AtomicBool>,
     switch: Option<File>,
@@ -84,10 +84,10 @@ pub struct BlockTracer {
 }
 
 impl BlockTracer {
-    /// Sets everything up and records nothing yet. Instances that died with their process are removed first.
+    /// Sets everything up and records nothing yet. Removes instances of dead processes first.
     ///
     /// # Errors
-    /// Why this device cannot be traced here; nothing is left then.
+    /// When this user cannot trace the device; nothing is left then.
     pub fn arm(settings: &Settings) -> Result<Self, TraceError> {
         let (numbers, partitions) = numbers_of(&settings.device)?;
         let tracing = tracing()?;
@@ -100,13 +100,14 @@ impl BlockTracer {
             hint: "use a kernel of 4.0 or later: its trace clock `mono` is the clock of the samples".to_owned(),
             ..error
         })?;
-        // A full buffer refuses new events and counts them; written over, old ones would be lost while they are read.
+        // A full buffer refuses new events and counts them. Overwriting would lose old ones while the thread reads
+        // them.
         instance.write("options/overwrite", "0")?;
         instance.write("buffer_size_kb", &settings.buffer_kib_per_cpu.to_string())?;
         if instance.has("buffer_percent") {
             instance.write("buffer_percent", WAKE_PERCENT)?;
         }
-        // The names of tasks that run are not needed, and to keep them the kernel would look at every switch of tasks.
+        // The trace needs no names of running tasks; to keep them the kernel would work at every switch of tasks.
         for option in ["record-cmd", "record-tgid"] {
             if instance.has(&format!("options/{option}")) {
                 instance.write(&format!("options/{option}"), "0")?;
@@ -211,7 +212,7 @@ impl Probe for BlockTracer {
         }
     }
 
-    /// What is in the buffers is still read.
+    /// The thread still reads the rest of the buffers.
     fn end(&mut self) {
         if self.reader.is_some() && self.summary.window_end_ns.is_none() {
             self.summary.window_end_ns = Some(monotonic_ns());
@@ -220,7 +221,7 @@ impl Probe for BlockTracer {
         }
     }
 
-    /// Waits for the last page, takes the instance away, and says how it went: a [`Summary`].
+    /// Waits for the last page, removes the instance, and returns the result: a [`Summary`].
     fn finish(mut self: Box<Self>) -> Option<Table> {
         self.end();
         self.join();
@@ -247,7 +248,7 @@ struct Source {
     spool: SpoolWriter,
 }
 
-/// The thread: moves pages until told to stop, and then what is left.
+/// Moves pages until told to stop, and then the rest; the body of the thread.
 fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -> ReadSoFar {
     let thread = DriverThread::current();
     let mut read = ReadSoFar::default();
@@ -278,7 +279,7 @@ fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -
     read
 }
 
-/// Moves the pages that are there.
+/// Moves the available pages.
 fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut ReadSoFar) -> io::Result<()> {
     loop {
         let length = match source.pipe.read(page) {
@@ -288,7 +289,7 @@ fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut Re
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => continue,
             Err(error) => return Err(error),
         };
-        // Pages have one length in the spool, whatever a read gives.
+        // Pages have one length in the spool, for a read of any length.
         page[length..].fill(0);
         read.pages += 1;
         read.gaps += u64::from(page::facts(&layout, page).is_ok_and(|facts| facts.missed));
@@ -296,17 +297,17 @@ fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut Re
     }
 }
 
-/// Until a buffer has filled to the mark, or some time has passed.
+/// Waits until a buffer has filled to the mark, or some time has passed.
 fn wait(sources: &[Source]) {
     let watched = |source: &Source| libc::pollfd { fd: source.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut watched: Vec<libc::pollfd> = sources.iter().map(watched).collect();
     // SAFETY: the list is valid for its length, and the descriptors are open. Whatever it returns, the buffers are read next.
     unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, WAIT_MS) };
-    // Kernels differ in when they call a buffer readable; the reader must never spin beside what it watches.
+    // Kernels differ in when they call a buffer readable; the reader must never spin while it watches.
     std::thread::sleep(PAUSE);
 }
 
-/// Copies the formats of the events there are; the layout of pages.
+/// Copies the formats of the available events; returns the layout of pages.
 fn keep_formats(instance: &Instance, spool: &Path, every_step: bool) -> Result<PageLayout, TraceError> {
     let keep = |name: &str, text: &str| {
         let path = spool.join(name);
@@ -332,7 +333,7 @@ fn keep_formats(instance: &Instance, spool: &Path, every_step: bool) -> Result<P
     Ok(layout)
 }
 
-/// Lets the events of these devices through. A plug belongs to a task, and says no device.
+/// Lets the events of these devices through. A plug belongs to a task, and names no device.
 fn enable(instance: &Instance, numbers: &BTreeSet<(u32, u32)>, every_step: bool) -> Result<(), TraceError> {
     for name in recorded(every_step) {
         let directory = format!("events/block/{name}");
@@ -360,12 +361,13 @@ fn filter_of(tracepoint: &str, numbers: &BTreeSet<(u32, u32)>) -> Option<String>
     Some(terms.collect::<Vec<_>>().join(" || "))
 }
 
-/// MKDEV of include/linux/kdev_t.h; what user space calls a device's number is packed otherwise.
+/// Returns MKDEV of include/linux/kdev_t.h; user space packs a device's number in another way.
 fn kernel_number(major: u32, minor: u32) -> u32 {
     major << 20 | minor
 }
 
-/// Numbers of the device, of the disks below it, and of all their partitions, and which partition is of which disk.
+/// Returns the numbers of the device, of the disks below it, and of all their partitions, and the disk of each
+/// partition.
 #[allow(clippy::type_complexity, reason = "a set and a list, used once")]
 fn numbers_of(device: &Device) -> Result<(BTreeSet<(u32, u32)>, Vec<(String, String)>), TraceError> {
     let own = device.major_minor.as_deref();
@@ -389,8 +391,8 @@ fn numbers_of(device: &Device) -> Result<(BTreeSet<(u32, u32)>, Vec<(String, Str
     Ok((numbers, partitions))
 }
 
-/// Returns the disks that are traced besides: of a device that has no requests of its own but hands bios down, such as
-/// md. One that has, such as a loop device, tells all of its requests itself, and its disk's are everybody's.
+/// Returns the further disks to trace, for a device without requests that passes bios down, such as md. A device with
+/// requests, such as a loop device, shows all of them itself, and other programs use its disk too.
 fn disks_below(device: &Device) -> &[Disk] {
     let own = device.major_minor.as_deref().and_then(parse_number);
     if own.is_some_and(|(major, minor)| has_requests(major, minor)) { &[] } else { &device.disks }

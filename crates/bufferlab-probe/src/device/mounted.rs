@@ -1,5 +1,5 @@
-//! File systems whose files carry no block device's number: btrfs, overlay, tmpfs, network file systems.
-//! The mount table tells their source; only where that is exactly one block device is there something to count.
+//! File systems whose files carry no block device's number: btrfs, overlay, tmpfs, network file systems. The mount
+//! table tells their source. Only a source of exactly one block device has counters.
 
 use super::sysfs::Sysfs;
 use super::{Device, device_number};
@@ -19,7 +19,7 @@ pub(super) fn resolve(sysfs: &Sysfs, mountinfo: &[u8], path: &Path) -> Device {
     }
 }
 
-/// Writes to an overlay land in its upper directory, so that directory's device is the one that works.
+/// Returns the device of an overlay's upper directory, to which writes to the overlay go.
 fn resolve_overlay(sysfs: &Sysfs, mounts: &[Mount], path: &Path, overlay: &Mount) -> Device {
     let upper = overlay.super_option("upperdir").map(Path::new);
     let Some(upper) = upper.and_then(|upper| upper.canonicalize().ok()) else {
@@ -30,7 +30,7 @@ fn resolve_overlay(sysfs: &Sysfs, mounts: &[Mount], path: &Path, overlay: &Mount
     };
     match (device_number(&upper), mount_of(mounts, &upper)) {
         (Ok((major, minor)), _) if major != 0 => sysfs.describe(major, minor),
-        // An overlay on an overlay is not followed: container engines make one level.
+        // Do not follow an overlay on an overlay: container engines make one level.
         (_, Some(mount)) if mount.filesystem != "overlay" => resolve_source(sysfs, &upper, mount),
         _ => Device::none(no_device(path, overlay)),
     }

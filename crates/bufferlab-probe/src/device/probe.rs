@@ -1,5 +1,5 @@
-//! The device's counters at each sample, with times in the kernel's milliseconds and sizes in bytes.
-//! Does not compute iostat's averages (r_await, aqu-sz, %util): those are differences, made from the stored samples.
+//! The device's counters at each sample, with times in the kernel's milliseconds and sizes in bytes. The probe does not
+//! compute iostat's averages (r_await, aqu-sz, %util): results make them from differences of stored samples.
 
 use super::{Device, Disk, resolve};
 use crate::parse::diskstats::{self, Column, DiskCounters, SECTOR_BYTES};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const NAME: &str = "device";
 
-/// Cumulative counters: metric, column, and what one unit of the column is worth.
+/// Cumulative counters: metric, column, and the value of one unit of the column.
 const COUNTERS: [(&str, Column, u64); 16] = [
     ("device_reads", Column::Reads, 1),
     ("device_reads_merged", Column::ReadsMerged, 1),
@@ -31,8 +31,8 @@ const COUNTERS: [(&str, Column, u64); 16] = [
 ];
 const IN_FLIGHT: &str = "device_in_flight";
 
-/// What is counted of each whole disk below a stacked device. Names of their own: the requests of the stack and of its
-/// disks are the same work seen twice, and must never be added up.
+/// The counters of each whole disk below a stacked device. They have separate names: the requests of the stack and of
+/// its disks are the same work seen twice, and nobody may add them up.
 const DISK_COUNTERS: [(&str, Column, u64); 8] = [
     ("disk_reads", Column::Reads, 1),
     ("disk_read_bytes", Column::ReadSectors, SECTOR_BYTES),
@@ -44,7 +44,7 @@ const DISK_COUNTERS: [(&str, Column, u64); 8] = [
     ("disk_queue_ms", Column::WeightedMs, 1),
 ];
 
-/// Reads the line of one whole device in /proc/diskstats, and those of the disks below it when it is stacked.
+/// The probe of one whole device. It reads its line in /proc/diskstats, and those of the disks below a stacked device.
 pub struct DeviceProbe {
     subject: Arc<str>,
     line: Result<DiskLine, Arc<str>>,

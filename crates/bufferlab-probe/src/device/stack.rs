@@ -1,6 +1,6 @@
-//! What lies below a stacked device: LVM, dm-crypt, multipath (device mapper), md RAID and loop devices.
-//! Walks `slaves/` of Documentation/ABI/stable/sysfs-block, and a loop device's backing file, down to whole disks.
-//! Bounded: a tree is cut at a depth and a number of disks that no real machine has.
+//! The devices below a stacked device: LVM, dm-crypt, multipath (device mapper), md RAID and loop devices. This file
+//! walks `slaves/` of Documentation/ABI/stable/sysfs-block, and a loop device's backing file, down to whole disks. It
+//! is bounded: it cuts a tree at a depth and a number of disks that no real machine has.
 
 use super::sysfs::{Sysfs, kernel_name, text};
 use super::{Device, device_number};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const MAX_DEPTH: usize = 16;
 const MAX_DISKS: usize = 256;
 
-/// A whole disk that does the work of a stacked device.
+/// A whole disk at the bottom of a stacked device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Disk {
     /// Name as in /proc/diskstats.
@@ -23,13 +23,13 @@ pub struct Disk {
 /// The layers of a stack, from the top, and the disks at its bottom.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Stack {
-    /// What each stacked device is, such as `dm-0 (lvm vg0-data)`, `md127 (raid1)`, `loop0 (/srv/disk.img)`.
+    /// The kind of each stacked device, such as `dm-0 (lvm vg0-data)`, `md127 (raid1)`, `loop0 (/srv/disk.img)`.
     pub(super) layers: Vec<String>,
     /// Every disk once, by name.
     pub(super) disks: Vec<Disk>,
 }
 
-/// What lies below the device in this directory of /sys; empty for a disk of its own.
+/// Returns the stack below the device in this directory of /sys; empty for a plain disk.
 pub(super) fn below(sysfs: &Sysfs, directory: &Path) -> Stack {
     let mut stack = Stack::default();
     descend(sysfs, directory, 0, &mut stack);
@@ -85,7 +85,7 @@ fn lower_devices(sysfs: &Sysfs, disk: &Path) -> Vec<PathBuf> {
 
 fn describe(disk: &Path, name: &str) -> String {
     let kind = if let Some(mapped) = text(&disk.join("dm/name")) {
-        // The prefix of the uuid tells who made the mapping: LVM-, CRYPT-, mpath-, part1-mpath-...
+        // The prefix of the uuid tells which tool made the mapping: LVM-, CRYPT-, mpath-, part1-mpath-...
         let uuid = text(&disk.join("dm/uuid")).unwrap_or_default();
         let maker = uuid.split_once('-').map_or("device mapper", |(maker, _)| maker).to_lowercase();
         format!("{maker} {mapped}")
@@ -100,7 +100,7 @@ fn describe(disk: &Path, name: &str) -> String {
 }
 
 impl Device {
-    /// Returns the device with what lies below it.
+    /// Returns the device with the stack below it.
     pub(super) fn with_stack(mut self, stack: Stack) -> Self {
         self.layers = stack.layers;
         self.disks = stack.disks;

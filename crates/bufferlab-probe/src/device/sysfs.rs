@@ -1,5 +1,5 @@
-//! Block devices as /sys shows them: from a number to the whole disk and its properties.
-//! Follows Documentation/ABI/stable/sysfs-block. The root is a parameter, so that tests bring their own tree.
+//! Block devices in /sys: from a number to the whole disk and its properties. Follows
+//! Documentation/ABI/stable/sysfs-block. The root is a parameter, so that tests bring their own tree.
 
 use super::{Device, stack};
 use std::fs;
@@ -20,7 +20,8 @@ impl Sysfs {
         self.root.join(format!("dev/block/{major}:{minor}")).canonicalize().ok()
     }
 
-    /// A partition's directory lies inside its disk's; only partitions have a file of that name.
+    /// Returns the directory of a partition's whole disk. A partition's directory lies inside its disk's; only
+    /// partitions have a file `partition`.
     pub(super) fn whole_disk(&self, directory: &Path) -> PathBuf {
         match directory.parent() {
             Some(parent) if directory.join("partition").exists() => parent.to_path_buf(),
@@ -49,7 +50,7 @@ impl Sysfs {
         device.with_stack(stack::below(self, &disk))
     }
 
-    /// Numbers of the partitions of the whole disk with these numbers.
+    /// Returns the numbers of the partitions of the whole disk with these numbers.
     pub(super) fn partitions(&self, major: u32, minor: u32) -> Vec<String> {
         let Some(entries) = self.directory(major, minor).and_then(|disk| fs::read_dir(disk).ok()) else {
             return Vec::new();

@@ -1,10 +1,10 @@
-//! Whether this is a virtual machine or a container, and whose.
-//! Uses what an ordinary user may read: the processor's hypervisor leaf and flag, DMI strings, marker files.
+//! Finds out whether this is a virtual machine or a container, and of which product. It uses only what an ordinary user
+//! may read: the processor's hypervisor leaf and flag, DMI strings, marker files.
 
 use super::text;
 use std::path::Path;
 
-/// Returns the hypervisor's name, `none` on bare metal, or None when it cannot be told.
+/// Returns the hypervisor's name, `none` on bare metal, or None when unknown.
 pub(super) fn hypervisor(cpuinfo: &str) -> Option<String> {
     // WSL2's kernel says so; the processor would only say Hyper-V.
     if text("/proc/sys/kernel/osrelease").is_some_and(|release| release.contains("microsoft")) {
@@ -19,7 +19,7 @@ pub(super) fn hypervisor(cpuinfo: &str) -> Option<String> {
     match (named, flagged) {
         (Some(name), _) => Some(name.to_owned()),
         (None, true) => Some("unknown hypervisor".to_owned()),
-        // The flag is reliable on x86 only; other machines without a known name stay untold.
+        // The flag is reliable only on x86; other machines without a known name stay unknown.
         (None, false) if cfg!(any(target_arch = "x86_64", target_arch = "x86")) => Some("none".to_owned()),
         (None, false) => None,
     }
@@ -58,7 +58,7 @@ fn known_signature(signature: &[u8; 12]) -> Option<&'static str> {
     }
 }
 
-/// Returns a virtual machine's maker or product as its firmware tables write it.
+/// Returns the product of a virtual machine whose maker or product stands in its firmware tables.
 fn known_product(text: &str) -> Option<&'static str> {
     const PRODUCTS: [(&str, &str); 10] = [
         ("KVM", "kvm"),
@@ -86,7 +86,7 @@ fn dmi_strings() -> Vec<String> {
         .collect()
 }
 
-/// Returns the twelve bytes a hypervisor puts where the processor would name its maker. To be asked only when the flag
+/// Returns the twelve bytes that a hypervisor puts where the processor would name its maker. Call it only when the flag
 /// is set.
 #[cfg(target_arch = "x86_64")]
 fn hypervisor_signature() -> Option<[u8; 12]> {

@@ -1,4 +1,4 @@
-//! What of a binary tells which build it is, stripped or not: the bytes that are executed.
+//! The part of a binary that identifies its build, stripped or not: the executable bytes.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,10 +9,10 @@ use object::{Endianness, ReadCache};
 
 use crate::tracefs::TraceError;
 
-/// Offset and length of each executable segment in a binary's file.
+/// Returns offset and length of each executable segment in a binary's file.
 ///
 /// # Errors
-/// A file that cannot be read, or that is no ELF file of 64 bits.
+/// When the file cannot be read, or is no ELF file of 64 bits.
 pub fn executable_segments(binary: &Path) -> Result<Vec<(u64, u64)>, TraceError> {
     let file = File::open(binary);
     let file = file.map_err(|error| TraceError::io("the server's binary cannot be read", binary, &error))?;

@@ -1,4 +1,4 @@
-//! From a perf record to accesses: where its fields lie, and what each site means.
+//! Decodes perf records into accesses: by the places of their fields, and the meaning of each site.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,10 +10,10 @@ use super::tracer::Settings;
 
 /// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
 const MOST_BLOCKS: u64 = 1 << 16;
-/// In a record before the event's own bytes: process, thread, time, and their length (perf_event_open(2)).
+/// Bytes of a record before the event's own: process, thread, time, and their length (perf_event_open(2)).
 const BEFORE_RAW: usize = 4 + 4 + 8 + 4;
 
-/// How records of one build are read.
+/// A decoder of one build's records.
 #[derive(Debug)]
 pub(super) struct Decoder {
     fields: Fields,
@@ -27,7 +27,7 @@ pub(super) struct Decoder {
     pub threads: Vec<u32>,
 }
 
-/// Where fields lie; a build has those that its sites need.
+/// The places of fields; a build has the fields that its sites need.
 #[derive(Debug)]
 struct Fields {
     site: Field,
@@ -39,14 +39,14 @@ struct Fields {
     relation: Option<[Field; 4]>,
     mode: Option<Field>,
     latch: Option<Field>,
-    /// In place of a latch: what the session notes of a page that it has pinned, null of another.
+    /// In place of a latch: the session's note of a page that it has pinned; null for another page.
     held: Option<Field>,
     blocks: Option<Field>,
     flag: Option<Field>,
 }
 
 impl Decoder {
-    /// None when the format lacks a field that must be there.
+    /// Makes a decoder; none when the format lacks a necessary field.
     pub fn new(format: &Format, settings: &Settings) -> Option<Self> {
         let field = |name| format.field(name);
         let relation = [field("tablespace"), field("database"), field("relation"), field("fork")];
@@ -80,7 +80,7 @@ impl Decoder {
         })
     }
 
-    /// Hands over the accesses of one sample's bytes; none when they are not as they should be.
+    /// Passes the accesses of one sample's bytes to `take`; returns none when the bytes are malformed.
     pub fn accesses(&mut self, sample: &[u8], take: &mut impl FnMut(Access)) -> Option<()> {
         let number = |from: usize, bytes: usize| Field { offset: from, size: bytes, signed: false }.number(sample);
         let (thread, t_ns, length) = (number(4, 4)?, number(8, 8)?, number(16, 4)?);
@@ -130,7 +130,7 @@ impl Decoder {
     }
 }
 
-/// Returns the number of a thing: its place among the known ones, which it joins when it is new.
+/// Returns the number of a thing: its place among the known things. Adds a new thing to them.
 fn numbered<T: Copy + Eq + Hash>(numbers: &mut HashMap<T, u32>, known: &mut Vec<T>, thing: T) -> u32 {
     let next = known.len() as u32;
     let number = *numbers.entry(thing).or_insert(next);

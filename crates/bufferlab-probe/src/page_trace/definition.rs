@@ -1,8 +1,8 @@
 //! One event at many places of a program, defined in tracefs (Documentation/trace/uprobetracer.rst).
 //!
-//! All places belong to one event, so that a thread that is switched in or out costs one event a processor. A definition
-//! by itself costs nothing: no instruction is replaced before somebody opens the event. It survives its maker; the next
-//! trace, or `doctor`, removes it.
+//! All places belong to one event, so that a switch of threads costs one event a processor. A definition alone costs
+//! nothing: the kernel replaces no instruction before a process opens the event. A definition survives its maker; the
+//! next trace, or `doctor`, removes it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -14,17 +14,17 @@ use crate::tracefs::{Format, Owner, TraceError, Tracing, is_dead};
 
 use super::tracer::{Settings, Site};
 
-/// Groups of ours begin with this; then come the process, when it was started, and a number.
+/// Names of our groups begin with this; then come the process, its start time, and a number.
 const PREFIX: &str = "bufferlab_";
 const EVENT: &str = "page";
 const DEFINITIONS: &str = "uprobe_events";
-/// An event that was closed a moment ago may be busy for another.
+/// An event may stay busy for a moment after it is closed.
 const REMOVE_ATTEMPTS: u32 = 50;
 
-/// Returns a tracefs in which events of programs can be defined.
+/// Returns a tracefs in which this user can define events of programs.
 ///
 /// # Errors
-/// What it lacks, or why this user has none.
+/// When it lacks something, or this user has none.
 fn tracing() -> Result<Tracing, TraceError> {
     let tracing = Tracing::open()?;
     if !tracing.root().join(DEFINITIONS).exists() {
@@ -34,17 +34,17 @@ fn tracing() -> Result<Tracing, TraceError> {
     Ok(tracing)
 }
 
-/// Returns whether this user may define events here. Those of processes that have gone are removed; their groups.
+/// Checks whether this user may define events. Removes those of dead processes, and returns their groups.
 ///
 /// # Errors
-/// Why not.
+/// When this user may not.
 pub fn check() -> Result<Vec<String>, TraceError> {
     let tracing = tracing()?;
     open(&tracing)?;
     remove_stale(&tracing)
 }
 
-/// An event that is defined. Dropped, it is no more; nobody may have it open then.
+/// A defined event. Dropping it removes it; no process may have it open then.
 #[derive(Debug)]
 pub(super) struct Definition {
     tracing: Tracing,
@@ -74,7 +74,7 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Returns the definition of one site, as tracefs takes it. Each site says which it is.
+    /// Returns the definition of one site, in the form that tracefs takes. Each site tells its number.
     fn line(&self, settings: &Settings, number: usize, site: &Site) -> Result<String, TraceError> {
         let binary = settings.binary.to_str().filter(|path| !path.contains([' ', '\t', '\n', ':', '#']));
         let binary = binary.ok_or_else(|| {
@@ -92,7 +92,7 @@ impl Definition {
         Ok(format!("p:{group}/{EVENT} {binary}:{offset:#x}{semaphore}{fetched} site=\\{number}:u8\n"))
     }
 
-    /// Where the fields of a record lie, and the event's number.
+    /// Returns the places of a record's fields, and the event's number.
     pub fn format(&self) -> Result<Format, TraceError> {
         let name = format!("events/{}/{EVENT}/format", self.group);
         let hint = "please report this with the kernel's version (uname -r)";
@@ -116,7 +116,7 @@ impl Drop for Definition {
 
 fn open(tracing: &Tracing) -> Result<File, TraceError> {
     let path = tracing.root().join(DEFINITIONS);
-    // Anything but appending would remove the definitions of everybody.
+    // Writing without appending would remove the definitions of all programs.
     let file = OpenOptions::new().append(true).open(&path);
     file.map_err(|error| TraceError::io("probes cannot be defined", &path, &error))
 }
@@ -126,10 +126,10 @@ fn remove(tracing: &Tracing, group: &str) -> std::io::Result<()> {
     file.write_all(format!("-:{group}/{EVENT}\n").as_bytes())
 }
 
-/// Removes definitions of ours whose process is no more; their groups. One that somebody has open stays.
+/// Removes our definitions whose process has ended; returns their groups. A definition that a process has open stays.
 ///
 /// # Errors
-/// When there is no tracefs for this user: then it has no definitions either.
+/// When this user has no tracefs, and so no definitions either.
 pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
     if !tracing.root().join(DEFINITIONS).exists() {
         return Ok(Vec::new());
@@ -165,9 +165,10 @@ fn check_instructions(binary: &Path, sites: &[Site]) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Whether the kernel emulates an instruction: a push, a near jump, a conditional one, a call, a one-byte nop.
+/// Returns true when the kernel emulates an instruction: a push, a near jump, a conditional one, a call, a one-byte
+/// nop.
 ///
-/// Others are single-stepped, which is dear: twenty times as much on a virtual machine. See `branch_setup_xol_ops` and
+/// It single-steps others, which costs twenty times as much on a virtual machine. See `branch_setup_xol_ops` and
 /// `push_setup_xol_ops` of arch/x86/kernel/uprobes.c.
 fn is_emulated(instruction: [u8; 2]) -> bool {
     matches!(

@@ -1,14 +1,14 @@
-//! Which processes are the server: the one that was started, and those that it starts.
+//! The processes of a server: the first one, and those that it starts.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// A server's processes, as far as they have been asked about.
+/// A server's processes among those asked about so far.
 #[derive(Debug)]
 pub(super) struct Family {
     server: u32,
     belongs: HashMap<u32, bool>,
-    /// The process that was asked about last: most often the next record is of the same.
+    /// The process asked about last: most often the next record has the same.
     last: (u32, bool),
 }
 
@@ -28,8 +28,8 @@ impl Family {
     }
 }
 
-/// A child that has gone already cannot be asked. Nobody else ran the binary when the server was started, so it was ours.
-/// Processes that this PID namespace does not see have the number 0 or -1, and are not.
+/// Returns true for a child of the server, and for a process that has gone: no other process ran the binary when the
+/// server started. Processes outside of this PID namespace have the number 0 or -1, and are not the server's.
 fn is_child(pid: u32, server: u32) -> bool {
     if pid == server || pid == 0 || pid == u32::MAX {
         return pid == server;
@@ -50,14 +50,14 @@ mod tests {
         let mut family = Family::of(own);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a child");
         assert!(family.has(own) && family.has(child.id()) && family.has(own));
-        // The first process, what this namespace does not see, and our parent.
+        // The first process, numbers of processes outside of this namespace, and our parent.
         let strangers = [1, 0, u32::MAX, std::os::unix::process::parent_id()].map(|pid| family.has(pid));
         assert_eq!(strangers, [false; 4]);
         let mut others = Family::of(child.id());
         assert!(!others.has(own));
         child.kill().expect("it lives");
         child.wait().expect("it was ours");
-        // Whoever has gone before somebody asked.
+        // A process that has gone before the question.
         assert!(Family::of(own).has(child.id()));
     }
 }

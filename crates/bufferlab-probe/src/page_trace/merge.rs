@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::record::Access;
 
-/// How long after its moment a record may still appear in its ring: what interrupts the processor between the two. One that
-/// comes later is taken out of its order, and dated by its predecessor.
+/// Longest delay of a record in its ring, because something interrupts the processor before it writes. A later record
+/// leaves its order, and gets the time of its predecessor.
 const LATE_NS: u64 = 50_000_000;
 
 /// Accesses that wait for those of other processors.
@@ -24,7 +24,8 @@ impl Merge {
         self.of_cpu[cpu].push_back(access);
     }
 
-    /// Takes out what cannot be preceded any more: all rings were read after `read_ns`. At the end of a trace, everything.
+    /// Takes out the accesses that nothing can precede any more, because the thread read all rings after `read_ns`. At
+    /// the end of a trace it takes everything.
     pub fn take(&mut self, read_ns: Option<u64>, out: &mut impl FnMut(&Access)) {
         let until = read_ns.map_or(u64::MAX, |read_ns| read_ns.saturating_sub(LATE_NS));
         loop {

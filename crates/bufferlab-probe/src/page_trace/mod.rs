@@ -1,8 +1,8 @@
 //! Page accesses of a pool one by one: got, created, read, evicted, each with its page, thread and moment.
 //!
-//! Whoever sees the accesses pushes them into a [`Spool`], a file of records of one size; Python turns it into
-//! page-trace.parquet after the run. A spool that cannot be written says so at its end and never stops a run.
-//! A pool of ours tells of its accesses itself; in a server's binary the kernel stops at known places ([`PageTracer`]).
+//! A recorder pushes accesses into a [`Spool`], a file of records of one size; Python turns it into page-trace.parquet
+//! after the run. A spool that cannot be written says so at its end and never stops a run. Our own pool records its
+//! accesses itself; in a server's binary the kernel stops at known places ([`PageTracer`]).
 
 mod binary;
 mod decode;

@@ -5,24 +5,24 @@ use serde::Deserialize;
 /// Bytes of an access in a spool.
 pub const RECORD_BYTES: usize = 24;
 
-/// What happened to a page. The numbers stand in page-trace.parquet.
+/// An event of a page. The numbers stand in page-trace.parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Kind {
-    /// Somebody wanted the page and got it, from the pool or after a read.
+    /// A caller wanted the page and got it, from the pool or after a read.
     Get = 0,
-    /// Somebody wanted the page if it is in the pool.
+    /// A caller wanted the page only if it is in the pool.
     GetIfInPool = 1,
-    /// The page got a frame without being read: it is new.
+    /// The page got a frame without a read, because it is new.
     Create = 2,
-    /// The page was read into a frame.
+    /// The engine read the page into a frame.
     Read = 3,
-    /// Somebody asked that the page be read ahead of any get; it is, if it is not in the pool.
+    /// A caller asked to read the page ahead of any get; the engine does so if it is not in the pool.
     Prefetch = 4,
     /// The page lost its frame to another.
     Evict = 5,
-    /// The page left the pool whatever its size: its content is no longer true (a rollback), or nobody wants any.
+    /// The page left the pool for another reason: its content is no longer true (a rollback), or no caller wants it.
     Drop = 6,
 }
 
@@ -50,16 +50,15 @@ pub struct Access {
     pub thread: u32,
     /// What happened.
     pub kind: Kind,
-    /// The latch asked for, in the engine's numbers; 0 where it has none. PostgreSQL: 1 where the session pins the page,
-    /// 2 where it had it pinned already.
+    /// The latch asked for, in the engine's numbers; 0 where it has none. PostgreSQL: 1 where the session pins the
+    /// page, 2 where it has already pinned it.
     pub latch: u8,
-    /// Which place of a server's binary told of it; 0 where there is only one.
+    /// The place in a server's binary that told of it; 0 where there is only one.
     pub site: u8,
 }
 
 impl Access {
-    /// Returns the access as bytes, little-endian: t_ns, object, page, thread, kind, latch, site, and a byte of
-    /// nothing.
+    /// Returns the access as bytes, little-endian: t_ns, object, page, thread, kind, latch, site, and an unused byte.
     #[must_use]
     pub fn record(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];

@@ -1,4 +1,4 @@
-//! A file of accesses, written by whoever sees them.
+//! A file of accesses, which a recorder writes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use super::record::{Access, KINDS, RECORD_BYTES};
 /// A write of this size costs a few hundred microseconds at most, into the page cache.
 const BUFFER_BYTES: usize = 10_000 * RECORD_BYTES;
 
-/// Accesses on their way to a file.
+/// A writer of accesses to a file.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
@@ -22,19 +22,19 @@ pub struct Spool {
     problem: Option<String>,
 }
 
-/// A spool that is complete, or not: then it has a problem.
+/// A finished spool. If it is not complete, it has a problem.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Spooled {
     /// The file.
     pub spool: PathBuf,
-    /// Accesses by kind, those without one left out.
+    /// Accesses by kind, without kinds that did not occur.
     pub events: BTreeMap<&'static str, u64>,
-    /// Why the file lacks accesses.
+    /// The reason why the file lacks accesses.
     pub problem: Option<String>,
 }
 
 impl Spool {
-    /// Returns an empty file.
+    /// Makes an empty file.
     ///
     /// # Errors
     /// The system's error.
@@ -44,7 +44,7 @@ impl Spool {
         Ok(Spool { path: path.to_owned(), file, buffer, events: [0; KINDS.len()], problem: None })
     }
 
-    /// Adds an access. Allocates nothing; the file is written once in 10,000 accesses.
+    /// Adds an access. Allocates nothing, and writes to the file once in 10,000 accesses.
     pub fn push(&mut self, access: &Access) {
         self.events[access.kind as usize] += 1;
         self.buffer.extend_from_slice(&access.record());
@@ -62,7 +62,7 @@ impl Spool {
         self.buffer.clear();
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     #[must_use]
     pub fn finish(mut self) -> Spooled {
         self.write_out();

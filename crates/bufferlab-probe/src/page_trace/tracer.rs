@@ -1,13 +1,13 @@
 //! Records the page accesses of a server that is about to start, and of all its threads and children.
 //!
-//! An event belongs to a processor and sees every process of the binary; the reader keeps the server's own. Events that
-//! belong to the server's tasks would see nobody else, but a PostgreSQL session vanished from such a trace when another
+//! An event belongs to a processor and sees every process of the binary; the reader keeps the server's own. Events of
+//! the server's tasks would see no other process, but a PostgreSQL session vanished from such a trace when another
 //! ended: the kernel exchanges the events of two children of one process when it switches between them
-//! (`perf_event_context_sched_out` of kernel/events/core.c), and takes a probe out of a process to which no event's task
-//! belongs any more (`uprobe_perf_filter` of kernel/trace/trace_uprobe.c).
+//! (`perf_event_context_sched_out` of kernel/events/core.c), and removes a probe from a process that no event's task
+//! belongs to any more (`uprobe_perf_filter` of kernel/trace/trace_uprobe.c).
 //!
-//! A thread moves the rings' records into a spool. Whatever kills this process closes the events, and the server goes on
-//! without them.
+//! A thread moves the rings' records into a spool. When this process is killed, the kernel closes the events, and the
+//! server goes on without them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,49 +39,49 @@ const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
 const PERF_RECORD_LOST_SAMPLES: u32 = 13;
 
-/// A place in a binary at which something happens to a page.
+/// A place in a binary that tells an event of a page.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
     /// The function, for people.
     pub at: String,
-    /// What happens there to each page.
+    /// The events of each page there.
     pub kinds: Vec<Kind>,
-    /// What happens instead when the field `flag` is not zero.
+    /// The events instead, when the field `flag` is not zero.
     pub kinds_if_flag: Option<Vec<Kind>>,
-    /// Where the instruction lies in the file.
+    /// Offset of the instruction in the file.
     pub offset: u64,
     /// Its first byte.
     pub byte: u8,
-    /// Where the counter lies that a statically defined tracepoint looks at.
+    /// Offset of the counter that a statically defined tracepoint checks.
     pub semaphore: Option<u64>,
-    /// Where the values of the fields are, in the order of the fields and in the kernel's notation.
+    /// The places of the fields' values, in the order of the fields and in the kernel's notation.
     pub fetch: Vec<String>,
 }
 
-/// What is traced, and where the records go.
+/// The binary to trace, and the place of the records.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The server's binary.
     pub binary: PathBuf,
-    /// A file that is made.
+    /// The file of records. The tracer makes it.
     pub spool: PathBuf,
     /// Fields of a record with their types, such as `space:u32`.
     pub fields: Vec<String>,
-    /// Values of the field `mode` that say: only if the page is in the pool.
+    /// Values of the field `mode` that mean: only if the page is in the pool.
     #[serde(default)]
     pub modes_if_in_pool: Vec<u64>,
-    /// Where something happens.
+    /// The places in the binary.
     pub sites: Vec<Site>,
 }
 
-/// How a trace went.
+/// The result of a trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Told {
     #[serde(flatten)]
     spooled: Spooled,
-    /// Records that the kernel had no room for.
+    /// Records for which the kernel had no room.
     lost: u64,
     /// Tablespace, database, relation and fork of each object, where objects have no number of their own.
     relations: Vec<[u32; 4]>,
@@ -90,9 +90,9 @@ pub struct Told {
     reader_cpu_ns: u64,
 }
 
-/// A trace that is defined, on, or over. Dropped, it leaves nothing behind.
+/// A trace that is defined, on, or over. Dropping it leaves nothing behind.
 pub struct PageTracer {
-    // Joined before the definition goes: an event that is open cannot be removed.
+    // Join it before the definition goes: the kernel does not remove an open event.
     reader: Option<JoinHandle<Told>>,
     stop: Arc<AtomicBool>,
     definition: Definition,
@@ -100,19 +100,19 @@ pub struct PageTracer {
 }
 
 impl PageTracer {
-    /// Defines the probes and records nothing yet. Definitions that died with their process are removed first.
+    /// Defines the probes and records nothing yet. Removes definitions of dead processes first.
     ///
     /// # Errors
-    /// Why this binary cannot be traced here; nothing is left then.
+    /// When this user cannot trace the binary; nothing is left then.
     pub fn arm(settings: Settings) -> Result<Self, TraceError> {
         let definition = Definition::make(&settings)?;
         Ok(Self { reader: None, stop: Arc::default(), definition, settings })
     }
 
-    /// Begins to record a process that has yet to become the server, and everything that it will start.
+    /// Begins to record a process that will become the server, and all processes that it will start.
     ///
     /// # Errors
-    /// Why the kernel does not let it be watched.
+    /// When the kernel refuses to watch it.
     pub fn attach(&mut self, pid: u32) -> Result<(), TraceError> {
         let format = self.definition.format()?;
         let decoder = Decoder::new(&format, &self.settings).ok_or_else(|| {
@@ -133,7 +133,7 @@ impl PageTracer {
         Ok(())
     }
 
-    /// Ends the trace, takes the probes away, and says how it went.
+    /// Ends the trace, removes the probes, and returns the result.
     #[must_use]
     pub fn finish(mut self) -> Told {
         self.join().unwrap_or_default()
@@ -167,7 +167,7 @@ fn refused(error: std::io::Error) -> TraceError {
     TraceError::new(format!("the kernel opens no perf event: {error}"), "perf_event_open", hint)
 }
 
-/// Returns a ring of each processor, on.
+/// Returns a switched-on ring of each processor.
 fn rings_of(event_id: u64) -> Result<Vec<Sampler>, TraceError> {
     let cpus = online_cpus()?;
     let ring_bytes = RING_BYTES.min(ALL_RINGS_BYTES / cpus.len().max(1)).max(1 << 20);
@@ -186,7 +186,7 @@ fn rings_of(event_id: u64) -> Result<Vec<Sampler>, TraceError> {
     Ok(rings)
 }
 
-/// Numbers of the processors: `0-3,8`.
+/// Returns the numbers of the processors, from a text such as `0-3,8`.
 fn online_cpus() -> Result<Vec<usize>, TraceError> {
     const PLACE: &str = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(PLACE);
@@ -209,7 +209,7 @@ struct Reader {
     merge: Merge,
     spool: Spool,
     lost: u64,
-    /// Records that were not as they should be.
+    /// Malformed records.
     unread: u64,
 }
 
@@ -219,14 +219,14 @@ impl Reader {
         Self { rings, family, decoder, merge, spool, lost: 0, unread: 0 }
     }
 
-    /// The thread: moves records until told to stop, and then what is left.
+    /// Moves records until told to stop, and then the rest; the body of the thread.
     fn read_until(mut self, stop: &AtomicBool) -> Told {
         let thread = DriverThread::current();
         loop {
             let last = stop.load(Ordering::Acquire);
             if last {
                 for ring in &mut self.rings {
-                    // What is recorded after this goes nowhere; a failure would only let more of it in.
+                    // Nobody reads later records; a failure would only let more of them in.
                     let _ = ring.as_counter_mut().disable();
                 }
             }
@@ -257,7 +257,7 @@ impl Reader {
                     // A sample begins with its process.
                     PERF_RECORD_SAMPLE if !bytes.first_chunk().is_some_and(is_ours) => Some(()),
                     PERF_RECORD_SAMPLE => self.decoder.accesses(&bytes, &mut |access| self.merge.push(cpu, access)),
-                    // The event's number, and how many; the other has the number alone.
+                    // The event's number, and how many were lost; the other record has only the number.
                     PERF_RECORD_LOST => count(&bytes, 8).map(|lost| self.lost += lost),
                     PERF_RECORD_LOST_SAMPLES => count(&bytes, 0).map(|lost| self.lost += lost),
                     _ => Some(()),

@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::clock::monotonic_ns;
 use crate::reading::{Probe, Reading, Table};
 
-/// Of every probe of page accesses, and of its table.
+/// The name of every probe of page accesses, and of its table.
 pub const NAME: &str = "page_trace";
 
-/// Where a run's page accesses go.
+/// A run's request for a page trace.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageTraceAsked {
-    /// A file that is made.
+    /// The file of accesses. The recorder makes it.
     pub spool: PathBuf,
 }
 
-/// When the measured window began and ended, on CLOCK_MONOTONIC; none where it did not come so far.
+/// Begin and end of the measured window, on CLOCK_MONOTONIC; none where the run did not come so far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
     /// Its begin.
@@ -28,18 +28,18 @@ pub struct Window {
 }
 
 impl Window {
-    /// It begins now.
+    /// Notes that it begins now.
     pub fn begin(&mut self) {
         self.window_start_ns = Some(monotonic_ns());
     }
 
-    /// It ends now.
+    /// Notes that it ends now.
     pub fn end(&mut self) {
         self.window_end_ns = Some(monotonic_ns());
     }
 }
 
-/// The probe of a run whose accesses are recorded elsewhere: since a server's start, by whoever started it.
+/// The probe of a run whose accesses another process records: the one that started the server, from its start on.
 #[derive(Debug, Default, Serialize)]
 pub struct WindowProbe {
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub struct WindowProbe {
 }
 
 impl WindowProbe {
-    /// These threads (the kernel's numbers) are ours, and the server's counters leave out what they access.
+    /// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
     #[must_use]
     pub fn without(uncounted_threads: Vec<u32>) -> Self {
         Self { window: Window::default(), uncounted_threads }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// A version-1 limit at or above this is "none": the kernel writes the largest multiple of the page size.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
 
-/// Where this process stands in each hierarchy.
+/// The place of this process in each hierarchy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Membership {
     /// Path in the unified hierarchy.

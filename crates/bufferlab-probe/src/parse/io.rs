@@ -1,5 +1,5 @@
-//! /proc/self/io and /proc/self/statm: bytes this process moved to and from storage, and its resident pages.
-//! Layout: proc(5). read_bytes counts what reached the block layer, so a page-cache hit is not in it.
+//! /proc/self/io and /proc/self/statm: bytes this process moved to and from storage, and its resident pages. Layout:
+//! proc(5). read_bytes counts bytes that reached the block layer, without hits in the page cache.
 
 use super::{fields, named_numbers, number};
 
@@ -17,12 +17,12 @@ pub fn storage_bytes(text: &[u8]) -> StorageBytes {
     StorageBytes { read_bytes, write_bytes }
 }
 
-/// Resident pages from /proc/PID/statm, its second field.
+/// Returns the resident pages from /proc/PID/statm, its second field.
 pub fn resident_pages(text: &[u8]) -> Option<u64> {
     number(fields(text).nth(1)?)
 }
 
-/// Resident pages that are shared with others, from /proc/PID/statm, its third field.
+/// Returns the resident pages that are shared with others, from /proc/PID/statm, its third field.
 pub fn shared_pages(text: &[u8]) -> Option<u64> {
     number(fields(text).nth(2)?)
 }

@@ -1,5 +1,5 @@
-//! /proc/meminfo and /proc/vmstat: how memory is used, and what was paged.
-//! Layout: proc(5). meminfo's kB and vmstat's pgpgin/pgpgout are units of 1024 bytes; pswpin/pswpout are pages.
+//! /proc/meminfo and /proc/vmstat: the use of memory, and paging. Layout: proc(5). meminfo's kB and vmstat's
+//! pgpgin/pgpgout are units of 1024 bytes; pswpin/pswpout are pages.
 
 use super::named_numbers;
 

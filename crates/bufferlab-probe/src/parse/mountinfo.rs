@@ -1,5 +1,5 @@
-//! /proc/self/mountinfo: what is mounted where, from which source, with which options.
-//! Layout: proc(5). Blanks and backslashes in paths are octal escapes; a path need not be UTF-8.
+//! /proc/self/mountinfo: the mounts, with their places, sources and options. Layout: proc(5). Blanks and backslashes in
+//! paths are octal escapes; a path need not be UTF-8.
 
 use super::{fields, lines, number};
 use std::ffi::OsString;
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Number of the file system's device; 0 where it has no block device of its own.
+    /// Major number of the file system's device; 0 where it has no block device.
     pub major: u32,
     /// Its minor number.
     pub minor: u32,
     /// The directory of the file system that is the root of this mount (a bind mount shows a part).
     pub root: PathBuf,
-    /// Where it is mounted.
+    /// The directory on which it is mounted.
     pub mount_point: PathBuf,
     /// Options of this mount.
     pub mount_options: String,
     /// `ext4`, `tmpfs`, `overlay`...
     pub filesystem: String,
-    /// What is mounted: a device's path, or a word of the file system's own.
+    /// The mounted source: a device's path, or a word that the file system chose.
     pub source: PathBuf,
     /// Options of the file system.
     pub super_options: String,
@@ -34,7 +34,7 @@ impl Mount {
     }
 }
 
-/// Returns all mounts, in the file's order; lines that are not mounts are left out.
+/// Returns all mounts, in the file's order; skips lines that are not mounts.
 pub fn mounts(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(mount).collect()
 }

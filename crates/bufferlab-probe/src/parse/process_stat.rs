@@ -2,7 +2,7 @@
 
 use super::{fields, number};
 
-/// What is taken of /proc/PID/stat.
+/// The values that probes take from /proc/PID/stat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ProcessStat {
@@ -10,7 +10,7 @@ pub struct ProcessStat {
     pub major_faults: Option<u64>,
     pub user_ticks: Option<u64>,
     pub system_ticks: Option<u64>,
-    /// The same of children that have ended and were waited for.
+    /// Minor faults of children that have ended and for which the process has waited.
     pub children_minor_faults: Option<u64>,
     pub children_major_faults: Option<u64>,
     pub children_user_ticks: Option<u64>,

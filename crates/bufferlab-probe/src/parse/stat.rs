@@ -3,7 +3,7 @@
 
 use super::{fields, lines, number};
 
-/// Which processor a line speaks of.
+/// The processor of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processor {
     /// The sum line, `cpu`.
@@ -28,7 +28,7 @@ pub struct CpuTicks {
     pub guest_nice: Option<u64>,
 }
 
-/// What the scheduler and the interrupt controller counted.
+/// The counts of the scheduler and the interrupt controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Scheduling {
@@ -64,9 +64,9 @@ pub fn processors(text: &[u8]) -> impl Iterator<Item = (Processor, CpuTicks)> {
     })
 }
 
-/// Context switches, interrupts, and the numbers of runnable and blocked tasks.
+/// Returns context switches, interrupts, and the numbers of runnable and blocked tasks.
 pub fn scheduling(text: &[u8]) -> Scheduling {
-    // `intr` has the total as its first value; the per-interrupt counts behind it are never looked at.
+    // `intr` has the total as its first value; no code reads the counts per interrupt behind it.
     let [context_switches, interrupts, running, blocked] =
         super::named_numbers(text, ["ctxt", "intr", "procs_running", "procs_blocked"]);
     Scheduling { context_switches, interrupts, running, blocked }

@@ -1,10 +1,10 @@
-//! Why there is no trace.
+//! The error of a trace that cannot be made.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why there is no trace: what happened, where, and what to try.
+/// The reason why there is no trace: what happened, where, and what to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
     /// What happened.
@@ -23,7 +23,7 @@ impl TraceError {
     pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Self {
         let hint = match error.raw_os_error() {
             Some(libc::EACCES) => "run as root: only root may trace",
-            // Root is refused by what the kernel calls lockdown.
+            // The kernel's lockdown refuses root too.
             Some(libc::EPERM) => {
                 "run as root; where the kernel is locked down (/sys/kernel/security/lockdown) nobody may"
             }
@@ -43,7 +43,7 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// Returns a path as a person knows it: our own mount of tracefs has no name but that of a descriptor.
+/// Returns a path for people: our own mount of tracefs has only the name of a descriptor.
 fn shown(path: &Path) -> String {
     let text = path.display().to_string();
     match text.strip_prefix("/proc/self/fd/").and_then(|rest| rest.split_once('/')) {

@@ -1,9 +1,9 @@
-//! What tracefs says of its binary data: where a field lies in an event (events/*/format) and in a page (events/header_page).
-//! No offset is known beforehand: kernels add fields and widen them.
+//! The formats of tracefs's binary data: the places of fields in an event (events/*/format) and in a page
+//! (events/header_page). This file knows no offset beforehand: kernels add fields and widen them.
 
 use std::collections::BTreeMap;
 
-/// Where a field lies.
+/// The place of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub offset: usize,
@@ -57,7 +57,7 @@ impl Format {
     }
 }
 
-/// How a page of the ring buffer begins, and how long it is.
+/// The header of a page of the ring buffer, and the length of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageLayout {
     pub timestamp: Field,
@@ -78,12 +78,12 @@ impl PageLayout {
             data: data.offset,
             page_bytes,
         };
-        // Pages are powers of two from 4 KiB on; what is not would be read at wrong offsets without end.
+        // Pages are powers of two from 4 KiB on; another size would lead to wrong offsets without end.
         (page_bytes.is_power_of_two() && (4096..=1 << 24).contains(&page_bytes)).then_some(layout)
     }
 }
 
-/// Lines such as `field:unsigned int nr_sector;  offset:24;  size:4;  signed:0;`.
+/// Parses lines such as `field:unsigned int nr_sector;  offset:24;  size:4;  signed:0;`.
 fn fields(text: &str) -> BTreeMap<String, Field> {
     text.lines().filter_map(field).collect()
 }

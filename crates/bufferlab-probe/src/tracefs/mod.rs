@@ -1,8 +1,8 @@
-//! The kernel's tracefs: where to find one, how its text is read, and whose things in it are whose.
+//! The kernel's tracefs: finds one, reads its text, and tells which process owns an object in it.
 //!
-//! Where this user may mount, tracefs is mounted nowhere: `fsmount(2)` gives a mount that only its descriptor knows, and that
-//! ends with it, however the process ends. Where it may not, a tracefs that somebody mounted and opened to us is used. What
-//! is made in it survives its maker, so its name says whose it is.
+//! If this user may mount, this module uses a mount in no directory: `fsmount(2)` gives a mount that only its
+//! descriptor knows, and that ends with it, however the process ends. Otherwise it uses a tracefs that another user
+//! mounted and opened to us. An object in tracefs survives its maker, so its name says which process made it.
 
 mod error;
 mod format;
@@ -18,10 +18,10 @@ pub use error::TraceError;
 pub(crate) use format::{Field, Format, PageLayout};
 pub(crate) use owner::{Owner, is_dead};
 
-/// Where a system's own tracefs is found.
+/// The usual places of a system's tracefs.
 const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
-/// No file that is read here is longer.
+/// Longest file that this module reads.
 const LONGEST_TEXT: usize = 1 << 16;
 
 /// The root directory of a tracefs.
@@ -33,10 +33,10 @@ pub struct Tracing {
 }
 
 impl Tracing {
-    /// Makes a tracefs in which this user may make things.
+    /// Opens a tracefs in which this user may make objects.
     ///
     /// # Errors
-    /// Why there is none.
+    /// When there is none.
     pub fn open() -> Result<Self, TraceError> {
         let own = match mount_unseen() {
             Ok(mount) => {
@@ -107,8 +107,8 @@ fn mount_unseen() -> io::Result<OwnedFd> {
     descriptor(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
 }
 
-/// Some files of tracefs (events/header_page) give a first read what it asks for and the next one nothing. So the first read
-/// asks for more than there is; `fs::read_to_string` begins with a few bytes.
+/// Reads a file with one large read. Some files of tracefs (events/header_page) give a first read what it asks for and
+/// the next one nothing, and `fs::read_to_string` begins with a few bytes.
 pub(crate) fn whole_text(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut bytes = vec![0; LONGEST_TEXT];

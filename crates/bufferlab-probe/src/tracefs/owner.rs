@@ -1,20 +1,20 @@
-//! Whose a thing in tracefs is: it carries the number of the process that made it, and when that was started.
+//! The owner of an object in tracefs: its name holds the number of the process that made it, and its start time.
 
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A process, as a thing in tracefs names it, and the thing's number.
+/// A process that made an object in tracefs, and the object's number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub pid: u32,
-    /// In clock ticks since boot.
+    /// Its start time in clock ticks since boot.
     pub started: u64,
-    /// No two things of one process have the same.
+    /// The number of the object, unique within its process.
     pub number: u32,
 }
 
 impl Owner {
-    /// This process, with a number that it has not used yet.
+    /// Returns this process, with a number that it has not used yet.
     pub fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let pid = std::process::id();
@@ -23,7 +23,7 @@ impl Owner {
     }
 }
 
-/// Returns whether this process has gone; one that has its number now was started at another time.
+/// Returns true when this process has gone; another process with its number has another start time.
 pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
     match (started_at(pid), started) {
         (None, _) => true,
@@ -32,7 +32,7 @@ pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
     }
 }
 
-/// When a process was started, in clock ticks since boot: field 22 of /proc/PID/stat.
+/// Returns the start time of a process, in clock ticks since boot: field 22 of /proc/PID/stat.
 fn started_at(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may hold anything.

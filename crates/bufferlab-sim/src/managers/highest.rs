@@ -1,6 +1,6 @@
 //! A set of small numbers that knows its highest: a bit for each, a bit for each word that has one, and so on.
 
-/// The set. Each level has a bit for every word of the level before it; the last level is one word.
+/// A set of small numbers. Each level has a bit for every word of the level before it; the last level is one word.
 pub(crate) struct Bits {
     levels: Vec<Vec<u64>>,
     len: u32,
@@ -17,12 +17,12 @@ impl Bits {
         Bits { levels, len: 0 }
     }
 
-    /// Numbers in the set.
+    /// Returns how many numbers are in the set.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Put a number in that is not in the set.
+    /// Puts a number into the set. It must not be in it.
     pub(crate) fn insert(&mut self, number: u32) {
         let mut at = number as usize;
         for level in &mut self.levels {
@@ -32,7 +32,7 @@ impl Bits {
         self.len += 1;
     }
 
-    /// Take a number out; return whether it was in the set.
+    /// Takes a number out; returns whether it was in the set.
     pub(crate) fn remove(&mut self, number: u32) -> bool {
         let mut at = number as usize;
         if self.levels[0][at / 64] & 1 << (at % 64) == 0 {
@@ -55,7 +55,7 @@ impl Bits {
         (self.len > 0).then(|| self.levels.iter().rev().fold(0, down) as u32)
     }
 
-    /// Take the highest number out.
+    /// Takes the highest number out.
     pub(crate) fn remove_highest(&mut self) {
         if let Some(highest) = self.highest() {
             self.remove(highest);

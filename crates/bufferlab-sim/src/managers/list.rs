@@ -1,5 +1,5 @@
 //! A list of pages, from the newest to the oldest, and what a manager notes of each page, in the list or not. A page's
-//! number is an index: nothing is searched, and nothing is allocated after `new`.
+//! number is an index: no function searches, and only `new` allocates.
 
 use std::ops::{Index, IndexMut};
 
@@ -13,7 +13,7 @@ struct Node<T> {
     note: T,
 }
 
-/// The list. Its two ends meet in a node behind the last page, so that no link needs a test for an end.
+/// A list of pages. Its two ends meet in a node behind the last page, so that no link needs a test for an end.
 pub(crate) struct PageList<T> {
     nodes: Vec<Node<T>>,
     len: u32,
@@ -69,13 +69,13 @@ impl<T: Copy + Default> PageList<T> {
         self.nodes[page as usize].older
     }
 
-    /// Put a page that is not in the list at its front.
+    /// Puts a page that is not in the list at its front.
     #[inline]
     pub(crate) fn push_newest(&mut self, page: u32) {
         self.insert_behind(self.ends(), page);
     }
 
-    /// Put a page that is not in the list behind one that is.
+    /// Puts a page that is not in the list behind one that is.
     #[inline]
     pub(crate) fn insert_behind(&mut self, newer: u32, page: u32) {
         let older = self.nodes[newer as usize].older;
@@ -86,7 +86,7 @@ impl<T: Copy + Default> PageList<T> {
         self.len += 1;
     }
 
-    /// Take a page out that is in the list.
+    /// Takes a page out that is in the list.
     #[inline]
     pub(crate) fn remove(&mut self, page: u32) {
         let node = &mut self.nodes[page as usize];
@@ -97,7 +97,7 @@ impl<T: Copy + Default> PageList<T> {
         self.len -= 1;
     }
 
-    /// Move a page of the list to its front.
+    /// Moves a page of the list to its front.
     #[inline]
     pub(crate) fn make_newest(&mut self, page: u32) {
         if self.newest() != page {
@@ -106,7 +106,7 @@ impl<T: Copy + Default> PageList<T> {
         }
     }
 
-    /// Change the note of every page in the list.
+    /// Changes the note of every page in the list.
     pub(crate) fn note_all(&mut self, change: impl Fn(&mut T)) {
         let mut page = self.older(self.ends());
         for _ in 0..self.len {

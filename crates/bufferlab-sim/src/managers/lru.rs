@@ -1,8 +1,8 @@
-//! `lru`: the least recently used page goes. No database does exactly this; it is the yardstick beside the models.
+//! `lru`: the least recently used page goes. No database does exactly this; it is the yardstick for the models.
 //!
 //! Its misses are those of [`Curve`](crate::Curve) at the same size, to the last one, because both keep the curve's
-//! rules: a dropped page keeps its frame until the page comes back or the frame is wanted, a page that is looked up
-//! enters the pool unread, and a prefetch is not heard.
+//! rules: a dropped page keeps its frame until the page comes back or the pool needs the frame, a page that is looked
+//! up enters the pool unread, and prefetches do nothing.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,7 @@ use crate::replay::{Access, Counts, Manager};
 /// A pool that replaces the least recently used page.
 pub struct Lru {
     frames: u32,
-    /// Notes of a page whether its frame has lost its content to a drop.
+    /// For each page, whether its frame has lost its content to a drop.
     list: PageList<bool>,
     counts: Counts,
 }
@@ -24,7 +24,7 @@ impl Lru {
         Lru { frames: frames.get(), list: PageList::new(pages), counts: Counts::default() }
     }
 
-    /// Make a page the newest; return whether the pool had its content.
+    /// Makes a page the newest; returns whether the pool had its content.
     #[inline]
     fn touch(&mut self, page: u32) -> bool {
         let was_empty = std::mem::replace(&mut self.list[page], false);

@@ -1,4 +1,4 @@
-//! Models of buffer managers, one file each: what a pool of some size does with recorded accesses.
+//! Models of buffer managers, one file each: each plays recorded accesses to a pool of some size.
 //!
 //! Pages are dense numbers, which index arrays: no model searches, hashes or allocates while it runs.
 

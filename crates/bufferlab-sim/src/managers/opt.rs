@@ -1,19 +1,19 @@
-//! `opt`: the fewest reads that any manager could need, because it knows the future. The floor beside the models.
+//! `opt`: the fewest reads that any manager could need, because it knows the future. It is the floor for the models.
 //!
 //! It gives up the page whose next get is farthest away (Belady: "A study of replacement algorithms for a
 //! virtual-storage computer", IBM Systems Journal 5(2), 1966, where it is MIN). A page that comes back through a
-//! creation or after a drop costs no read, so it is not worth a frame until then. A page that is only looked up may be
-//! taken in without a read, and prefetches are ignored. Both can only lower the count.
+//! creation or after a drop costs no read, so it is not worth a frame until then. It may take in a page that is only
+//! looked up without a read, and it ignores prefetches. Both can only lower the count.
 //!
-//! No manager has read less since the trace's first event. A manager that read more during the warm-up may read less in
-//! the window behind it.
+//! No manager reads less from the trace's first event on. A manager that reads more during the warm-up may read less in
+//! the window after it.
 
 use std::num::NonZeroU32;
 
 use super::highest::Bits;
 use crate::replay::{Access, Columns, Counts, Manager, kind};
 
-/// No next get, or none that a frame would save a read for.
+/// No next get, or none for which a frame would save a read.
 const NEVER: u32 = u32::MAX;
 
 /// A pool that knows which accesses come.
@@ -29,9 +29,10 @@ pub struct Opt {
 }
 
 impl Opt {
-    /// Makes an empty pool of `frames` for pages `0..pages`, to be used for a replay of these columns from their start.
+    /// Makes an empty pool of `frames` for pages `0..pages`. Use it for a replay of these columns from their start.
     ///
-    /// # Panics If there are 2^32 - 1 events or more, or a page is not below `pages`.
+    /// # Panics
+    /// If there are 2^32 - 1 events or more, or a page is not below `pages`.
     #[must_use]
     pub fn new(frames: NonZeroU32, pages: u32, columns: &Columns) -> Self {
         let next_get = next_gets(pages, columns);
@@ -39,13 +40,13 @@ impl Opt {
         Opt { frames: frames.get(), next_get, event: 0, wanted, counts: Counts::default() }
     }
 
-    /// Go on to the next event; return this one's number.
+    /// Goes on to the next event; returns this one's number.
     fn advance(&mut self) -> u32 {
         self.event += 1;
         self.event as u32 - 1
     }
 
-    /// Give the page of an event a frame, and keep it until its next get if that is worth it.
+    /// Gives the page of an event a frame, and keeps it until its next get if that is worth it.
     fn admit(&mut self, event: u32) {
         if self.wanted.len() == self.frames {
             self.wanted.remove_highest();
@@ -96,18 +97,18 @@ impl Manager for Opt {
         self.advance();
     }
 
-    /// Evictions are those of pages that are read again.
+    /// Returns the counts. Evictions are those of pages that are read again.
     fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Return how many frames hold a page that is read again if it leaves.
+    /// Returns how many frames hold a page that is read again if it leaves.
     fn frames_used(&self) -> u32 {
         self.wanted.len()
     }
 }
 
-/// For each event that a manager hears, the next get of its page, if no creation, look-up or drop comes first.
+/// Returns, for each event that a manager hears, the next get of its page, if no creation, look-up or drop comes first.
 fn next_gets(pages: u32, columns: &Columns) -> Vec<u32> {
     let heard = |kind: u8| kind != kind::READ && kind != kind::EVICT && kind <= kind::DROP;
     let events = columns.kind.iter().filter(|&&kind| heard(kind)).count();

@@ -5,7 +5,7 @@
 //! recycles at N - 1 pages; bufferlab's pool of N frames, and this model, hold N.
 //!
 //! One thing is approximated. The pool orders pages by their release, and pages in use or dirty are not in its list; a
-//! trace has gets alone, so the model orders pages by their gets. Where the trace was taken (TPC-C, 2 warehouses, pool
+//! trace has gets alone, so the model orders pages by their gets. At the point of the trace (TPC-C, 2 warehouses, pool
 //! of 20 %), it reads 272,042 pages and SQLite read 272,051.
 
 use std::num::NonZeroU32;
@@ -27,7 +27,7 @@ impl Sqlite {
         Sqlite { frames: frames.get(), list: PageList::new(pages), counts: Counts::default() }
     }
 
-    /// Make a page the newest if the pool has it; return whether it has.
+    /// Makes a page the newest if the pool has it; returns whether it has.
     #[inline]
     fn find(&mut self, page: u32) -> bool {
         let found = self.list.contains(page);
@@ -56,7 +56,7 @@ impl Manager for Sqlite {
         }
     }
 
-    /// A page that the pool does not have stays where it is: SQLite only looks (`xFetch` with createFlag 0).
+    /// Touches the page if the pool has it: SQLite only looks (`xFetch` with createFlag 0).
     #[inline]
     fn get_if_in_pool(&mut self, access: Access) {
         self.find(access.page);

@@ -1,4 +1,5 @@
-//! `innodb57` and `innodb1011` beside a vector of pages, the head first, that is searched and counted at every step.
+//! `innodb57` and `innodb1011` against a vector of pages, the head first, which the test searches and counts at every
+//! step.
 
 use bufferlab_sim::{Access, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager};
 use proptest::prelude::*;
@@ -13,7 +14,7 @@ struct Page {
     clock: u64,
 }
 
-/// Who wakes the cleaner.
+/// The rule that wakes the cleaner.
 enum Cleaner {
     /// MySQL 5.7: the clock, and a thread without a frame or a clean page. MySQL 5.6: the clock.
     Clock { next_round_us: u64, threads_too: bool, neighbors: u32 },
@@ -178,7 +179,7 @@ impl Naive {
         chosen
     }
 
-    /// Leave a free frame for a page that enters the list next.
+    /// Leaves a free frame for a page that enters the list next.
     fn take_frame(&mut self) {
         let none_free = self.free() == 0;
         let mut none_clean = false;
@@ -285,7 +286,7 @@ impl Manager for Naive {
     }
 }
 
-/// What must hold of a pool after every event, given the lengths of its lists.
+/// Checks what must hold for a pool after every event, from the lengths of its lists.
 fn holds(size: u32, pct: u32, free_len: u32, lru_len: u32, old_len: u32) -> bool {
     let target = (lru_len * (pct * 1024 / 100).max(51) / 1024).min(lru_len.saturating_sub(25));
     free_len + lru_len == size && if lru_len < 512 { old_len == 0 } else { old_len.abs_diff(target) <= 20 }

@@ -1,4 +1,4 @@
-//! `lru` and `sqlite` beside vectors, the newest page first; and `lru` beside the curve.
+//! `lru` and `sqlite` against vectors, the newest page first; and `lru` against the curve.
 
 use bufferlab_sim::{Access, Counts, Curve, Lru, Manager, Sqlite, kind, replay};
 use proptest::prelude::*;
@@ -68,7 +68,8 @@ impl Manager for Naive {
     }
 }
 
-/// What `bufferlab curve` says of each touch: 0 if its miss does not count, 2 if its page was dropped before it.
+/// Returns the mark of each touch in `bufferlab curve`: 0 if its miss does not count, 2 if its page was dropped before
+/// it.
 fn marks(events: &Events) -> (Vec<u32>, Vec<u8>) {
     let mut dropped = vec![false; 1000];
     let mut touches = (Vec::new(), Vec::new());

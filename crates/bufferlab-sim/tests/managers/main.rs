@@ -1,4 +1,5 @@
-//! Each model beside a slow one over plain vectors, and what must hold of all of them, on random strings of events.
+//! Each model against a slow one over plain vectors, and the rules that hold for all of them, on random strings of
+//! events.
 
 mod innodb;
 mod lists;

@@ -1,4 +1,4 @@
-//! `opt` beside all that could be done, on strings so short that all can be tried; and below every other manager.
+//! `opt` against every possible choice, on strings short enough to try all; and below every other manager.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! `postgres` beside a vector of buffers that is searched.
+//! `postgres` against a vector of buffers that the test searches.
 
 use bufferlab_sim::{Access, Counts, Manager, Postgres};
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ impl Naive {
         }
     }
 
-    /// Pin the page; return whether the pool had it.
+    /// Pins the page; returns whether the pool had it.
     fn pin(&mut self, access: Access) -> bool {
         let found = self.find(access.page);
         if let Some(at) = found {

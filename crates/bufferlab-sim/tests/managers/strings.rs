@@ -64,7 +64,7 @@ impl Events {
         }
     }
 
-    /// Play all events to both managers; after each, both must have done the same and `holds` must be true of the
+    /// Plays all events to both managers; after each, both must have done the same and `holds` must be true of the
     /// first.
     pub fn play_to_both<F: Manager>(&self, fast: &mut F, naive: &mut impl Manager, holds: impl Fn(&F) -> bool) {
         let mut now_us = 0;
@@ -84,7 +84,7 @@ impl Events {
         }
     }
 
-    /// What a manager counts over all events.
+    /// Returns the counts of a manager over all events.
     pub fn counts(&self, mut manager: impl Manager) -> Counts {
         bufferlab_sim::replay(&mut manager, &self.columns(), 0..self.page.len()).counts
     }

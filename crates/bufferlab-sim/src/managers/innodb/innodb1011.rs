@@ -6,20 +6,20 @@
 //! Approximated: the cleaner does its whole work between two events, and no page is dirty. So `innodb_lru_flush_size`
 //! (of 10.5) and `innodb_io_capacity_max`, which limit the pages that a batch writes, have no part, and no thread waits
 //! for the cleaner. A page that was freed in its tablespace leaves the server's pool when it would be written
-//! (buf0flu.cc, `buf_pool_t::release_freed_page`). A trace does not tell of it, so the model keeps such a page and
+//! (buf0flu.cc, `buf_pool_t::release_freed_page`). A trace does not show that, so the model keeps such a page and
 //! evicts others.
 //!
-//! Checked at the point where the trace was taken (MariaDB 11.4.5, TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth`
-//! 100, `old_blocks_time` 0, one run). Reads are 3.5 % above the server's, those of `lru` 9.5 % below. They are 1.8 %
-//! above when each eviction that a creation of the same page follows is played as a drop, which frees 1,150 frames in
-//! the window.
+//! Checked at the point of the trace (MariaDB 11.4.5, TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100,
+//! `old_blocks_time` 0, one run). Reads are 3.5 % above the server's, those of `lru` 9.5 % below. They are 1.8 % above
+//! if the model plays each eviction before a creation of the same page as a drop, which frees 1,150 frames in the
+//! window.
 
 use std::num::NonZeroU32;
 
 use super::midpoint::MidpointSettings;
 use super::{Cleaner, Innodb, Pool};
 
-/// Longest list that is too short for the cleaner to be woken (buf0lru.h, `BUF_LRU_MIN_LEN`).
+/// Longest list too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
 
 /// Settings, by the server's names without `innodb_`, with the defaults of MariaDB 10.11.

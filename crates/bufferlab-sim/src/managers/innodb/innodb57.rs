@@ -7,12 +7,12 @@
 //!
 //! Approximated: the cleaner does its whole work between two events. On a server threads go on taking frames: from
 //! MySQL 5.7.22 some 250 while a batch freed 1,024, in 0.1 s, so that its free list was often 850 long and not 1,024.
-//! Pages beside each other in a file are those of one index with numbers in a row: the trace does not tell where an
-//! extent begins, and nothing of pages between them that were not touched. Threads search from the tail always; in a
-//! list of less than 512 pages a server goes on where the last search ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6
-//! keeps what a batch writes until the next one, and frees no neighbours.
+//! The model takes pages of one index with numbers in a row as neighbours in the file: the trace does not tell where an
+//! extent begins, and nothing of untouched pages between them. Threads always search from the tail; in a list of less
+//! than 512 pages a server goes on where the last search ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps what a
+//! batch writes until the next one, and frees no neighbours.
 //!
-//! How far it was right is in docs/prediction.md.
+//! docs/prediction.md tells how far it was right.
 
 use std::num::NonZeroU32;
 
@@ -23,13 +23,13 @@ use super::{Cleaner, Innodb, Pool};
 const LRU_MIN_LEN: u32 = 256;
 /// Pages from the tail among which a thread looks for a clean one (buf0lru.cc, `BUF_LRU_SEARCH_SCAN_THRESHOLD`).
 const SEARCHED: u32 = 100;
-/// Pages of the doublewrite buffer, which are written together (`innodb_doublewrite_batch_size`).
+/// Pages of the doublewrite buffer, which InnoDB writes together (`innodb_doublewrite_batch_size`).
 const DOUBLEWRITE: u32 = 120;
 /// Pages of the largest extent within which neighbours lie (buf0rea.h, `BUF_READ_AHEAD_PAGES`).
 const EXTENT: u32 = 64;
-/// Shortest list of which neighbours are written too (buf0lru.h, `BUF_LRU_OLD_MIN_LEN`).
+/// Shortest list in which InnoDB writes neighbours too (buf0lru.h, `BUF_LRU_OLD_MIN_LEN`).
 const NEIGHBORS_MIN_LEN: u32 = 512;
-/// Time between two rounds of a cleaner that nobody wakes (buf0flu.cc, `buf_flush_page_cleaner_coordinator`).
+/// Time between two rounds of a cleaner that no thread wakes (buf0flu.cc, `buf_flush_page_cleaner_coordinator`).
 const ROUND_US: u64 = 1_000_000;
 
 /// Settings, by the server's names without `innodb_`, with the servers' defaults.
@@ -42,8 +42,8 @@ pub struct Innodb57Settings {
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts: 1024.
     pub lru_scan_depth: u32,
-    /// Dirty pages that are written, and freed, with one at the tail: none (0), those in a row with it (1), all of its
-    /// extent (2). 1, but 0 in MySQL 8.0.
+    /// Dirty pages that the cleaner writes, and frees, with one at the tail: none (0), those in a row with it (1), all
+    /// of its extent (2). The default is 1, in MySQL 8.0 it is 0.
     pub flush_neighbors: u32,
     /// Whether a thread that finds no free frame and no clean page wakes the cleaner. True from MySQL 5.7 on, and in
     /// MariaDB 10.2; false in MySQL 5.6, whose `buf_LRU_get_free_block` has no such signal and looks for a clean page
@@ -73,7 +73,7 @@ pub struct Cleaner57 {
     /// Pages of an extent, within which neighbours lie.
     area: u32,
     next_round_us: u64,
-    /// When it works next: at the next round, or at once.
+    /// The time of its next work: the next round, or at once.
     due_us: u64,
 }
 
@@ -131,7 +131,7 @@ impl Cleaner57 {
         }
     }
 
-    /// Free the frames of a dirty page and of its dirty neighbours, but no more than `most` of these; return how many
+    /// Frees the frames of a dirty page and of its dirty neighbours, but no more than `most` of these; returns how many
     /// (buf0flu.cc, `buf_flush_try_neighbors`; `buf_page_io_complete` frees a page that was written for a batch).
     fn flush(&self, pool: &mut Pool, page: u32, most: u32) -> u32 {
         let (mut low, mut high) = (page, page + 1);
@@ -142,7 +142,7 @@ impl Cleaner57 {
             low = (first..page).rev().take_while(|&page| joins(page)).last().unwrap_or(page);
             high = (high..end).take_while(|&page| joins(page)).last().map_or(high, |last| last + 1);
         }
-        // They stay in the list, and as old as they are, until all are written.
+        // They keep their places in the list until all are written.
         let (mut chosen, mut flushed) = ([0; EXTENT as usize], 0);
         for other in low..high {
             if other == page || flushed < most && pool.lru.is_old_and_dirty(other) {
@@ -154,7 +154,7 @@ impl Cleaner57 {
         flushed
     }
 
-    /// Look for a clean page from the tail on (buf0lru.cc, `buf_LRU_free_from_common_LRU_list`).
+    /// Looks for a clean page from the tail on (buf0lru.cc, `buf_LRU_free_from_common_LRU_list`).
     fn clean_page(&self, pool: &Pool) -> Option<u32> {
         let searched = if self.wakes_cleaner { SEARCHED } else { self.lru_scan_depth };
         let mut page = pool.lru.tail();

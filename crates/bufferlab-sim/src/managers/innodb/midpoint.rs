@@ -113,19 +113,19 @@ impl Midpoint {
         self.not_made_young
     }
 
-    /// Put a page that got a frame into the list: `old` if it was read, not if it is new.
+    /// Puts a page that got a frame into the list: as `old` if it was read, not if it is new.
     pub fn admit(&mut self, page: u32, old: bool) {
         self.list[page] = Page::default();
         self.add(page, old);
     }
 
-    /// Take a page out of the list that loses its frame (`buf_LRU_block_remove_hashed`).
+    /// Takes a page that loses its frame out of the list (`buf_LRU_block_remove_hashed`).
     pub fn free(&mut self, page: u32) {
         self.remove(page);
         self.freed_page_clock += 1;
     }
 
-    /// Note an access to a page of the list and move the page to the head if it is time (buf0buf.cc,
+    /// Notes an access to a page of the list and moves the page to the head if it is time (buf0buf.cc,
     /// `buf_page_get_gen`; buf0buf.ic, `buf_page_peek_if_too_old`).
     #[inline]
     pub fn access(&mut self, page: u32, now_us: u64) {
@@ -134,7 +134,7 @@ impl Midpoint {
             state.first_access_ms = milliseconds(now_us);
         }
         if self.freed_page_clock == 0 {
-            // Nothing was evicted yet.
+            // The pool has evicted nothing yet.
             return;
         }
         if state.old && self.old_blocks_time_ms > 0 {
@@ -204,7 +204,7 @@ impl Midpoint {
         }
     }
 
-    /// Make the last young page the first old one.
+    /// Makes the last young page the first old one.
     fn grow_old_sublist(&mut self) {
         self.first_old = self.list.newer(self.first_old);
         self.list[self.first_old].old = true;

@@ -1,7 +1,7 @@
 //! InnoDB: one list with a midpoint, a list of free frames, and a cleaner that refills it.
 //!
-//! Two generations of servers differ in who frees frames and when: [`Innodb57`] and [`Innodb1011`]. Everything else is
-//! here and in `midpoint.rs`. The rules are those of storage/innobase; each names its file and function.
+//! Two generations of servers differ in who frees frames and when: [`Innodb57`] and [`Innodb1011`]. This file and
+//! `midpoint.rs` have everything else. The rules are those of storage/innobase; each names its file and function.
 //!
 //! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. On MySQL 5.7.22
 //! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this tells of 98 to 100 % of the pages that
@@ -9,8 +9,8 @@
 //! they were not.
 //!
 //! Left out: writes from the flush list, after which a page stays in the pool and is clean; pages in use; more than one
-//! buffer pool instance; the change buffer; and how long anything takes. Read-ahead is played as the traced server
-//! asked for it, though a pool of another size may ask for more or less. `frames` is the server's
+//! buffer pool instance; the change buffer; and how long anything takes. The model plays read-ahead as the traced
+//! server asked for it, though a pool of another size may ask for more or less. `frames` is the server's
 //! `Innodb_buffer_pool_pages_total` without the pages of its own use (`pages_misc`), never bytes by page size.
 
 mod innodb1011;
@@ -28,15 +28,15 @@ use crate::replay::{Access, Counts, Manager};
 /// Latches under which a thread changes a page (sync0types.h, `RW_X_LATCH`, `RW_SX_LATCH`; MySQL 5.6 has the first).
 const EXCLUSIVE: [u8; 2] = [2, 4];
 
-/// Who frees frames, and when.
+/// The page cleaner: it frees frames, by the rules of one generation.
 pub trait Cleaner {
-    /// Do what is due before an event at `now_us`.
+    /// Does what is due before an event at `now_us`.
     fn work(&mut self, pool: &mut Pool, now_us: u64);
 
-    /// Leave a free frame in the pool for a user thread that takes it (`buf_LRU_get_free_block`).
+    /// Leaves a free frame in the pool for a user thread that takes it (`buf_LRU_get_free_block`).
     fn provide_frame(&mut self, pool: &mut Pool);
 
-    /// Hear that the thread has taken the frame.
+    /// Hears that the thread has taken the frame.
     fn frame_taken(&mut self, pool: &Pool);
 }
 
@@ -48,14 +48,14 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Free the frame of a page (`buf_LRU_free_page`).
+    /// Frees the frame of a page (`buf_LRU_free_page`).
     fn evict(&mut self, page: u32) {
         self.lru.free(page);
         self.free += 1;
         self.counts.evictions += 1;
     }
 
-    /// Note an access to a page that is in the list.
+    /// Notes an access to a page that is in the list.
     #[inline]
     fn access(&mut self, access: Access) {
         self.lru.access(access.page, access.now_us);
@@ -78,19 +78,19 @@ impl<C: Cleaner> Innodb<C> {
         Innodb { pool: Pool { lru, free: frames, counts: Counts::default() }, cleaner }
     }
 
-    /// Return the length of the free list (`Free buffers` of the monitor).
+    /// Returns the length of the free list (`Free buffers` of the monitor).
     #[must_use]
     pub fn free_len(&self) -> u32 {
         self.pool.free
     }
 
-    /// Return the length of the LRU list (`Database pages` of the monitor).
+    /// Returns the length of the LRU list (`Database pages` of the monitor).
     #[must_use]
     pub fn lru_len(&self) -> u32 {
         self.pool.lru.len()
     }
 
-    /// Return the length of the old sublist (`Old database pages` of the monitor); 0 below 512 pages, which have none.
+    /// Returns the length of the old sublist (`Old database pages` of the monitor); 0 below 512 pages, which have none.
     #[must_use]
     pub fn old_len(&self) -> u32 {
         self.pool.lru.old_len()

@@ -1,5 +1,5 @@
-//! The test vectors that were worked out from the source, section 11 of the project's specification of InnoDB. Pages
-//! are numbered from 1 in the order of their reads.
+//! The test vectors worked out from the source: section 11 of the project's specification of InnoDB. Pages are numbered
+//! from 1 in the order of their reads.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn defaults() -> MidpointSettings {
     MidpointSettings { old_blocks_pct: 37, old_blocks_time_ms: 1000 }
 }
 
-/// Returns a list into which pages 1 to `count` were read; nobody has accessed them.
+/// Returns a list into which pages 1 to `count` were read, without an access.
 fn read(count: u32) -> Midpoint {
     let mut lru = list(count, defaults());
     (1..=count).for_each(|page| lru.admit(page, true));
@@ -24,7 +24,7 @@ fn old_len_of(pct: u32, count: u32) -> u32 {
     lru.old_len
 }
 
-/// Access a page at a time of InnoDB's clock.
+/// Accesses a page at a time of InnoDB's clock.
 fn access(lru: &mut Midpoint, page: u32, ms: u64) {
     lru.access(page, (ms - 1) * 1000);
 }
@@ -98,7 +98,7 @@ fn vector_7_nothing_moves_before_the_first_eviction() {
     assert_eq!((lru.made_young, lru.not_made_young, lru.tail()), (0, 0, 1));
 }
 
-/// One miss in a full list.
+/// Plays one miss in a full list.
 fn miss(lru: &mut Midpoint, page: u32) {
     lru.free(lru.tail());
     lru.admit(page, true);
