@@ -1,6 +1,7 @@
 //! A workload as one bundle: its tables and its drivers, made from the fields of a job.
 //!
-//! The list of all bundles is [`BUNDLES`](crate::BUNDLES). SQL stands with the engines, in folders of the bundle's name.
+//! The list of all bundles is [`BUNDLES`](crate::BUNDLES). The engines' dialects have the SQL, in folders of the
+//! bundle's name.
 
 use std::fmt::Display;
 
@@ -11,22 +12,22 @@ use crate::client::Workload;
 use crate::population::Population;
 use crate::script::ScriptError;
 
-/// Makes the initial database of a load job.
+/// A function that makes the initial database of a load job.
 pub type MakeTables = fn(Value) -> Result<Box<dyn Population>, Refused>;
-/// Makes a driver for each of so many connections of a run job.
+/// A function that makes a driver for each of so many connections of a run job.
 pub type MakeDrivers = fn(Value, usize) -> Result<Vec<Box<dyn Workload>>, Refused>;
 
 /// A workload that jobs can name.
 pub struct Bundle {
     /// Its name in jobs, and of its folders of SQL.
     pub name: &'static str,
-    /// Its initial database; none for one that works on the data of another.
+    /// Its initial database; none for a workload on the data of another.
     pub tables: Option<MakeTables>,
     /// Its drivers.
     pub drivers: MakeDrivers,
 }
 
-/// Why a workload cannot be loaded or run as a job says.
+/// The reason why a workload cannot load or run as a job says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refused {
@@ -59,7 +60,7 @@ impl From<ScriptError> for Refused {
 /// Reads the fields of a job.
 ///
 /// # Errors
-/// A field that is missing, unknown or of another type.
+/// When a field is missing, unknown or of another type.
 pub fn read<T: DeserializeOwned>(job: Value) -> Result<T, Refused> {
     serde_json::from_value(job)
         .map_err(|error| Refused::at("job", error, "see `bufferlab list workloads` for what is possible"))

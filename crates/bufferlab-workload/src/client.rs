@@ -1,11 +1,11 @@
-//! The client trait: what a workload needs of a database, and nothing an engine needs of a workload.
+//! The client trait: everything that a workload needs of a database.
 //!
 //! A workload speaks in *calls*: one execution of one named statement with typed parameters. Calls that do
 //! not depend on each other's rows travel in one [`Batch`], so that a client over a network may send them
 //! in one round trip and coalesce runs of the same statement, while an embedded client steps through them.
 //! There is no SQL here; a client maps each [`StatementId`] to its dialect's text.
 //!
-//! A batch is reused for ever: after the first few transactions it allocates nothing.
+//! A driver reuses one batch: after the first few transactions it allocates nothing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::plan::ForcedPlan;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StatementId(pub u16);
 
-/// What a catalogue declares of one statement; a dialect supplies the text under the same name.
+/// A catalogue's declaration of one statement; a dialect supplies the text under the same name.
 #[derive(Clone, Debug)]
 pub struct StatementSpec {
     /// Name of the statement in the dialects' files, and in messages.
@@ -30,8 +30,8 @@ pub struct StatementSpec {
 
 /// One value as a workload gives it: a parameter of a call or a column of a loaded row.
 ///
-/// Money is integer cents; dates are integer microseconds since 1970, or, without a time, days; everything else is an integer or text. Decimals
-/// come from users' scripts alone.
+/// Money is integer cents; dates are integer microseconds since 1970, or, without a time, days; everything else is an
+/// integer or text. Decimals come only from users' scripts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// SQL NULL.
@@ -102,7 +102,7 @@ impl Cells {
     /// Returns the value at `index`.
     ///
     /// # Panics
-    /// When `index` is out of bounds: a workload asked for a column its statement does not have.
+    /// When `index` is out of bounds: a workload asked for a column that its statement lacks.
     #[must_use]
     pub fn get(&self, index: usize) -> Value<'_> {
         match self.cells[index] {
@@ -128,7 +128,7 @@ struct Call {
     affected: u64,
 }
 
-/// Calls to be executed in order, and afterwards their rows.
+/// Calls that a client executes in order, and afterwards their rows.
 #[derive(Debug, Default)]
 pub struct Batch {
     calls: Vec<Call>,
@@ -144,7 +144,7 @@ impl Batch {
         self.results.clear();
     }
 
-    /// Adds a call and returns its index, by which its rows are read after `Client::execute`.
+    /// Adds a call and returns its index, which finds its rows after `Client::execute`.
     pub fn call(&mut self, statement: StatementId, params: &[Value<'_>]) -> usize {
         let first_param = self.params.len();
         for &param in params {
@@ -166,26 +166,26 @@ impl Batch {
         self.calls.is_empty()
     }
 
-    /// For clients: the statement of a call.
+    /// For clients: returns the statement of a call.
     #[must_use]
     pub fn statement(&self, call: usize) -> StatementId {
         self.calls[call].statement
     }
 
-    /// For clients: how many parameters a call has.
+    /// For clients: returns the number of parameters of a call.
     #[must_use]
     pub fn param_count(&self, call: usize) -> usize {
         self.calls[call].params
     }
 
-    /// For clients: a parameter of a call, counted from zero.
+    /// For clients: returns a parameter of a call, counted from zero.
     #[must_use]
     pub fn param(&self, call: usize, index: usize) -> Value<'_> {
         assert!(index < self.calls[call].params, "call {call} has no parameter {index}");
         self.params.get(self.calls[call].first_param + index)
     }
 
-    /// For clients: says that the rows which follow belong to `call`. Calls are answered in order.
+    /// For clients: says that the next rows belong to `call`. Clients answer calls in order.
     pub fn begin_rows(&mut self, call: usize) {
         self.calls[call].first_cell = self.results.len();
         self.calls[call].rows = 0;
@@ -201,7 +201,7 @@ impl Batch {
         self.calls[call].rows += 1;
     }
 
-    /// For clients: records how many rows a write touched.
+    /// For clients: records the number of rows that a write touched.
     pub fn set_affected(&mut self, call: usize, rows: u64) {
         self.calls[call].affected = rows;
     }
@@ -226,10 +226,10 @@ impl Batch {
     }
 }
 
-/// Why a client could not do what a workload asked.
+/// The error of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientError {
-    /// The transaction was chosen as a deadlock's victim or met a lock time-out: roll back and try again.
+    /// The engine chose the transaction as a deadlock's victim, or it met a lock time-out: roll back and try again.
     Retry {
         /// The engine's message.
         message: String,
@@ -251,9 +251,9 @@ pub enum ClientError {
         /// The engine's message.
         message: String,
     },
-    /// The data is not what the workload loaded (a row that must exist is missing, an update hit no row).
+    /// The data differs from the loaded data (a row that must exist is missing, an update hit no row).
     Data {
-        /// What was expected and what was found.
+        /// The expected data and the data found.
         message: String,
     },
     /// A user's script cannot go on: a variable has no value, or the engine refused one of its statements.
@@ -287,19 +287,19 @@ pub trait Client {
     /// Starts a transaction that may write. `read_only` lets an engine take a cheaper snapshot.
     ///
     /// # Errors
-    /// Whatever the engine answers.
+    /// The engine's error.
     fn begin(&mut self, read_only: bool) -> Result<(), ClientError>;
 
     /// Commits the open transaction.
     ///
     /// # Errors
-    /// Whatever the engine answers.
+    /// The engine's error.
     fn commit(&mut self) -> Result<(), ClientError>;
 
     /// Rolls the open transaction back.
     ///
     /// # Errors
-    /// Whatever the engine answers.
+    /// The engine's error.
     fn rollback(&mut self) -> Result<(), ClientError>;
 
     /// Executes every call of the batch in order and stores their rows in it.
@@ -308,11 +308,11 @@ pub trait Client {
     /// The first call that fails ends the batch.
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError>;
 
-    /// Returns the number of rows that statements have returned since the client was made.
+    /// Returns the number of rows from all statements since the client was made.
     fn rows_returned(&self) -> u64;
 }
 
-/// One planned transaction: chosen and its inputs generated, not yet executed.
+/// One planned transaction: the workload has chosen it and drawn its inputs, and not yet executed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// Index into [`Workload::transaction_types`].
@@ -321,26 +321,26 @@ pub struct Planned {
     pub terminal: usize,
 }
 
-/// How an executed transaction ended.
+/// The ending of an executed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Committed.
     Committed,
-    /// Rolled back because the workload says so (1 % of New-Orders), not because of an error.
+    /// Rolled back as the workload asked (1 % of New-Orders), not because of an error.
     RolledBack,
 }
 
-/// The statements of a user's script: their texts are not the dialects'.
+/// The statements of a user's script, whose texts come from the script and not from dialects.
 pub struct OwnSql {
-    /// Where they come from, for messages.
+    /// Their source, for messages.
     pub source: String,
     /// The statements, named by their places, and their texts.
     pub statements: Vec<(StatementSpec, String)>,
 }
 
-/// What a driver thread runs: a stream of transactions with their inputs, one at a time.
+/// The work of a driver thread: a stream of transactions with their inputs, one at a time.
 pub trait Workload: Send {
-    /// Returns its name, which is that of its folder in every dialect.
+    /// Returns its name, which is also the name of its folder in every dialect.
     fn name(&self) -> &'static str;
 
     /// Returns its catalogue: a [`StatementId`] is a position here.
@@ -348,8 +348,8 @@ pub trait Workload: Send {
         &[]
     }
 
-    /// Returns statements that have texts of their own, with `place(n)` for the n-th parameter, counted from zero. None
-    /// where the texts stand in the dialects.
+    /// Returns the statements of a script, with `place(n)` for the n-th parameter, counted from zero. None where
+    /// dialects have the texts.
     fn own_sql(&self, _place: fn(usize) -> String) -> Option<OwnSql> {
         None
     }
@@ -359,12 +359,12 @@ pub trait Workload: Send {
         None
     }
 
-    /// Returns whether one statement may take so long that stopping the run must not wait for its end.
+    /// Returns true when one statement may take so long that stopping the run must not wait for its end.
     fn has_long_statements(&self) -> bool {
         false
     }
 
-    /// What it drew and did so far.
+    /// Returns its draws and its work so far.
     fn findings(&self) -> Findings {
         Findings::default()
     }
@@ -372,30 +372,30 @@ pub trait Workload: Send {
     /// Returns the names of the transaction types, in the order of their indices.
     fn transaction_types(&self) -> Vec<String>;
 
-    /// How many terminals this driver multiplexes.
+    /// Returns the number of terminals that this driver multiplexes.
     fn terminals(&self) -> usize;
 
     /// Chooses the next transaction and generates its inputs.
     fn plan(&mut self) -> Planned;
 
-    /// From here on transactions are chosen from a stream of their own, which depends on the seed and not on how many
-    /// were planned before: runs that warmed up for different lengths then measure the same transactions. It is not the
-    /// stream of the warm-up again, whose pages are the ones that were just read. What the database and the workload
-    /// remember of earlier transactions stays.
+    /// Begins the measured window: chooses transactions from a separate stream from here on. It depends on the seed and
+    /// not on the number of transactions before, so that runs with different warm-ups measure the same transactions. It
+    /// differs from the stream of the warm-up, whose pages were just read. The state of the database and of the
+    /// workload stays.
     fn begin_window(&mut self) {}
 
-    /// Executes the planned transaction once. After [`ClientError::Retry`] the caller rolls back and calls
-    /// this again with the same inputs.
+    /// Executes the planned transaction once. After [`ClientError::Retry`] the caller rolls back and calls it again
+    /// with the same inputs.
     ///
     /// # Errors
-    /// Whatever the client answers, or [`ClientError::Data`].
+    /// The client's error, or [`ClientError::Data`].
     fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError>;
 
-    /// Does one bounded piece of reading what the transactions will read, before any of them is counted; true while
-    /// there is more to read. A workload whose pool is filled otherwise keeps this default.
+    /// Reads one bounded piece of the rows that transactions will read, before the first one counts. Returns true while
+    /// there is more to read. A workload with another way to fill the pool keeps this default.
     ///
     /// # Errors
-    /// Whatever the client answers, or [`ClientError::Data`].
+    /// The client's error, or [`ClientError::Data`].
     fn prefill_step(&mut self, _client: &mut dyn Client) -> Result<bool, ClientError> {
         Ok(false)
     }

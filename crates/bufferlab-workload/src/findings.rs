@@ -1,26 +1,26 @@
-//! What workloads tell of themselves at the end of a run, over warm-up and window, and how several drivers' add up.
+//! The findings of workloads at the end of a run, over warm-up and window, and the sum of several drivers' findings.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, to_value};
 
-/// What a workload tells of itself besides counts and latencies of transactions.
+/// The results of a workload besides counts and latencies of transactions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// What is the same for all drivers of a run.
+    /// Facts that are the same for all drivers of a run.
     pub facts: Map<String, Value>,
-    /// What adds up over the drivers.
+    /// Counts that add up over the drivers.
     pub counts: Map<String, Value>,
     /// Orders delivered since the load: (warehouse, district, orders), for TPC-C's consistency condition 11.
     pub delivered_orders: Vec<(u32, u32, u64)>,
 }
 
 impl Findings {
-    /// These facts, and these counts.
+    /// Makes findings of these facts and counts.
     pub fn new(facts: impl Serialize, counts: impl Serialize) -> Self {
         Findings { facts: fields(facts), counts: fields(counts), delivered_orders: Vec::new() }
     }
 
-    /// Returns the findings of two drivers of one run.
+    /// Returns the sum of the findings of two drivers of one run.
     #[must_use]
     pub fn plus(mut self, other: Findings) -> Self {
         for (name, count) in &mut self.counts {
@@ -41,7 +41,7 @@ fn fields(of: impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// Deliveries stand beside what was drawn.
+/// Deliveries stand in the same object as the other findings.
 impl Serialize for Findings {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

@@ -1,7 +1,7 @@
-//! What the workloads do, over the [`client`] trait: no sockets, no SQL text, no clocks.
+//! The workloads, over the [`client`] trait: no sockets, no SQL text, no clocks.
 //!
-//! A workload is a folder: its tables, its population, its catalogue of statements, its driver, and the [`Bundle`] of them
-//! that [`BUNDLES`] names. Dialects and clients live with the engines; [`random`] is shared by all.
+//! A workload is a folder: its tables, its population, its catalogue of statements, its driver, and the [`Bundle`] of
+//! them that [`BUNDLES`] names. Dialects and clients live with the engines; all workloads share [`random`].
 
 pub mod bundle;
 pub mod client;

@@ -1,7 +1,8 @@
-//! A random permutation of 0..n in constant memory: any of its places can be asked for, in any order.
+//! A random permutation of 0..n in constant memory: callers may ask for its places in any order.
 //!
-//! A generalised Feistel network over the smallest power of two that holds n, walked on until it falls below n again
-//! (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). Not for secrets: its rounds are SplitMix64.
+//! A generalised Feistel network over the smallest power of two that holds n, repeated until the value falls below n
+//! again (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It is not for secrets: its rounds are
+//! SplitMix64.
 
 use crate::random::{Random, split_mix};
 
@@ -37,7 +38,7 @@ impl Permutation {
         }
     }
 
-    /// What stands at `place`.
+    /// Returns the number at `place`.
     ///
     /// # Panics
     /// When `place` is not below n.
@@ -53,7 +54,7 @@ impl Permutation {
         value
     }
 
-    /// One pass of the network: a permutation of the whole power of two.
+    /// Does one pass of the network: a permutation of the whole power of two.
     #[inline]
     fn network(&self, value: u64) -> u64 {
         let (mut low, mut high) = (value & self.low_mask, value >> self.low_bits);

@@ -1,8 +1,8 @@
-//! How an engine finds the rows of a query, where a workload wants one way and no other.
+//! The plan by which an engine finds the rows of a query, where a workload forces one.
 
 use serde::Deserialize;
 
-/// How an engine is to find the rows of the range.
+/// A way to find the rows of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plan {
@@ -26,13 +26,13 @@ impl Plan {
     }
 }
 
-/// A query that takes one plan and no other.
+/// A query with a forced plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForcedPlan {
-    /// The plan that is asked for.
+    /// The plan asked for.
     pub asked: Plan,
     /// The parameters of the query, in their order: days since 1970.
     pub days: [i32; 2],
-    /// The engine's words for the plan it takes, once somebody has judged them.
+    /// The engine's explanation of the plan that it takes, after the check.
     pub told: String,
 }

@@ -1,12 +1,12 @@
-//! What a loader needs of a workload's initial database: tables, slices of them in load order, and the rows of each.
+//! A workload's initial database for loaders: tables, slices of them in load order, and the rows of each.
 //!
-//! A partition is a slice of one table, small enough that many can be generated at once in bounded memory. Its rows
-//! depend on the load seed and on the partition alone, not on the number of threads nor on the order. No SQL here.
+//! A partition is a slice of one table, small enough to generate many at once in bounded memory. Its rows depend only
+//! on the load seed and on the partition, not on the number of threads nor on the order. This file has no SQL.
 
 use crate::bundle::Refused;
 use crate::client::{Cells, Value};
 
-/// How a column's values are to be read and stored.
+/// The kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// A number without a unit: keys, counts, quantities.
@@ -26,22 +26,23 @@ pub enum ColumnKind {
     },
 }
 
-/// A table as a loader sees it.
+/// A table for a loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedTable {
     /// Its name, the same in every dialect.
     pub name: &'static str,
-    /// What the values of each column are, in the order of every dialect's schema.
+    /// The kind of each column, in the order of every dialect's schema.
     pub columns: Vec<ColumnKind>,
 }
 
 /// The initial database of a workload, cut into partitions that are counted from zero in load order.
 pub trait Population: Send + Sync {
-    /// Name of the workload, which is that of its folder in every dialect.
+    /// Returns the name of the workload, which is also the name of its folder in every dialect.
     fn workload(&self) -> &'static str;
 
-    /// Version of all that decides loaded data besides schema, scale, seed and page size: the rows, and the order and manner
-    /// of writing them. Raise it when any of them changes, or cached data will be taken for new.
+    /// Returns the version of everything that decides loaded data besides schema, scale, seed and page size: the rows,
+    /// and the order and manner of writing them. Raise it when any of them changes, or old cached data will count as
+    /// new.
     fn version(&self) -> u32 {
         1
     }
@@ -49,7 +50,7 @@ pub trait Population: Send + Sync {
     /// Refuses a scale that the columns of servers' tables cannot hold.
     ///
     /// # Errors
-    /// The largest scale that there may be.
+    /// When the scale is too large; the failure names the largest one.
     fn check_columns(&self) -> Result<(), Refused> {
         Ok(())
     }
@@ -63,10 +64,10 @@ pub trait Population: Send + Sync {
     /// Returns the table whose rows a partition holds, by its index in [`Population::tables`].
     fn table_of(&self, partition: usize) -> usize;
 
-    /// Returns the number of rows of all partitions, exact or, where rows draw how many they are, expected.
+    /// Returns the number of rows of all partitions: exact, or expected where a generator draws it.
     fn expected_rows(&self) -> u64;
 
-    /// Replaces what `block` holds by the rows of a partition.
+    /// Replaces the content of `block` by the rows of a partition.
     fn generate(&self, partition: usize, block: &mut RowBlock);
 }
 
@@ -85,7 +86,7 @@ impl RowBlock {
         RowBlock::default()
     }
 
-    /// Index of the table whose rows these are.
+    /// Returns the index of the table of these rows.
     #[must_use]
     pub fn table(&self) -> usize {
         self.table
@@ -103,7 +104,7 @@ impl RowBlock {
         self.columns
     }
 
-    /// One value; columns are in the order of the table's declaration.
+    /// Returns one value; columns are in the order of the table's declaration.
     ///
     /// # Panics
     /// When the block has no such row or column.
@@ -113,7 +114,7 @@ impl RowBlock {
         self.cells.get(row * self.columns + column)
     }
 
-    /// Forgets the rows and takes those of another table from now on.
+    /// Forgets the rows, and prepares the block for another table.
     pub(crate) fn reset(&mut self, table: usize, columns: usize) {
         (self.table, self.columns) = (table, columns);
         self.cells.clear();

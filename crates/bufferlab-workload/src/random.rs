@@ -14,7 +14,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// Returns the stream of a seed that belongs to a name and numbers: what it is for, and which one.
+    /// Returns the stream of a seed that belongs to a name and numbers: its purpose, and which one of several.
     ///
     /// The seed is mixed with the name's bytes (as 64-bit FNV-1a) and then with each number: `state =
     /// mix(state ^ part)`, where `mix` is one step of SplitMix64. Mixing is a bijection at every step, so streams
@@ -28,7 +28,7 @@ impl Random {
         Random { generator: Xoshiro256PlusPlus::seed_from_u64(state) }
     }
 
-    /// Sixty-four random bits.
+    /// Returns sixty-four random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.generator.next_u64()
@@ -49,7 +49,7 @@ impl Random {
         assert!(bound > 0, "there is no number below zero");
         let mut product = u128::from(self.bits()) * u128::from(bound);
         if (product as u64) < bound {
-            // Of 2^64 inputs, 2^64 mod bound would favour some results; they are drawn again.
+            // Of 2^64 inputs, 2^64 mod bound would favour some results: draw again for them.
             let unfair = bound.wrapping_neg() % bound;
             while (product as u64) < unfair {
                 product = u128::from(self.bits()) * u128::from(bound);
@@ -83,7 +83,7 @@ fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// One step of SplitMix64 (Steele, Lea and Flood, 2014).
+/// Does one step of SplitMix64 (Steele, Lea and Flood, 2014).
 pub(crate) fn split_mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

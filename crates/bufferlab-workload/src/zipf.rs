@@ -1,8 +1,8 @@
 //! Ranks with probabilities proportional to 1 / rank^exponent, drawn exactly and in constant time and memory.
 //!
-//! Rejection-inversion after Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
-//! discrete distributions" (1996): no table of ranks, any exponent from 0 (uniform) upwards, exact but for rounding.
-//! Scattering ranks over keys is the caller's concern.
+//! Rejection-inversion after Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
+//! distributions" (1996): no table of ranks, any exponent from 0 (uniform) upwards, exact but for rounding. The caller
+//! scatters ranks over keys.
 
 use crate::random::Random;
 
@@ -19,7 +19,8 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Ranks `1..=n` with this exponent; `n` of zero is taken as one, for there is always a first rank.
+    /// Makes the distribution of ranks `1..=n` with this exponent; zero counts as one, since there is always a first
+    /// rank.
     ///
     /// # Panics
     /// When the exponent is negative or not finite.
@@ -73,7 +74,7 @@ fn weight(x: f64, exponent: f64) -> f64 {
     (-exponent * x.ln()).exp()
 }
 
-/// Integral of [`weight`] from 1 to `x`; the form with `exp_m1` has no hole at exponent 1.
+/// Returns the integral of [`weight`] from 1 to `x`; the form with `exp_m1` has no hole at exponent 1.
 fn area(x: f64, exponent: f64) -> f64 {
     let ln = x.ln();
     exp_m1_over((1.0 - exponent) * ln) * ln
@@ -86,12 +87,12 @@ fn inverse_area(area: f64, exponent: f64) -> f64 {
     (ln_1p_over(t) * area).exp()
 }
 
-/// (e^x - 1) / x, continued through zero.
+/// Returns (e^x - 1) / x, continued through zero.
 fn exp_m1_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 * (1.0 + x / 3.0) }
 }
 
-/// ln(1 + x) / x, continued through zero.
+/// Returns ln(1 + x) / x, continued through zero.
 fn ln_1p_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x * (0.5 - x / 3.0) }
 }
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
     use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-    /// Probability of a fit worse than this one with 1 / rank^exponent, summed directly.
+    /// Returns the probability of a fit worse than this one with 1 / rank^exponent, summed directly.
     fn p_value(n: u64, exponent: f64, draws: u32) -> f64 {
         let mut random = Random::stream(11, "zipf test", &[n, exponent.to_bits()]);
         let zipf = Zipf::new(n, exponent);
@@ -114,7 +115,7 @@ mod tests {
         let (mut statistic, mut cells, mut rest) = (0.0, 0, (0.0, 0.0));
         for (&count, weight) in observed.iter().zip(weights) {
             rest = (rest.0 + f64::from(count), rest.1 + weight / total * f64::from(draws));
-            // Ranks that expect little are pooled with their neighbours.
+            // Pool ranks that expect little with their neighbours.
             if rest.1 >= 20.0 {
                 statistic += (rest.0 - rest.1).powi(2) / rest.1;
                 cells += 1;

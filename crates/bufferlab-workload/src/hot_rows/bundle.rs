@@ -1,4 +1,4 @@
-//! The workload as jobs name it.
+//! The workload's bundle.
 
 use super::config::{HotRowsConfig, HotRowsConfigError};
 use super::driver::HotRowsDriver;

@@ -1,4 +1,4 @@
-//! Scale, seeds and shape of a hot-row run, checked once so that nothing later need check.
+//! Scale, seeds and shape of a hot-row run, checked once for all later code.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ pub const MAX_ROWS: u32 = 100_000_000;
 /// Steepest exponent accepted: beyond it nearly every read is of the first three rows.
 const MAX_ZIPF: f64 = 3.0;
 
-/// Where the hot rows lie.
+/// The places of the hot rows in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
@@ -18,7 +18,7 @@ pub enum Layout {
     Clustered,
 }
 
-/// What one run reads of which table.
+/// The rows that one run reads, and their table.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct HotRowsConfig {
     /// Rows of the table; ids are 1 to this.
@@ -26,13 +26,13 @@ pub struct HotRowsConfig {
     /// Seed of the hot set and of every choice of the run.
     #[serde(rename = "seed")]
     pub run_seed: u64,
-    /// Rows that are read.
+    /// Rows that the run reads.
     pub hot_rows: u32,
-    /// Where they lie.
+    /// Their places in the table.
     pub layout: Layout,
     /// Exponent of Zipf's law over their ranks; zero reads each as often.
     pub zipf: f64,
-    /// Of a hundred transactions, those that update in place of reading.
+    /// Of a hundred transactions, those that update a row and do not read it.
     pub update_percent: u32,
 }
 

@@ -1,6 +1,6 @@
 //! The texts of sysbench's table: groups of eleven digits joined by hyphens.
 //!
-//! One buffer is written again and again, so making a text allocates nothing. A group comes from one draw.
+//! All texts share one buffer, so making one allocates nothing. A group comes from one draw.
 
 use crate::random::Random;
 
@@ -18,7 +18,7 @@ const fn chars(groups: usize) -> usize {
     groups * (GROUP_DIGITS + 1) - 1
 }
 
-/// Where texts are made; each call overwrites the last.
+/// The buffer of texts; each call overwrites the last text.
 #[derive(Debug)]
 pub(super) struct Digits {
     bytes: [u8; CAPACITY],
@@ -31,7 +31,7 @@ impl Default for Digits {
 }
 
 impl Digits {
-    /// So many random groups, at most those of the column c.
+    /// Makes a text of random groups, at most as many as the column c has.
     pub(super) fn groups(&mut self, random: &mut Random, groups: usize) -> &str {
         for group in 0..groups {
             let start = group * (GROUP_DIGITS + 1);
@@ -46,7 +46,7 @@ impl Digits {
 
     /// Returns the first groups of the last text.
     pub(super) fn text(&self, groups: usize) -> &str {
-        // Only ASCII is ever written, so this cannot fail.
+        // The buffer holds only ASCII, so this cannot fail.
         std::str::from_utf8(&self.bytes[..chars(groups)]).unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! The stream of transactions: a select, or now and then an update, of one hot row by its id.
 //!
-//! One terminal, one statement a transaction, no BEGIN and no COMMIT, as sysbench's oltp_point_select has it.
+//! It has one terminal, one statement a transaction, no BEGIN and no COMMIT, as sysbench's oltp_point_select.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ pub const TRANSACTION_TYPES: [&str; 2] = ["select", "update"];
 const SELECT: usize = 0;
 const UPDATE: usize = 1;
 
-/// Rows read in one piece of the first pass: a few milliseconds, so that a sampler is answered meanwhile.
+/// Rows read in one piece of the first pass: a few milliseconds, so that the driver can answer a sampler in between.
 const ROWS_PER_PIECE: u32 = 64;
 
 /// The hot rows for one connection.
@@ -31,9 +31,9 @@ pub struct HotRowsDriver {
     update_percent: u32,
     run_seed: u64,
     random: Random,
-    /// What `random` becomes when the measured window begins.
+    /// The stream that replaces `random` when the measured window begins.
     window: Random,
-    /// The order of the first pass, and how much of it is done.
+    /// The order of the first pass, and its progress.
     first_pass: Permutation,
     passed: u32,
     planned: Option<(usize, u32)>,
@@ -64,8 +64,8 @@ impl HotRowsDriver {
         })
     }
 
-    /// Returns the driver `index` of several with the same hot rows: it draws from streams of its own, and the first
-    /// pass is left to number zero, which is the driver that there is when there is one.
+    /// Returns the driver `index` of several with the same hot rows. It draws from separate streams. Only driver zero,
+    /// which always exists, does the first pass.
     #[must_use]
     pub fn numbered(mut self, index: u64) -> Self {
         if index > 0 {
@@ -82,7 +82,7 @@ impl HotRowsDriver {
         &self.hot
     }
 
-    /// Returns the planned transaction: its type and the id it is for.
+    /// Returns the planned transaction: its type and its row's id.
     #[must_use]
     pub fn planned(&self) -> Option<(usize, u32)> {
         self.planned
@@ -99,7 +99,7 @@ impl Workload for HotRowsDriver {
     }
 
     fn findings(&self) -> Findings {
-        // Pages are not counted here: the shape of the database and the model say how many to expect.
+        // This driver counts no pages: the shape of the database and a formula give their expected number.
         Findings::new(json!({ "hot_rows": self.hot.len(), "distinct_leaf_pages": null }), ())
     }
 
@@ -121,13 +121,13 @@ impl Workload for HotRowsDriver {
         Planned { transaction_type, terminal: 0 }
     }
 
-    /// Which rows are hot, and which of them the first pass has read, stays.
+    /// Keeps the hot rows, and the progress of the first pass.
     fn begin_window(&mut self) {
         self.random = self.window.clone();
     }
 
     /// # Panics
-    /// When nothing was planned.
+    /// When no transaction is planned.
     fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
         let (transaction_type, id) = self.planned.expect("a transaction is planned before it is executed");
         self.batch.clear();
@@ -143,7 +143,7 @@ impl Workload for HotRowsDriver {
         Ok(Outcome::Committed)
     }
 
-    /// Reads each hot row once, in an order that has nothing to do with its rank or its place.
+    /// Reads each hot row once, in an order independent of rank and place.
     fn prefill_step(&mut self, client: &mut dyn Client) -> Result<bool, ClientError> {
         let end = self.hot.len().min(self.passed + ROWS_PER_PIECE);
         if self.passed == end {

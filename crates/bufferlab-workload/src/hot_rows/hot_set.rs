@@ -1,6 +1,6 @@
-//! Which rows are hot: rank by rank, hottest first, so that a smaller set is the beginning of a larger one.
+//! The hot rows: rank by rank, hottest first, so that a smaller set is the beginning of a larger one.
 //!
-//! Nothing is stored: an id is computed from its rank, so sets of any size cost the same and leave caches alone.
+//! The set stores nothing: it computes an id from its rank, so sets of any size cost the same and leave caches alone.
 
 use super::config::{HotRowsConfig, Layout};
 use crate::permutation::Permutation;
@@ -15,22 +15,22 @@ pub struct HotSet {
 
 #[derive(Clone, Debug)]
 enum Order {
-    /// The id of a rank is what stands there in a random order of the whole table.
+    /// The id of a rank is the entry at that place in a random order of the whole table.
     Scattered(Permutation),
     /// Ranks follow each other from here on.
     Clustered { first_id: u32 },
 }
 
 impl HotSet {
-    /// Returns the set of a checked configuration. Sets that differ in their size alone are nested: in the scattered
-    /// layout the smaller is the beginning of the larger, in the clustered one it is a part of its run.
+    /// Returns the set of a checked configuration. Sets that differ only in size are nested: in the scattered layout
+    /// the smaller is the beginning of the larger, in the clustered one it is a part of its run.
     #[must_use]
     pub fn new(config: &HotRowsConfig) -> Self {
         let mut random = Random::stream(config.run_seed, "hot set", &[u64::from(config.rows)]);
         let order = match config.layout {
             Layout::Scattered => Order::Scattered(Permutation::new(u64::from(config.rows), &mut random)),
             Layout::Clustered => {
-                // A run that would reach beyond the table is moved back, as far as it must be and no further.
+                // If the range would reach beyond the table, move it back just far enough.
                 let drawn = random.between(1, config.rows);
                 Order::Clustered { first_id: drawn.min(config.rows - config.hot_rows + 1) }
             }
@@ -44,7 +44,7 @@ impl HotSet {
         self.hot_rows
     }
 
-    /// Never: a set has at least one row.
+    /// Returns false: a set has at least one row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hot_rows == 0

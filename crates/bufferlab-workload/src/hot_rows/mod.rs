@@ -1,7 +1,7 @@
-//! Hot rows: sysbench's table, of which a fixed set of rows is read at random, one row a transaction.
+//! Hot rows: random reads of a fixed set of rows of sysbench's table, one row a transaction.
 //!
-//! The table follows oltp_common.lua of sysbench 1.0 (one table, an index on k). What sysbench draws from the whole
-//! table is drawn here from a set of any size, so that the pages which hold it can be made to fit a pool or not.
+//! The table follows oltp_common.lua of sysbench 1.0 (one table, an index on k). sysbench draws from the whole table.
+//! This workload draws from a set of any size, so that an experiment decides whether its pages fit into a pool.
 
 mod bundle;
 mod config;

@@ -1,6 +1,6 @@
 //! The rows of sysbench's table: id, a random k of 1 to the number of rows, and two texts of digits.
 //!
-//! Every partition has a stream of its own, named by its first row, so rows do not depend on threads or on order.
+//! Every partition has a separate stream, named by its first row, so rows do not depend on threads or on order.
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -16,7 +16,7 @@ pub const TABLE: &str = "sbtest1";
 const COLUMNS: [ColumnKind; 4] =
     [ColumnKind::Integer, ColumnKind::Integer, ColumnKind::Text { max_chars: 120 }, ColumnKind::Text { max_chars: 60 }];
 
-/// Rows of one partition: about a megabyte, so that any table is generated in bounded memory.
+/// Rows of one partition: about a megabyte, so that generating any table needs bounded memory.
 const ROWS_PER_PARTITION: u32 = 5_000;
 
 /// The table of one scale and load seed.

@@ -1,4 +1,5 @@
-//! The catalogue of statements. A parameter is pushed in the order given here; both are transactions of their own.
+//! The catalogue of statements. Drivers push parameters in the order given here. Each statement is a transaction by
+//! itself.
 
 use std::borrow::Cow;
 

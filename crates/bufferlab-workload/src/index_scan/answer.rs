@@ -1,7 +1,9 @@
-//! What Q1 must answer: its sums, computed from the generator's rows without an engine, and their comparison with a result.
+//! The expected answer of Q1: its sums, computed from the generator's rows without an engine, and their comparison with
+//! a result.
 //!
-//! All sums are exact integers: quantities and prices in hundredths, the discounted price in ten-thousandths, the charge in
-//! millionths. At scale factor 1 and the specification's own range the answer is also held against the published one.
+//! All sums are exact integers: quantities and prices in hundredths, the discounted price in ten-thousandths, the
+//! charge in millionths. At scale factor 1 and the specification's own range, a check also compares the answer with the
+//! published one.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +17,12 @@ use super::statements::{Q1, STATEMENTS};
 use super::tables::Table;
 use crate::client::{Batch, Value};
 
-/// Comments are no part of the answer: a pool of a few of their characters does for them, in place of 300 MB.
+/// Size of the generator's text pool. Comments are no part of the answer, so a small pool replaces the usual 300 MB.
 const TEXT_POOL_BYTES: i32 = 64 * 1024;
-/// Means are compared to this: the published ones, and those of servers, have six decimals.
+/// Tolerance of means: the published ones, and those of servers, have six decimals.
 const MEAN_TOLERANCE: f64 = 1e-6;
 
-/// The earliest ship date there is: 1992-01-02, a day after the first order.
+/// The earliest ship date: 1992-01-02, a day after the first order.
 const FIRST_SHIP_DAY: i32 = 8_036;
 
 /// The specification's own answer at scale factor 1 with its validation parameter (2.4.1.5, and its answer set): flag and
@@ -77,7 +79,7 @@ pub struct Group {
     pub return_flag: char,
     /// L_LINESTATUS.
     pub line_status: char,
-    /// What it adds up to.
+    /// Its sums.
     pub sums: Sums,
 }
 
@@ -90,7 +92,7 @@ pub struct Answer {
 type ByFlags = BTreeMap<(char, char), Sums>;
 
 impl Answer {
-    /// What Q1 must answer, from the generator's rows; all cores compute it.
+    /// Computes the expected answer of Q1 from the generator's rows, on all cores.
     #[must_use]
     pub fn expected(config: &IndexScanConfig) -> Self {
         let distributions = Distributions::static_default();
@@ -140,10 +142,10 @@ impl Answer {
         self.groups.iter().map(|group| group.sums.rows as u64).sum()
     }
 
-    /// Holds the answer against the specification's published one, where it has one: this checks the generator.
+    /// Compares the answer with the specification's published one, if there is one: this checks the generator.
     ///
     /// # Errors
-    /// The first difference, in words.
+    /// When they differ; the text names the first difference.
     pub fn check_published(&self, config: &IndexScanConfig) -> Result<(), String> {
         let is_for = (config.scale_factor.get() - 1.0).abs() < f64::EPSILON
             && config.from_day <= FIRST_SHIP_DAY
@@ -167,10 +169,10 @@ impl Answer {
         Ok(())
     }
 
-    /// Compares a result of Q1 with what it must be.
+    /// Compares a result of Q1 with the expected answer.
     ///
     /// # Errors
-    /// The first difference, in words.
+    /// When they differ; the text names the first difference.
     pub fn check(&self, batch: &Batch, call: usize) -> Result<(), String> {
         let columns = STATEMENTS[usize::from(Q1.0)].columns;
         let found = batch.rows(call);

@@ -1,4 +1,4 @@
-//! The workload as jobs name it.
+//! The workload's bundle.
 
 use super::driver::IndexScanDriver;
 use super::population::IndexScanPopulation;

@@ -1,4 +1,4 @@
-//! Scale, range of dates and plan of an index-scan run, checked once so that nothing later need check.
+//! Scale, range of dates and plan of an index-scan run, checked once for all later code.
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -10,19 +10,20 @@ pub const MIN_SCALE_FACTOR: f64 = 0.001;
 /// Largest scale accepted: beyond it the sums of Q1, kept exactly in millionths of a currency unit, leave 64 bits.
 pub const MAX_SCALE_FACTOR: f64 = 50.0;
 
-/// The day after the last that Q1 reads with the specification's validation parameter: 1998-12-01 less 90 days is read.
+/// The day after the last one that Q1 reads with the specification's validation parameter, which is 1998-12-01 less 90
+/// days.
 pub const Q1_UNTIL_DAY: i32 = 10_472;
 
 /// ORDERS of scale factor 1 (4.2.5.1); each has one to seven lines, four on average.
 const ORDERS: f64 = 1_500_000.0;
 
-/// How much data: about 6,000,000 lines for each 1.
+/// The scale of the data: about 6,000,000 lines for each 1.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
 pub struct ScaleFactor(f64);
 
 impl ScaleFactor {
-    /// Makes a scale factor, if it is one that can be loaded and whose answers are exact.
+    /// Makes a scale factor, if a load can make its data and its answers are exact.
     ///
     /// # Errors
     /// [`IndexScanConfigError::ScaleFactor`].
@@ -41,7 +42,7 @@ impl ScaleFactor {
         self.0
     }
 
-    /// Orders, rounded down as the specification's generator does.
+    /// Returns the number of orders, rounded down as the specification's generator does.
     #[must_use]
     pub fn orders(self) -> u64 {
         (ORDERS * self.0) as u64
@@ -56,7 +57,7 @@ impl TryFrom<f64> for ScaleFactor {
     }
 }
 
-/// What one run reads of which table.
+/// The rows that one run reads, and their plan.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct IndexScanConfig {
     /// Scale of the loaded data.
@@ -64,10 +65,10 @@ pub struct IndexScanConfig {
     /// First ship date read, in days since 1970.
     #[serde(rename = "ship_from", deserialize_with = "day")]
     pub from_day: i32,
-    /// First ship date after it that is not read.
+    /// First ship date after it that the run does not read.
     #[serde(rename = "ship_until", deserialize_with = "day")]
     pub until_day: i32,
-    /// How the rows are to be found.
+    /// The way to find the rows.
     pub plan: Plan,
 }
 
@@ -91,7 +92,7 @@ pub enum IndexScanConfigError {
         /// Days from the first to the one that is not read.
         days: i32,
     },
-    /// The generated rows are not those that the specification publishes the answer of.
+    /// The generated rows do not give the answer that the specification publishes.
     #[error("the generated rows do not give Q1's published answer: {difference}")]
     NotPublished {
         /// Where they differ.
@@ -100,7 +101,7 @@ pub enum IndexScanConfigError {
 }
 
 impl IndexScanConfig {
-    /// Checks what the parts cannot check alone.
+    /// Checks rules over several parts.
     ///
     /// # Errors
     /// [`IndexScanConfigError::Range`].

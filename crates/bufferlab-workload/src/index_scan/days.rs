@@ -1,4 +1,4 @@
-//! Dates as whole days since 1970-01-01, the form in which they are loaded, compared and given to statements.
+//! Dates as whole days since 1970-01-01: the form for loading, comparing, and parameters of statements.
 
 const DAYS_OF_MONTH: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -6,7 +6,7 @@ fn is_leap(year: u32) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 
-/// Returns the day of a date written as 1998-09-02; nothing for what is no date from 1970 to 2199.
+/// Returns the day of a date written as 1998-09-02; none for a text that is no date from 1970 to 2199.
 #[must_use]
 pub fn day_of(text: &str) -> Option<i32> {
     let mut parts = text.splitn(3, '-');

@@ -19,15 +19,15 @@ pub const TRANSACTION_TYPES: [&str; 1] = ["q1"];
 #[derive(Debug)]
 pub struct IndexScanDriver {
     plan: ForcedPlan,
-    /// What Q1 must answer, the same for all connections.
+    /// The expected answer of Q1, the same for all connections.
     answer: Arc<Answer>,
     checked: u64,
     batch: Batch,
 }
 
 impl IndexScanDriver {
-    /// Makes a driver that has read nothing yet. Computes the answer to be expected, which takes about a second for
-    /// each scale factor of 1; [`IndexScanDriver::another`] is for further connections.
+    /// Makes a driver that has read nothing yet. It computes the expected answer, which takes about a second for each
+    /// scale factor of 1; [`IndexScanDriver::another`] is for further connections.
     ///
     /// # Errors
     /// [`IndexScanConfigError`] when a bound is not kept.
@@ -43,7 +43,7 @@ impl IndexScanDriver {
         })
     }
 
-    /// The same for a further connection.
+    /// Makes a driver for a further connection, with the same answer.
     #[must_use]
     pub fn another(&self) -> Self {
         IndexScanDriver {
@@ -54,13 +54,13 @@ impl IndexScanDriver {
         }
     }
 
-    /// What Q1 must answer.
+    /// Returns the expected answer of Q1.
     #[must_use]
     pub fn answer(&self) -> &Answer {
         &self.answer
     }
 
-    /// Answers that were checked and right.
+    /// Returns the number of right answers.
     #[must_use]
     pub fn checked(&self) -> u64 {
         self.checked
@@ -84,8 +84,7 @@ impl Workload for IndexScanDriver {
         true
     }
 
-    /// Returns the plan as asked for and as the engine said before the window, and the answers that were checked and
-    /// right.
+    /// Returns the plan asked for, the engine's explanation before the window, and the number of right answers.
     fn findings(&self) -> Findings {
         let ForcedPlan { asked, told, .. } = &self.plan;
         let facts = json!({ "plan": asked.name(), "plan_text": told, "rows_in_range": self.answer.rows() });

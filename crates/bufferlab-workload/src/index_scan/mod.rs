@@ -1,7 +1,7 @@
 //! TPC-H's Q1 over a range of ship dates, by a chosen plan: one long read-only query a transaction, its answer checked.
 //!
-//! The tables are those of the TPC-H specification, their rows those of the crate `tpchgen`. Q1 reads LINEITEM. Which plan an engine takes is
-//! forced by its dialect; that the engine really takes it is checked where the engine is known.
+//! The tables are those of the TPC-H specification, their rows those of the crate `tpchgen`. Q1 reads LINEITEM. A
+//! dialect forces the plan of its engine; the engine's own code checks that the engine really takes it.
 
 mod answer;
 mod bundle;

@@ -1,7 +1,8 @@
-//! The rows of TPC-H's tables, by the generators of the crate `tpchgen`, which writes what the specification's dbgen writes.
+//! The rows of TPC-H's tables, by the generators of the crate `tpchgen`, which writes the same rows as the
+//! specification's dbgen.
 //!
-//! A partition is a run of rows in the order of the table's keys. There is no seed: the specification fixes the data of every
-//! scale factor.
+//! A partition is a run of rows in the order of the table's keys. It has no seed: the specification fixes the data of
+//! every scale factor.
 
 use std::fmt::{Display, Write};
 
@@ -32,7 +33,7 @@ pub struct IndexScanPopulation {
 }
 
 impl IndexScanPopulation {
-    /// These tables at that scale.
+    /// Makes these tables at that scale.
     #[must_use]
     pub fn new(scale_factor: ScaleFactor, tables: TableSet) -> Self {
         IndexScanPopulation { scale_factor, tables }
@@ -52,7 +53,7 @@ impl IndexScanPopulation {
     }
 }
 
-/// Puts rows into a block; what is only shown is written into one text that is used again.
+/// A writer of rows into a block; it formats displayed values in one reused text.
 struct Rows<'a> {
     block: &'a mut RowBlock,
     shown: String,
@@ -65,7 +66,7 @@ impl Rows<'_> {
 
     fn shown(&mut self, value: &impl Display) {
         self.shown.clear();
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(self.shown, "{value}");
         self.block.text(&self.shown);
     }

@@ -1,6 +1,6 @@
-//! TPC-H's eight tables (1.4.1): names, columns in order, kinds, and how many rows a scale has.
+//! TPC-H's eight tables (1.4.1): names, columns in order, kinds, and the number of rows at a scale.
 //!
-//! Q1 reads LINEITEM alone; the others make the database as large as the specification's, for those who want it so.
+//! Q1 reads only LINEITEM; the others make the database as large as the specification's, for users who want that.
 
 use serde::Deserialize;
 
@@ -117,7 +117,7 @@ pub enum Table {
     LineItem,
 }
 
-/// Which of them are loaded.
+/// The tables that a load makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TableSet {
@@ -181,7 +181,8 @@ impl Table {
         }
     }
 
-    /// What the generators count when they cut the table: its rows, or, of a table of details, those that it details.
+    /// Returns the units by which the generators cut the table: its rows, or, for a table of details, the rows that it
+    /// details.
     fn units(self, scale_factor: ScaleFactor) -> u64 {
         let scaled = |rows: f64| (rows * scale_factor.get()) as u64;
         match self {
@@ -194,7 +195,7 @@ impl Table {
         }
     }
 
-    /// How many of them make one partition of about a megabyte.
+    /// Returns the number of units in one partition of about a megabyte.
     const fn units_per_partition(self) -> u64 {
         match self {
             Table::PartSupp | Table::LineItem => 1_500,
@@ -202,14 +203,14 @@ impl Table {
         }
     }
 
-    /// Partitions of the table at a scale.
+    /// Returns the number of partitions of the table at a scale.
     #[must_use]
     pub fn partitions(self, scale_factor: ScaleFactor) -> i32 {
         self.units(scale_factor).div_ceil(self.units_per_partition()).max(1) as i32
     }
 
-    /// Returns the number of rows of the table at a scale: exact, save that LINEITEM draws one to seven for each order,
-    /// four on average.
+    /// Returns the number of rows of the table at a scale: exact, except that LINEITEM draws one to seven for each
+    /// order, four on average.
     #[must_use]
     pub fn expected_rows(self, scale_factor: ScaleFactor) -> u64 {
         let details = if matches!(self, Table::PartSupp | Table::LineItem) { 4 } else { 1 };

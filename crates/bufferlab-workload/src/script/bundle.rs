@@ -1,4 +1,4 @@
-//! The fields of a script's jobs. A script has no tables of its own: its setup section makes what it needs.
+//! The fields of a script's jobs. A script has no population: its setup section makes the tables that it needs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::random::Random;
 
 pub(super) const NAME: &str = "script";
 
-/// The workload as jobs name it.
+/// The workload's bundle.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: None,
@@ -20,7 +20,7 @@ pub const BUNDLE: Bundle = Bundle {
     },
 };
 
-/// A script's text and what it may refer to.
+/// A script's text and its predefined variables.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ScriptJob {
     /// Name of its file, for messages.
@@ -38,16 +38,16 @@ impl ScriptJob {
     /// Reads the script.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// When the script has a mistake.
     pub fn parse(&self) -> Result<Script, ScriptError> {
         let variables: Vec<(String, Number)> = self.variables.clone().into_iter().collect();
         Script::parse(&self.source, &self.text, &variables)
     }
 
-    /// The same script for each connection, each with random variables of its own. One connection has the script's seed.
+    /// The same script for each connection, each with separate random variables. One connection has the script's seed.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// When the script has a mistake.
     pub fn workloads(&self, connections: usize) -> Result<Vec<ScriptWorkload>, ScriptError> {
         let script = self.parse()?;
         let seed = |index: usize| match index {

@@ -1,15 +1,15 @@
-//! What is wrong with a script: the file and line, what, and what to write instead.
+//! The error of a script: file and line, the mistake, and what to write instead.
 
 use std::fmt;
 
 /// An error in a script, found while reading it or while drawing its variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// Name of the script's file, as it was given.
+    /// Name of the script's file, as the user gave it.
     pub source: String,
     /// The line, counted from one.
     pub line: usize,
-    /// What is wrong.
+    /// The mistake.
     pub what: String,
     /// What to write instead.
     pub hint: String,
@@ -31,7 +31,7 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// What and hint of an error whose line the caller knows.
+/// Text and hint of an error whose line the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub what: String,
@@ -48,7 +48,7 @@ impl Fault {
     }
 }
 
-/// Returns a piece of the script's text as a message shows it: short, on one line.
+/// Returns a piece of the script's text for a message: short, on one line.
 pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 40;
     let line = text.lines().next().unwrap_or_default();
@@ -59,13 +59,13 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
-/// Returns the candidate that was probably meant: at most two letters different, and fewer than half of them.
+/// Returns the candidate that the user probably meant: at most two letters different, and fewer than half of them.
 pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let close = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate)).min()?;
     (close.0 <= 2 && 2 * close.0 < word.len().max(1)).then_some(close.1)
 }
 
-/// Letters to insert, remove or replace (Levenshtein); words longer than any name here are not compared.
+/// Returns the letters to insert, remove or replace (Levenshtein). It does not compare words longer than any name here.
 pub(super) fn distance(one: &str, other: &str) -> usize {
     const LONGEST: usize = 64;
     if one.len() > LONGEST || other.len() > LONGEST {

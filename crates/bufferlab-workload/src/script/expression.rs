@@ -1,4 +1,4 @@
-//! Expressions of `\set`: read once into a short program for a stack, evaluated without an allocation.
+//! Expressions of `\set`: the reader makes each a short program for a stack; evaluating it allocates nothing.
 //!
 //! The grammar is pgbench's arithmetic: numbers, `:variables`, + - * / %, parentheses and a few functions. Length and
 //! depth are bounded, so that no text can exhaust the stack or take long.
@@ -50,26 +50,26 @@ enum Op {
     Random,
     Gaussian,
     Exponential,
-    /// With the place of its remembered distribution.
+    /// With the place of its cached distribution.
     Zipfian(usize),
 }
 
-/// An expression ready to be evaluated.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expression {
     ops: Vec<Op>,
 }
 
-/// Variables of a script while it is read: from a name to where its value will be.
+/// Variables of a script while it is read: from a name to the slot of its value.
 pub(super) trait Names {
-    /// Returns the slot of a variable, or what to say about a name that has none.
+    /// Returns the slot of a variable, or the error for a name without one.
     fn slot(&mut self, name: &str) -> Result<usize, Fault>;
 
     /// Returns a place for one more Zipf distribution.
     fn zipf_place(&mut self) -> usize;
 }
 
-/// What expressions work with; kept between them, so that evaluating allocates nothing.
+/// The memory of expressions; all share it, so that evaluating allocates nothing.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub slots: Vec<Number>,
@@ -96,7 +96,7 @@ impl Expression {
         }
     }
 
-    /// The value now.
+    /// Returns the value of the expression now.
     pub fn evaluate(&self, memory: &mut Memory, random: &mut Random) -> Result<Number, RunError> {
         let Memory { slots, zipfs, stack } = memory;
         stack.clear();
@@ -138,7 +138,7 @@ impl Expression {
     }
 }
 
-/// The reader emits every operator after its operands, so the stack is never empty here.
+/// Takes the top of the stack. The reader emits every operator after its operands, so the stack is never empty here.
 fn pop(stack: &mut Vec<Number>) -> Number {
     stack.pop().unwrap_or(Number::Int(0))
 }
@@ -149,7 +149,7 @@ fn pop_range(stack: &mut Vec<Number>, function: &'static str) -> Result<(i64, i6
     Ok((low, high, parameter))
 }
 
-/// How many values lie above the lowest one.
+/// Returns the number of values above the lowest one.
 fn span(function: &'static str, low: i64, high: i64) -> Result<u64, RunError> {
     if low > high { Err(RunError::EmptyRange { function, low, high }) } else { Ok(high.wrapping_sub(low) as u64) }
 }
@@ -166,7 +166,7 @@ fn uniform(low: i64, high: i64, random: &mut Random) -> Result<Number, RunError>
     Ok(Number::Int(low.wrapping_add(above as i64)))
 }
 
-/// Ranks over the range: the lowest value is the most frequent.
+/// Draws a rank over the range: the lowest value is the most frequent.
 fn zipfian(
     low: i64,
     high: i64,
@@ -187,7 +187,7 @@ fn zipfian(
     Ok(Number::Int(low.wrapping_add((zipf.draw(random) - 1) as i64)))
 }
 
-/// Returns a bell over the range, cut at `parameter` standard deviations on both sides (Box and Muller).
+/// Draws from a bell over the range, cut at `parameter` standard deviations on both sides (Box and Muller).
 fn gaussian(low: i64, high: i64, parameter: f64, random: &mut Random) -> Result<Number, RunError> {
     let span = span("random_gaussian", low, high)?;
     if !(2.0..=1e6).contains(&parameter) {
@@ -203,7 +203,7 @@ fn gaussian(low: i64, high: i64, parameter: f64, random: &mut Random) -> Result<
     }
 }
 
-/// Falling over the range: the density at the upper end is e^-parameter of that at the lower end.
+/// Draws from a density that falls over the range: at the upper end it is e^-parameter of that at the lower end.
 fn exponential(low: i64, high: i64, parameter: f64, random: &mut Random) -> Result<Number, RunError> {
     let span = span("random_exponential", low, high)?;
     if !(1e-6..=1e6).contains(&parameter) {
@@ -226,7 +226,7 @@ impl Reader<'_> {
         &self.text[self.at..]
     }
 
-    /// Returns the next character that is no blank.
+    /// Returns the next character that is not blank.
     fn peek(&mut self) -> Option<char> {
         self.at = self.text.len() - self.rest().trim_start().len();
         self.rest().chars().next()

@@ -2,8 +2,8 @@
 //! pgbench's scripts (PostgreSQL documentation, pgbench, "Custom Scripts"), and the [`Workload`](crate::client::Workload)
 //! that plays it.
 //!
-//! SQL is cut into statements and stays text: which placeholder stands for a variable is the engine's dialect. Nothing
-//! here reads a file or a clock. docs/scripts.md is the user's description.
+//! The reader cuts SQL into statements, which stay text; the engine's dialect has the placeholder of a variable. This
+//! module reads no file and no clock. docs/scripts.md is the user's description.
 
 mod bundle;
 mod error;

@@ -1,4 +1,4 @@
-//! Numbers of scripts: whole ones of 64 bits and decimals, with arithmetic in which nothing overflows unnoticed.
+//! Numbers of scripts: whole ones of 64 bits and decimals, with arithmetic that reports every overflow.
 //!
 //! As in pgbench, whole numbers stay whole (7 / 2 is 3) until a decimal meets them.
 
@@ -18,7 +18,7 @@ pub enum Number {
     Real(f64),
 }
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RunError {
     DivisionByZero,
@@ -86,7 +86,7 @@ fn finite(real: f64) -> Result<Number, RunError> {
     if real.is_finite() { Ok(Number::Real(real)) } else { Err(RunError::Overflow) }
 }
 
-/// Whole when both are, decimal otherwise.
+/// Combines two numbers: the result is whole when both are, decimal otherwise.
 fn combine(
     left: Number,
     right: Number,

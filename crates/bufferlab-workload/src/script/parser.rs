@@ -1,6 +1,6 @@
-//! Reads a script: sections, `\set` lines, statements. Everything that can be wrong is found here, with its line.
+//! Reads a script: sections, `\set` lines, statements. It finds every mistake, with its line.
 //!
-//! Time and memory are bounded by the text's length, which is bounded too; no text makes the reader panic.
+//! The text's length, which has a limit, bounds time and memory; no text makes the reader panic.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,13 @@ const MAX_WEIGHT: u32 = 1_000_000;
 /// Longest name of a variable or transaction.
 const MAX_NAME: usize = 63;
 
-/// Where the number of the current transaction is found.
+/// The slot of the current transaction's number.
 pub(super) const NUMBER_SLOT: usize = 0;
 const NUMBER: &str = "transaction_number";
 /// The transaction of a file that names none.
 const ONLY_TRANSACTION: &str = "script";
 
-/// What a section does, in order.
+/// A step of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     /// `\set`: evaluates into a slot.
@@ -33,12 +33,12 @@ pub(super) enum Step {
     Execute(usize),
 }
 
-/// A transaction: a name, how often it is chosen, and what it does.
+/// A transaction: its name, its weight, and its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
-    /// Its name, by which results tell it from others.
+    /// Its name, by which results distinguish it from others.
     pub name: String,
-    /// It is chosen with probability weight / sum of all weights.
+    /// The driver chooses it with probability weight / sum of all weights.
     pub weight: u32,
     /// Its number of statements.
     pub statements: usize,
@@ -47,7 +47,7 @@ pub struct Transaction {
     pub(super) ends_rolled_back: bool,
 }
 
-/// A script that was read without an error.
+/// A script without mistakes.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(super) source: String,
@@ -56,7 +56,7 @@ pub struct Script {
     pub(super) transactions: Vec<Transaction>,
     /// The statements of setup and transactions, in the order of the text.
     pub(super) statements: Vec<Sql>,
-    /// The value of every slot before anything is set.
+    /// The value of every slot before the first `\set`.
     pub(super) slots: Vec<Number>,
     pub(super) zipf_places: usize,
     variables_used: Vec<String>,
@@ -66,7 +66,7 @@ impl Script {
     /// Reads a text that may refer to these variables; `source` names it in messages.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first mistake.
     pub fn parse(source: &str, text: &str, variables: &[(String, Number)]) -> Result<Self, ScriptError> {
         Parser::new(source, variables)?.read(text)
     }
@@ -83,13 +83,13 @@ impl Script {
         self.setup_statements
     }
 
-    /// Returns the predefined variables that it refers to, in alphabetical order.
+    /// Returns the predefined variables that the script refers to, in alphabetical order.
     #[must_use]
     pub fn variables_used(&self) -> &[String] {
         &self.variables_used
     }
 
-    /// Where it came from.
+    /// Returns its source.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
@@ -102,13 +102,13 @@ enum Marker<'a> {
     Setup,
     /// With what follows the colon.
     Transaction(&'a str),
-    /// It looks like one of them, written wrongly.
+    /// A misspelt one.
     Misspelt {
         meant: &'static str,
     },
 }
 
-/// What a line that begins with two dashes marks, if anything.
+/// Returns the marker in a line that begins with two dashes, if it is one.
 fn marker(line: &str) -> Option<Marker<'_>> {
     let rest = line.strip_prefix("--")?.trim();
     let (head, tail) = rest.split_once(':').map_or((rest, None), |(head, tail)| (head.trim_end(), Some(tail)));
@@ -134,7 +134,7 @@ fn marker(line: &str) -> Option<Marker<'_>> {
     None
 }
 
-/// The section being read.
+/// The present section.
 struct Section {
     /// None for setup.
     transaction: Option<(String, u32)>,
@@ -143,7 +143,7 @@ struct Section {
     statements: usize,
     /// Names set so far in this section.
     set: HashMap<String, usize>,
-    /// The line of the BEGIN that is not closed.
+    /// The line of the open BEGIN.
     open_since: Option<usize>,
     ends_rolled_back: bool,
 }
@@ -173,7 +173,7 @@ struct Parser<'a> {
     steps: usize,
 }
 
-/// Variables as the section being read knows them.
+/// The variables that the present section knows.
 struct Scope<'p, 'a> {
     predefined: &'p HashMap<&'a str, usize>,
     used: &'p mut Vec<&'a str>,
@@ -267,7 +267,7 @@ impl<'a> Parser<'a> {
             } else if rest.starts_with("--") {
                 let comment = cursor.line_text();
                 cursor.skip(comment.len());
-                // Only a line of its own can begin a section; a comment behind a statement cannot.
+                // Only a separate line can begin a section; a comment behind a statement cannot.
                 let begins_line =
                     text[..cursor.at - comment.len()].trim_end_matches([' ', '\t']).ends_with(['\n', '\r']);
                 if begins_line || cursor.at == comment.len() {
@@ -327,7 +327,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Name and weight from what follows `-- transaction:`.
+    /// Returns name and weight from the text after `-- transaction:`.
     fn transaction_line(&self, rest: &str) -> Result<(String, u32), Fault> {
         let mut words = rest.split_whitespace();
         let name = words.next().unwrap_or_default();
@@ -363,7 +363,7 @@ impl<'a> Parser<'a> {
         open.is_some_and(|transaction| transaction.0 == name)
     }
 
-    /// Returns the section that this line belongs to; a text that names none is one transaction.
+    /// Returns the section of this line; a text without sections is one transaction.
     fn section(&mut self, line: usize) -> &mut Section {
         self.section.get_or_insert_with(|| Section::new(Some((ONLY_TRANSACTION.to_owned(), 1)), line))
     }
@@ -377,7 +377,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A line that begins with a backslash.
+    /// Reads a line that begins with a backslash.
     fn meta(&mut self, command: &str, line: usize) -> Result<(), Fault> {
         let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         if word != "\\set" {

@@ -1,7 +1,7 @@
-//! Cuts SQL into statements and finds the `:variables` in them; understands no more SQL than that needs.
+//! Cuts SQL into statements and finds the `:variables` in them. It understands no more SQL than that needs.
 //!
-//! Strings, quoted names, comments, dollar-quoted bodies and `::` are left alone. A statement ends at a ';' outside
-//! of them, or, when it creates a trigger, at the one after END (as sqlite3_complete has it).
+//! It finds no variables in strings, quoted names, comments, dollar-quoted bodies and `::`. A statement ends at a ';'
+//! outside of them, or, when it creates a trigger, at the one after END (as in sqlite3_complete).
 
 use super::error::{Fault, shown};
 
@@ -18,7 +18,7 @@ pub struct Sql {
 }
 
 impl Sql {
-    /// Returns the text with an engine's placeholders, which are told their number counted from zero.
+    /// Returns the text with an engine's placeholders; `placeholder` gets their number, counted from zero.
     #[must_use]
     pub fn text(&self, mut placeholder: impl FnMut(usize) -> String) -> String {
         let mut text = self.texts[0].clone();
@@ -36,7 +36,7 @@ impl Sql {
     }
 }
 
-/// What a statement does to the transaction it runs in.
+/// The effect of a statement on its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     None,
@@ -46,7 +46,7 @@ pub(super) enum Control {
     Savepoint,
 }
 
-/// Where in the text a scan stands.
+/// The position of a scan in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     pub text: &'a str,
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         self.at += bytes;
     }
 
-    /// Moves over everything up to and with `end`; false when it is not there.
+    /// Moves over everything up to and with `end`; returns false when the text has none.
     fn skip_past(&mut self, from: usize, end: &str) -> bool {
         let Some(found) = self.rest().get(from..).and_then(|rest| rest.find(end)) else { return false };
         self.skip(from + found + end.len());
@@ -90,7 +90,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Words that decide where a statement ends and what it does to its transaction.
+/// The words that decide the end of a statement and its effect on its transaction.
 #[derive(Default)]
 struct Words {
     /// The first words, in capitals; more are not needed.
@@ -101,7 +101,7 @@ struct Words {
 
 impl Words {
     fn see(&mut self, word: &str) {
-        // Long words are no keywords; cutting them keeps hostile texts cheap.
+        // Long words are no keywords; cutting them limits the cost of hostile texts.
         let word: String = word.chars().take(16).map(|letter| letter.to_ascii_uppercase()).collect();
         if self.first.len() < 6 {
             self.first.push(word.clone());
@@ -113,7 +113,8 @@ impl Words {
         self.first.get(index).is_some_and(|word| words.contains(&word.as_str()))
     }
 
-    /// Statements inside a trigger's body end with ';' too; the trigger ends with "; END ;".
+    /// Returns true when the next ';' ends the statement. Statements inside a trigger's body end with ';' too; the
+    /// trigger ends with "; END ;".
     fn ends_at_semicolon(&self) -> bool {
         let is_trigger = self.is(0, &["CREATE"])
             && (self.is(1, &["TRIGGER"]) || (self.is(1, &["TEMP", "TEMPORARY"]) && self.is(2, &["TRIGGER"])));
@@ -132,7 +133,7 @@ impl Words {
     }
 }
 
-/// True at the beginning of a line that belongs to the script and not to SQL.
+/// A function that returns true at the beginning of a line that belongs to the script and not to SQL.
 pub(super) type IsMarker = fn(&str) -> bool;
 
 /// Reads the statement that begins here; leaves the cursor behind its ';', or before a section's first line.
@@ -210,7 +211,7 @@ fn variable_name(rest: &str) -> &str {
     if after.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') { &after[..end] } else { "" }
 }
 
-/// Quotes are doubled inside quotes, in every engine; a backslash means nothing, as the standard has it.
+/// Moves over a quoted text. Every engine doubles quotes inside quotes; a backslash has no meaning, as in the standard.
 fn skip_quoted(cursor: &mut Cursor<'_>, quote: u8) -> Result<(), Fault> {
     let rest = cursor.rest().as_bytes();
     let mut at = 1;
@@ -228,7 +229,7 @@ fn skip_quoted(cursor: &mut Cursor<'_>, quote: u8) -> Result<(), Fault> {
     Err(Fault::new(what, "close it, and double every quote inside quotes, as in 'it''s'"))
 }
 
-/// PostgreSQL's `$tag$ ... $tag$`; a '$' that begins no such tag is an ordinary character.
+/// Moves over PostgreSQL's `$tag$ ... $tag$`; a '$' that begins no such tag is an ordinary character.
 fn skip_dollar_quoted(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
     let rest = cursor.rest();
     let tag_end = rest[1..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(rest.len(), |end| end + 1);

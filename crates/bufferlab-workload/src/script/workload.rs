@@ -1,6 +1,6 @@
 //! Plays a script: picks transactions by weight, draws their variables, executes their statements one by one.
 //!
-//! Variables depend on nothing that an engine answers, so they are drawn when a transaction is planned; a retry
+//! Variables do not depend on an engine's answers, so the workload draws them when it plans a transaction; a retry
 //! executes the same parameters again. Statements run in autocommit unless the script opens a transaction itself.
 
 use super::bundle::NAME;
@@ -27,10 +27,10 @@ pub struct SetupStatement<'a> {
 }
 
 impl Script {
-    /// Draws the variables of every section a few times, so that what can never work is found before a run.
+    /// Draws the variables of every section a few times, to find expressions without a value before a run.
     ///
     /// # Errors
-    /// The first expression that has no value.
+    /// When an expression has no value; the error names the first one.
     pub fn check(&self) -> Result<(), ScriptError> {
         self.setup()?;
         if self.transactions.is_empty() {
@@ -73,9 +73,8 @@ impl Script {
         Ok(statements)
     }
 
-    /// Returns the statements of the transactions as a client wants them: the catalogue, in the order of their ids, and
-    /// each one's text. Their names are where they stand, `file:line`. Columns are not known before an engine has seen
-    /// them.
+    /// Returns the statements of the transactions for a client: the catalogue, in the order of their ids, and each
+    /// one's text. Their names are their places, `file:line`. Only an engine knows their columns.
     #[must_use]
     pub fn catalogue(&self) -> Vec<(StatementSpec, &Sql)> {
         let transactions = self.transactions.iter().flat_map(|transaction| &transaction.steps);
@@ -107,23 +106,23 @@ pub struct ScriptWorkload {
     weights: Vec<u64>,
     mix: Random,
     draws: Random,
-    /// What `mix` and `draws` become when the measured window begins.
+    /// The streams that replace `mix` and `draws` when the measured window begins.
     window: [Random; 2],
     memory: Memory,
     number: i64,
     planned: usize,
     /// Parameters of the planned transaction, one statement after the other.
     parameters: Vec<Value<'static>>,
-    /// Why the planned transaction has none.
+    /// The reason why the planned transaction has no parameters.
     failed: Option<(usize, RunError)>,
     batch: Batch,
 }
 
 impl ScriptWorkload {
-    /// Plays the transactions of a script with this seed.
+    /// Makes a workload that plays the transactions of a script with this seed.
     ///
     /// # Errors
-    /// When the script has none.
+    /// When the script has no transaction.
     pub fn new(script: Script, seed: u64) -> Result<Self, ScriptError> {
         if script.transactions.is_empty() {
             let fault =
@@ -160,7 +159,7 @@ impl ScriptWorkload {
         })
     }
 
-    /// Returns the script that is played.
+    /// Returns its script.
     #[must_use]
     pub fn script(&self) -> &Script {
         &self.script
@@ -228,7 +227,7 @@ impl Workload for ScriptWorkload {
         Planned { transaction_type: transaction, terminal: 0 }
     }
 
-    /// The transactions' numbers go on.
+    /// The numbers of transactions continue.
     fn begin_window(&mut self) {
         [self.mix, self.draws] = self.window.clone();
     }

@@ -1,11 +1,11 @@
-//! The scale and the seeds of a TPC-C database and its run, checked once so that nothing later need check.
+//! The scale and the seeds of a TPC-C database and its run, checked once for all later code.
 
 use serde::{Deserialize, Deserializer, de};
 
 use crate::tpcc::random::Skew;
 use crate::tpcc::schema::TERMINALS_PER_WAREHOUSE;
 
-/// Most warehouses accepted: 10 TB of data, and every row count still fits where it is kept.
+/// Most warehouses accepted: 10 TB of data, and every row count still fits its type.
 pub const MAX_WAREHOUSES: u32 = 100_000;
 
 /// Scale and seeds of one TPC-C database and of one run over it.
@@ -15,7 +15,7 @@ pub struct TpccConfig {
     #[serde(deserialize_with = "warehouses")]
     warehouses: u32,
     load_seed: u64,
-    /// A load has none.
+    /// The seed of the run; a load has none.
     #[serde(rename = "seed", default)]
     run_seed: u64,
     #[serde(default)]
@@ -37,13 +37,13 @@ impl TpccConfig {
         Ok(TpccConfig { warehouses, load_seed, run_seed, skew: Skew::Spec })
     }
 
-    /// The same with another way of choosing items, customers and last names in the run.
+    /// Returns the configuration with another way to choose items, customers and last names in the run.
     #[must_use]
     pub fn with_skew(self, skew: Skew) -> Self {
         TpccConfig { skew, ..self }
     }
 
-    /// How the run chooses.
+    /// Returns the skew of the run.
     #[must_use]
     pub fn skew(&self) -> Skew {
         self.skew
@@ -55,13 +55,13 @@ impl TpccConfig {
         self.warehouses
     }
 
-    /// Seed of the population.
+    /// Returns the seed of the population.
     #[must_use]
     pub fn load_seed(&self) -> u64 {
         self.load_seed
     }
 
-    /// Seed of the run.
+    /// Returns the seed of the run.
     #[must_use]
     pub fn run_seed(&self) -> u64 {
         self.run_seed
@@ -79,7 +79,7 @@ fn warehouses<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     config.map(|config| config.warehouses).map_err(de::Error::custom)
 }
 
-/// A configuration that cannot be run.
+/// The error of a configuration that cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TpccConfigError {
     /// The scale is out of range.
@@ -88,7 +88,7 @@ pub enum TpccConfigError {
         /// The scale asked for.
         warehouses: u32,
     },
-    /// There are more drivers than terminals for them to serve.
+    /// There are more drivers than terminals.
     #[error("{drivers} drivers cannot share {terminals} terminals; use at most one driver per terminal")]
     IdleDrivers {
         /// The number of drivers asked for.

@@ -1,11 +1,11 @@
 //! The nine tables (1.3): names, columns in order, kinds and primary keys, and the cardinalities of 4.3.3.
 //!
-//! Key columns come first and in the order of the primary key, so that a clustered engine reads a row's
-//! start and knows its place. No SQL here: an engine's dialect spells the kinds in its own types.
+//! Key columns come first and in the order of the primary key, so that a clustered engine reads a row's start and knows
+//! its place. This file has no SQL: an engine's dialect spells the kinds in its own types.
 
 use crate::population::ColumnKind;
 
-/// Rows of ITEM, whatever the number of warehouses.
+/// Rows of ITEM, for any number of warehouses.
 pub const ITEMS: u32 = 100_000;
 /// Districts of one warehouse.
 pub const DISTRICTS: u32 = 10;
@@ -29,7 +29,7 @@ pub const MAX_C_DATA_CHARS: usize = 500;
 pub struct Column {
     /// The specification's name in lower case.
     pub name: &'static str,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: ColumnKind,
     /// True for O_CARRIER_ID and OL_DELIVERY_D, unset until the order is delivered.
     pub nullable: bool,
@@ -241,7 +241,7 @@ impl TableId {
         }
     }
 
-    /// How many leading columns form the primary key; zero for HISTORY, which has none.
+    /// Returns the number of leading columns that form the primary key; zero for HISTORY, which has none.
     #[must_use]
     pub fn key_columns(self) -> usize {
         match self {

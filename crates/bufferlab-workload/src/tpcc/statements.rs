@@ -1,9 +1,9 @@
 //! The catalogue of statements, list `spec`: one statement for each step of the specification's profiles.
 //!
-//! A dialect gives each name its text, with as many parameters and columns and in the order documented
-//! here. A parameter used twice is pushed twice, so that dialects with plain `?` need no numbering. A read
-//! whose row the same transaction then updates is marked *locks*: a dialect of an engine with row locks
-//! and statement snapshots must take the row's write lock there (`FOR UPDATE`).
+//! A dialect gives each name its text, with as many parameters and columns and in the order documented here. Drivers
+//! push a parameter used twice twice, so that dialects with plain `?` need no numbering. *locks* marks a read whose row
+//! the same transaction then updates: a dialect of an engine with row locks and statement snapshots must take the row's
+//! write lock there (`FOR UPDATE`).
 
 use std::borrow::Cow;
 

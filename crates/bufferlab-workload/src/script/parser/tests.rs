@@ -1,4 +1,4 @@
-//! Tests of the reader: what it accepts, what it refuses and says, and that no text can break it.
+//! Tests of the reader: texts that it accepts, texts that it refuses with its messages, and that no text can break it.
 
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
-//! Reading what a client answered, with an error that names the statement and its parameters when it is wrong.
+//! Reads a client's answers; the error of a wrong answer names the statement and its parameters.
 
 use crate::client::{Batch, ClientError, Value};
 use crate::tpcc::statements::spec;
 
-/// The one row a read must have found.
+/// Checks that a read found exactly one row.
 pub(super) fn expect_row(batch: &Batch, call: usize) -> Result<(), ClientError> {
     match batch.rows(call) {
         1 => Ok(()),
@@ -11,7 +11,7 @@ pub(super) fn expect_row(batch: &Batch, call: usize) -> Result<(), ClientError> 
     }
 }
 
-/// The rows a write must have touched.
+/// Checks the number of rows that a write touched.
 pub(super) fn expect_affected(batch: &Batch, call: usize, rows: u64) -> Result<(), ClientError> {
     match batch.affected(call) {
         affected if affected == rows => Ok(()),
@@ -53,7 +53,7 @@ fn value(batch: &Batch, call: usize, row: usize, column: usize) -> Value<'_> {
     batch.value(call, spec(batch.statement(call)).columns, row, column)
 }
 
-/// Returns the error for data that is not what was loaded or written before.
+/// Returns the error for data that differs from the loaded or written data.
 #[cold]
 pub(super) fn wrong(batch: &Batch, call: usize, finding: &str) -> ClientError {
     let name = &spec(batch.statement(call)).name;

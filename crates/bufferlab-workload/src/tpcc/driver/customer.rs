@@ -1,11 +1,11 @@
-//! Finding the customer of Payment and Order-Status, by number or by last name.
+//! Finds the customer of Payment and Order-Status, by number or by last name.
 
 use super::answers::{id, wrong};
 use super::inputs::{CustomerChoice, CustomerInput};
 use crate::client::{Batch, ClientError, Value};
 use crate::tpcc::statements::LIST_CUSTOMERS_BY_NAME;
 
-/// Adds the search by name to a batch, when the customer is named.
+/// Adds the search by name to a batch, if the input has a name.
 pub(super) fn list_by_name(input: &CustomerInput, batch: &mut Batch) -> Option<usize> {
     let CustomerChoice::Name(name) = input.choice else { return None };
     let params = [input.warehouse.into(), input.district.into(), Value::Text(name.as_str())];

@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 
-/// New-Order, the type whose completions every figure is divided by.
+/// New-Order: metrics divide by the completions of this type.
 pub(super) const NEW_ORDER: usize = 0;
 /// Payment.
 pub(super) const PAYMENT: usize = 1;
@@ -17,7 +17,8 @@ pub(super) const STOCK_LEVEL: usize = 4;
 const CARDS_OF_TYPE: [usize; 5] = [10, 10, 1, 1, 1];
 const CARDS: usize = 23;
 
-/// Twenty-three cards, dealt to the end and then shuffled again, so the mix is exact in every deck.
+/// A deck of twenty-three cards. The driver deals it to the end and shuffles it again, so the mix is exact in every
+/// deck.
 #[derive(Debug)]
 pub(super) struct Deck {
     cards: [usize; CARDS],
@@ -25,7 +26,7 @@ pub(super) struct Deck {
 }
 
 impl Deck {
-    /// Makes a deck to be shuffled before its first card.
+    /// Makes a deck that is shuffled before its first card.
     pub(super) fn new() -> Self {
         let mut cards = [0; CARDS];
         let types = CARDS_OF_TYPE.iter().enumerate().flat_map(|(card, &count)| std::iter::repeat_n(card, count));

@@ -1,8 +1,8 @@
 //! Delivery (2.7.4): delivers the oldest undelivered order of each district of a warehouse.
 //!
 //! All ten districts in one database transaction; clause 2.7 leaves the number to the implementation. So the
-//! transactions counted are the commits made, and a retry repeats one unit. It runs in its turn instead of being
-//! queued (2.7.2), since a closed loop of terminals measures the engine and not a queue.
+//! transactions counted are the commits made, and a retry repeats one unit. It runs in its turn and not from a queue
+//! (2.7.2), since a closed loop of terminals measures the engine and not a queue.
 
 use super::answers::{expect_affected, expect_row, expect_single_writes, id, int, wrong};
 use super::inputs::DeliveryInput;
@@ -35,7 +35,7 @@ impl Orders {
     }
 }
 
-/// Three batches: the oldest new orders; the deliveries, statement by statement; the customers.
+/// Executes three batches: the oldest new orders; the deliveries, statement by statement; the customers.
 pub(super) fn execute(
     input: &DeliveryInput,
     now_us: i64,
@@ -49,7 +49,7 @@ pub(super) fn execute(
     for order in orders.iter() {
         delivered[order.district as usize - 1] = Some(order.id);
     }
-    // Districts without undelivered orders are skipped (2.7.4.2), even if that leaves none.
+    // Skip districts without undelivered orders (2.7.4.2), even if that leaves none.
     if orders.count > 0 {
         let (customers, sums) = deliver(&orders, input, now_us, details, client)?;
         pay_customers(&orders, w, details, (customers, sums), writes, client)?;
@@ -85,7 +85,7 @@ fn deliver(
 ) -> Result<(usize, usize), ClientError> {
     let w: Value<'_> = input.warehouse.into();
     batch.clear();
-    // The order is claimed first: whoever deletes the row delivers it.
+    // Claim the order first: the transaction that deletes the row delivers it.
     let deletes = each(orders, batch, DELETE_NEW_ORDER, w, None);
     let customers = each(orders, batch, READ_ORDER_CUSTOMER, w, None);
     let carriers = each(orders, batch, UPDATE_ORDER_CARRIER, w, Some(input.carrier.into()));

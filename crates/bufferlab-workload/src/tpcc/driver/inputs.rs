@@ -1,7 +1,7 @@
 //! The inputs of the five transactions (2.4.1 to 2.8.1), drawn before execution so that a retry has the same.
 //!
-//! Where one warehouse leaves no other to be remote, work stays at home, as in every known implementation; and where a skew
-//! has no remote work.
+//! Work stays at home where there is only one warehouse, as in every known implementation, and where a skew has no
+//! remote work.
 
 use serde::Serialize;
 
@@ -11,12 +11,12 @@ use crate::tpcc::TpccConfig;
 use crate::tpcc::random::{Choices, LastName, NuRandConstants, last_name};
 use crate::tpcc::schema::{DISTRICTS, ITEMS, MAX_ORDER_LINES, MIN_ORDER_LINES};
 
-/// How many transactions were planned and how often each choice fell whose share the specification fixes.
+/// Counts of planned transactions, and of each choice whose share the specification fixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InputCounts {
     /// New-Orders planned.
     pub new_orders: u64,
-    /// New-Orders to be rolled back because their last item does not exist: 1 %.
+    /// New-Orders that roll back because their last item does not exist: 1 %.
     pub unused_items: u64,
     /// Lines of the planned New-Orders.
     pub order_lines: u64,
@@ -63,7 +63,7 @@ pub(super) struct NewOrderInput {
     line_count: usize,
     /// Positions of the lines whose item exists, by supplying warehouse and item.
     stock_order: [usize; MAX_LINES],
-    /// The last line's item does not exist, which the transaction is to find out.
+    /// True when the last line's item does not exist, which the transaction must find out.
     pub(super) unused_item: bool,
 }
 
@@ -73,24 +73,24 @@ impl NewOrderInput {
         &self.lines[..self.line_count]
     }
 
-    /// How many lines have an item that exists: they come first.
+    /// Returns the number of lines whose item exists: they come first.
     pub(super) fn valid_lines(&self) -> usize {
         self.line_count - usize::from(self.unused_item)
     }
 
-    /// Positions of the valid lines in the order in which their stock is to be locked: two New-Orders that need
-    /// the same two rows then meet at the first and cannot deadlock.
+    /// Returns the positions of the valid lines in the order of locking their stock. Two New-Orders that need the same
+    /// two rows then meet at the first and cannot deadlock.
     pub(super) fn stock_order(&self) -> &[usize] {
         &self.stock_order[..self.valid_lines()]
     }
 
-    /// O_ALL_LOCAL.
+    /// Returns O_ALL_LOCAL.
     pub(super) fn all_local(&self) -> bool {
         self.lines().iter().all(|line| line.supply_warehouse == self.warehouse)
     }
 }
 
-/// How Payment and Order-Status say which customer.
+/// The way in which Payment and Order-Status choose a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CustomerChoice {
     Id(u32),
@@ -129,7 +129,7 @@ pub(super) struct StockLevelInput {
     pub(super) threshold: u32,
 }
 
-/// Draws inputs and counts the choices.
+/// A source of inputs, which counts the choices.
 #[derive(Debug)]
 pub(super) struct InputSource {
     warehouses: u32,

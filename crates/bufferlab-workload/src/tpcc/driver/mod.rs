@@ -1,8 +1,8 @@
-//! The driver of one connection: chooses transactions for its terminals, draws their inputs, executes them.
+//! The driver of one connection: it chooses transactions for its terminals, draws their inputs, and executes them.
 //!
-//! Terminals take turns, each for one transaction, without keying or think times; the types come from one
-//! shuffled deck for each driver. Nothing here reads a clock: dates come from a counter, so equal seeds leave
-//! equal databases (with several drivers, up to the order in which the engine lets them go).
+//! Terminals take turns, each for one transaction, without keying or think times; the types come from one shuffled deck
+//! for each driver. It reads no clock: dates come from a counter, so equal seeds leave equal databases (with several
+//! drivers, up to the order in which the engine executes them).
 
 mod answers;
 mod customer;
@@ -36,13 +36,13 @@ pub const TRANSACTION_TYPES: [&str; 5] = ["new_order", "payment", "order_status"
 
 /// The run's first date: one day after the load's.
 const RUN_DATE_US: i64 = LOAD_DATE_US + 24 * 3_600 * 1_000_000;
-/// How far the date moves with each transaction planned.
+/// The step of the date with each planned transaction.
 const TRANSACTION_STEP_US: i64 = 1_000;
 
-/// What the terminal would be shown of the last executed transaction.
+/// The output of the last executed transaction for its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionOutput {
-    /// An order was entered, or would have been, had its last item existed.
+    /// The transaction entered an order, or would have done so if the last item existed.
     NewOrder {
         /// O_ID.
         order: u32,
@@ -51,7 +51,7 @@ pub enum TransactionOutput {
         /// Lines shown as "B" for brand: item and stock are both "ORIGINAL".
         brand_lines: u32,
     },
-    /// A payment was booked.
+    /// The transaction booked a payment.
     Payment {
         /// C_ID.
         customer: u32,
@@ -71,12 +71,12 @@ pub enum TransactionOutput {
         /// Sum of their amounts.
         amount_cents: i64,
     },
-    /// Orders were delivered.
+    /// The transaction delivered orders.
     Delivery {
         /// For each district the order delivered, if it had any.
         delivered: [Option<u32>; DISTRICTS as usize],
     },
-    /// Items were counted.
+    /// The transaction counted items.
     StockLevel {
         /// Distinct items below the threshold.
         low_stock: u32,
@@ -100,7 +100,7 @@ impl Input {
     }
 }
 
-/// The memory transactions work in; kept between them so that they allocate nothing.
+/// The memory of transactions; all share it, so that they allocate nothing.
 #[derive(Debug, Default)]
 struct Batches {
     reads: Batch,
@@ -116,7 +116,7 @@ pub struct TpccDriver {
     terminals: Vec<Terminal>,
     next_terminal: usize,
     random: Random,
-    /// What `random` becomes when the measured window begins.
+    /// The stream that replaces `random` when the measured window begins.
     window: Random,
     deck: Deck,
     inputs: InputSource,
@@ -150,26 +150,27 @@ impl TpccDriver {
         })
     }
 
-    /// Orders this driver has delivered, for each district: index `(warehouse - 1) * 10 + district - 1`.
+    /// Returns the orders that this driver has delivered, for each district: index `(warehouse - 1) * 10 + district -
+    /// 1`.
     #[must_use]
     pub fn delivered_orders(&self) -> &[u64] {
         &self.delivered_orders
     }
 
-    /// How often each choice fell whose share the specification fixes, over all transactions planned.
+    /// Returns the counts of each choice whose share the specification fixes, over all planned transactions.
     #[must_use]
     pub fn input_counts(&self) -> &InputCounts {
         self.inputs.counts()
     }
 
-    /// Returns the constants of NURand, to be recorded with the results (2.1.6.1). Other skews than the specification's
-    /// use the first of several, or none.
+    /// Returns the constants of NURand, which results must record (2.1.6.1). Other skews than the specification's use
+    /// the first of several, or none.
     #[must_use]
     pub fn constants(&self) -> &NuRandConstants {
         &self.constants
     }
 
-    /// What the last executed transaction found, if there was one and it did not fail.
+    /// Returns the output of the last executed transaction, if there was one and it did not fail.
     #[must_use]
     pub fn last_output(&self) -> Option<&TransactionOutput> {
         self.output.as_ref()
@@ -223,7 +224,7 @@ impl Workload for TpccDriver {
         Planned { transaction_type, terminal }
     }
 
-    /// The deck and the terminals' turns begin anew too. Dates, and what was delivered, go on.
+    /// The deck and the terminals' turns begin anew too. Dates, and deliveries, continue.
     fn begin_window(&mut self) {
         self.random = self.window.clone();
         self.deck = Deck::new();
@@ -231,7 +232,7 @@ impl Workload for TpccDriver {
     }
 
     /// # Panics
-    /// When nothing was planned.
+    /// When no transaction is planned.
     fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError> {
         let input = self.planned.expect("a transaction is planned before it is executed");
         self.output = None;
@@ -265,7 +266,7 @@ mod tests {
         TpccDriver::new(config, 0, 1).expect("there is such a driver")
     }
 
-    /// Types, terminals and every input of the next transactions, as text.
+    /// Returns types, terminals and every input of the next transactions, as text.
     fn plans(driver: &mut TpccDriver, transactions: usize) -> Vec<String> {
         (0..transactions).map(|_| format!("{:?} {:?}", driver.plan(), driver.planned)).collect()
     }

@@ -9,14 +9,14 @@ use crate::tpcc::statements::{
     READ_DISTRICT_ORDER, READ_ITEM, READ_WAREHOUSE_TAX, UPDATE_STOCK, read_stock,
 };
 
-/// What the first phase finds and the later ones need.
+/// The result of the first phase, for the later ones.
 struct Header {
     order: u32,
     tax_basis_points: i64,
     discount_basis_points: i64,
 }
 
-/// What becomes of one line.
+/// The state of one line.
 #[derive(Clone, Copy, Default)]
 struct Line {
     amount_cents: i64,
@@ -26,7 +26,7 @@ struct Line {
     brand: bool,
 }
 
-/// Three phases, each one batch: the header; items and stocks of all lines; everything to be written.
+/// Executes three phases, each one batch: the header; items and stocks of all lines; all writes.
 ///
 /// A rolled-back order does all the work of its other lines first, as 2.4.2.3 demands.
 pub(super) fn execute(
@@ -121,7 +121,7 @@ fn same_stock(input: &NewOrderInput, one: usize, other: usize) -> bool {
     key(one) == key(other)
 }
 
-/// Stock is refilled by 91 when an order would leave fewer than ten.
+/// Returns the stock after an order: refilled by 91 when the order would leave fewer than ten.
 fn quantity_left(before: i64, ordered: i64) -> i64 {
     if before >= ordered + 10 { before - ordered } else { before - ordered + 91 }
 }
@@ -170,7 +170,7 @@ fn write_order(
     expect_single_writes(writes)
 }
 
-/// Returns the total the customer is shown, to the nearest cent.
+/// Returns the total for the customer, to the nearest cent.
 fn total_cents(lines: &[Line], header: &Header) -> i64 {
     let amount_cents: i64 = lines.iter().map(|line| line.amount_cents).sum();
     let scaled = amount_cents * (10_000 - header.discount_basis_points) * (10_000 + header.tax_basis_points);

@@ -16,7 +16,7 @@ use crate::tpcc::statements::{
 const CREDIT_COLUMN: usize = 10;
 const BALANCE_COLUMN: usize = 13;
 
-/// Two to four batches: warehouse, district and a numbered customer; a named customer; the data of one with
+/// Executes two to four batches: warehouse, district and a numbered customer; a named customer; the data of one with
 /// bad credit; the writes that need them.
 pub(super) fn execute(
     input: &PaymentInput,
@@ -85,7 +85,7 @@ fn with(place: [Value<'_>; 2], customer: u32) -> [Value<'_>; 3] {
     [place[0], place[1], customer.into()]
 }
 
-/// The payment is noted at the left of C_DATA, what no longer fits falls off at the right.
+/// Writes the payment at the left of C_DATA, and cuts the excess off at the right.
 fn write_customer_data(input: &PaymentInput, customer: u32, old: &str, new: &mut String) {
     let PaymentInput { warehouse, district, customer: place, amount_cents } = input;
     let (units, cents) = (amount_cents / 100, amount_cents % 100);
@@ -97,7 +97,7 @@ fn write_customer_data(input: &PaymentInput, customer: u32, old: &str, new: &mut
     new.truncate(MAX_C_DATA_CHARS);
 }
 
-/// H_DATA: the names of warehouse and district, four spaces between.
+/// Writes H_DATA: the names of warehouse and district, with four spaces between.
 fn write_history_data(warehouse_name: &str, district_name: &str, data: &mut String) {
     data.clear();
     for part in [warehouse_name, "    ", district_name] {

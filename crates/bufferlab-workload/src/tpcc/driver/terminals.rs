@@ -1,4 +1,4 @@
-//! Which terminals a driver serves, and in which order.
+//! The terminals of a driver, and their order.
 
 use crate::tpcc::schema::TERMINALS_PER_WAREHOUSE;
 use crate::tpcc::{TpccConfig, TpccConfigError};
@@ -11,9 +11,9 @@ pub(super) struct Terminal {
 }
 
 /// Returns the terminals of driver `driver_index`: every `drivers`-th of all terminals counted warehouse by warehouse,
-/// so that the ten of one warehouse are spread over the drivers and meet in the engine as they would in life.
+/// so that the ten of one warehouse belong to different drivers and meet in the engine as real ones would.
 ///
-/// They are served district by district, hence one after the other at different warehouses.
+/// The driver serves them district by district, hence one after the other at different warehouses.
 pub(super) fn terminals_of(
     config: &TpccConfig,
     driver_index: u32,

@@ -18,7 +18,7 @@ use crate::tpcc::schema::TableId;
 /// Warehouse numbers of servers' tables are SMALLINT, as in tpcc-mysql.
 const MAX_SMALLINT: u32 = 32_767;
 
-/// The population of one scale and load seed, as a loader takes it.
+/// The population of one scale and load seed, for a loader.
 pub struct TpccPopulation {
     config: TpccConfig,
     partitions: Vec<Partition>,

@@ -1,4 +1,4 @@
-//! Which slices the population is cut into, and in which order they are to be loaded.
+//! The slices of the population, and the order of their load.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Returns the table whose rows these are.
+    /// Returns the table of these rows.
     #[must_use]
     pub fn table(&self) -> TableId {
         self.table

@@ -1,6 +1,6 @@
 //! The random values of TPC-C: NURand and its constants (2.1.6), last names, texts and zip codes (4.3.2).
 //!
-//! Draws come from [`crate::random::Random`]; nothing here keeps a state of its own.
+//! Draws come from [`crate::random::Random`]; this module keeps no state.
 
 mod nurand;
 mod skew;

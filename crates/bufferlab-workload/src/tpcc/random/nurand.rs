@@ -1,7 +1,7 @@
 //! NURand, the non-uniform distribution of 2.1.6, and the choice of its constants C.
 //!
-//! C moves the hot values without changing how hot they are. The load and the run must not use the same C
-//! for last names, nor two that are too close (2.1.6.1); both are recorded with the results.
+//! C moves the hot values without changing how hot they are. The load and the run must not use the same C for last
+//! names, nor two that are too close (2.1.6.1); results record both.
 
 use serde::Serialize;
 
@@ -17,19 +17,19 @@ pub struct NuRand {
 }
 
 impl NuRand {
-    /// Last names: NURand(255, 0, 999).
+    /// Returns the distribution of last names: NURand(255, 0, 999).
     #[must_use]
     pub const fn last_name(c: u32) -> Self {
         NuRand { a: 255, x: 0, y: 999, c }
     }
 
-    /// Customer numbers: NURand(1023, 1, 3000).
+    /// Returns the distribution of customer numbers: NURand(1023, 1, 3000).
     #[must_use]
     pub const fn customer_id(c: u32) -> Self {
         NuRand { a: 1023, x: 1, y: 3_000, c }
     }
 
-    /// Item numbers: NURand(8191, 1, 100000).
+    /// Returns the distribution of item numbers: NURand(8191, 1, 100000).
     #[must_use]
     pub const fn item_id(c: u32) -> Self {
         NuRand { a: 8191, x: 1, y: 100_000, c }
@@ -43,7 +43,7 @@ impl NuRand {
     }
 }
 
-/// The constants C of one load and one run, as they are to be recorded with results.
+/// The constants C of one load and one run, in the form that results record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NuRandConstants {
     /// For last names in the population, within `[0 .. 255]`.
@@ -83,7 +83,7 @@ pub fn is_valid_delta(load: u32, run: u32) -> bool {
 }
 
 fn valid_run_constant(load: u32, random: &mut Random) -> u32 {
-    // At least a fifth of [0 .. 255] is valid whatever the load's constant, so this ends.
+    // At least a fifth of [0 .. 255] is valid for any constant of the load, so this ends.
     loop {
         let run = random.between(0, 255);
         if is_valid_delta(load, run) {

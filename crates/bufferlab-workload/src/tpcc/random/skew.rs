@@ -1,8 +1,8 @@
-//! How the run chooses items, customers and last names: as the specification says, or as two known tools do instead.
+//! The rule by which the run chooses items, customers and last names: the specification's, or those of two known tools.
 //!
-//! The two are defects, kept to show what they do to misses per transaction. Measured on those tools, the 1,000 items drawn
-//! most often in 14,000 to 22,000 draws had 0.34 of the draws where NURand is right (0.3046 in the limit), 0.232 with
-//! tpcc-mysql and 0.124 with sysbench-tpcc.
+//! The tools' rules are defects. They are here to show their effect on misses per transaction. Measured on those tools,
+//! the 1,000 items drawn most often in 14,000 to 22,000 draws had 0.34 of the draws where NURand is right (0.3046 in
+//! the limit), 0.232 with tpcc-mysql and 0.124 with sysbench-tpcc.
 
 use serde::Deserialize;
 
@@ -16,16 +16,16 @@ pub enum Skew {
     /// NURand with one constant C for each column (2.1.6).
     #[default]
     Spec,
-    /// NURand with three constants in turn, at random. In tpcc-mysql's support.c C is a local variable that only the first
-    /// call sets; later calls take what their caller left on the stack. How many values those are depends on the
-    /// compiler; three, equally often, give the share that was measured.
+    /// NURand with three constants in turn, at random. In tpcc-mysql's support.c C is a local variable that only the
+    /// first call sets; later calls take what their caller left on the stack. How many values those are depends on the
+    /// compiler; three, equally often, give the measured share.
     TpccMysql,
     /// Every value equally often and all work at home, as sysbench-tpcc does: it draws a new C for every value.
     Uniform,
 }
 
 impl Skew {
-    /// False where no order line and no payment is another warehouse's.
+    /// Returns false where no order line and no payment belongs to another warehouse.
     #[must_use]
     pub fn has_remote_work(self) -> bool {
         self != Skew::Uniform
@@ -49,8 +49,8 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Under a skew, with the constants of a load and a run; the further constants of [`Skew::TpccMysql`] come from the
-    /// run's seed.
+    /// Makes choices under a skew, with the constants of a load and a run; the further constants of [`Skew::TpccMysql`]
+    /// come from the run's seed.
     #[must_use]
     pub fn new(skew: Skew, constants: &NuRandConstants, run_seed: u64) -> Self {
         let draw = |a: u32, (first, last): (u32, u32), c: u32, nurand: fn(u32) -> NuRand| match skew {
@@ -98,7 +98,7 @@ impl Draw {
 mod tests {
     use super::*;
 
-    /// Share of the draws that fell on the 1,000 items drawn most often.
+    /// Returns the share of draws that fell on the 1,000 items drawn most often.
     fn hottest_share(skew: Skew, run_seed: u64, draws: usize) -> f64 {
         let choices = Choices::new(skew, &NuRandConstants::choose(1, run_seed), run_seed);
         let mut random = Random::stream(run_seed, "skew tests", &[]);

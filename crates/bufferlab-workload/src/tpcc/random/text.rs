@@ -1,7 +1,7 @@
 //! Texts of 4.3.2: alphanumeric and numeric strings, last names by syllables, zip codes, "ORIGINAL".
 //!
-//! One [`TextBuffer`] is written again and again, so making a text allocates nothing. Ten characters come from
-//! one draw of 64 bits, redrawn where the 62 characters would not be equally likely.
+//! All texts share one [`TextBuffer`], so making one allocates nothing. Ten characters come from one draw of 64 bits,
+//! redrawn where the 62 characters would not be equally likely.
 
 use crate::random::Random;
 
@@ -24,7 +24,7 @@ const TEXTS_PER_DRAW: u64 = 62_u64.pow(CHARS_PER_DRAW as u32);
 /// Longest text of the population (C_DATA) and room for the last draw to write past its end.
 const CAPACITY: usize = 500 + CHARS_PER_DRAW;
 
-/// Where texts are made; each call overwrites the last text.
+/// The buffer of texts; each call overwrites the last text.
 #[derive(Debug)]
 pub struct TextBuffer {
     bytes: [u8; CAPACITY],
@@ -50,7 +50,8 @@ impl TextBuffer {
         self.text(chars)
     }
 
-    /// As [`TextBuffer::alphanumeric`], with "ORIGINAL" written over it at a random place when `original`.
+    /// Returns a text as [`TextBuffer::alphanumeric`] does, with "ORIGINAL" written over it at a random place when
+    /// `original`.
     pub fn data(&mut self, random: &mut Random, min_chars: usize, max_chars: usize, original: bool) -> &str {
         const ORIGINAL: &[u8] = b"ORIGINAL";
         let chars = random.between(min_chars as u32, max_chars as u32) as usize;
@@ -72,7 +73,7 @@ impl TextBuffer {
         self.text(digits)
     }
 
-    /// Two random capital letters, for a state.
+    /// Returns two random capital letters, for a state.
     pub fn state(&mut self, random: &mut Random) -> &str {
         let pair = random.below(26 * 26);
         self.bytes[..2].copy_from_slice(&[b'A' + (pair / 26) as u8, b'A' + (pair % 26) as u8]);
@@ -97,7 +98,7 @@ impl TextBuffer {
     }
 
     fn text(&self, chars: usize) -> &str {
-        // Only ASCII is ever written, so this cannot fail.
+        // The buffer holds only ASCII, so this cannot fail.
         std::str::from_utf8(&self.bytes[..chars]).unwrap_or_default()
     }
 }
@@ -105,7 +106,7 @@ impl TextBuffer {
 /// Longest last name: three times the longest syllable.
 const LAST_NAME_CAPACITY: usize = 15;
 
-/// A customer's last name, kept in place.
+/// A customer's last name, stored without an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastName {
     bytes: [u8; LAST_NAME_CAPACITY],
@@ -136,7 +137,7 @@ pub fn last_name(number: u32) -> LastName {
     name
 }
 
-/// Picks an exact share of the rows of a partition, at random: "10 % of the rows, selected at random" (4.3.3.1).
+/// A picker of an exact share of a partition's rows, at random: "10 % of the rows, selected at random" (4.3.3.1).
 ///
 /// Selection sampling (Knuth, volume 2, algorithm S): every choice of so many rows is equally likely.
 #[derive(Clone, Copy, Debug)]
@@ -146,13 +147,13 @@ pub struct ExactShare {
 }
 
 impl ExactShare {
-    /// One row in `one_in` of the `rows` that follow, rounded to the nearest.
+    /// Makes a picker of one row in `one_in` of the next `rows`, rounded to the nearest.
     #[must_use]
     pub fn one_in(one_in: u64, rows: u64) -> Self {
         ExactShare { wanted: (rows + one_in / 2) / one_in, left: rows }
     }
 
-    /// Returns whether the next row is one of the chosen; to be asked once for each row.
+    /// Returns true when the next row is one of the chosen. Call it once for each row.
     pub fn next_is_chosen(&mut self, random: &mut Random) -> bool {
         let chosen = random.below(self.left) < self.wanted;
         self.left -= 1;
