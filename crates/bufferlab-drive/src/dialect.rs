@@ -98,7 +98,7 @@ impl Dialect {
     fn words_of(&self, plan: Plan) -> Result<Words, Failure> {
         let words = self.plans.iter().find(|(known, _)| *known == plan).map(|(_, words)| *words);
         words.ok_or_else(|| {
-            let what = format!("plan = {} cannot be had on {}: {}", plan.name(), self.engine, self.without);
+            let what = format!("{} does not take plan = {}: {}", self.engine, plan.name(), self.without);
             Failure::new(FailureKind::Usage, what, "plan", "choose plan = index_scan or sequential")
         })
     }

@@ -86,9 +86,7 @@ impl Failure {
         let (kind, hint) = match error {
             ClientError::DiskFull { .. } => (FailureKind::FullDisk, FULL_DISK_HINT),
             ClientError::Lost { .. } => (FailureKind::Io, DEVICE_ERROR_HINT),
-            ClientError::Data { .. } => {
-                (FailureKind::Data, "the database is not the one that was loaded: load it again")
-            }
+            ClientError::Data { .. } => (FailureKind::Data, "the database differs from the loaded one: load it again"),
             ClientError::Retry { .. } | ClientError::Statement { .. } | ClientError::Script { .. } => {
                 (FailureKind::Internal, "please report this with the run's worker.log")
             }

@@ -134,12 +134,7 @@ impl Pace {
         let refused = || {
             let (slowest, fastest) = (RATE_RANGE_PER_S.start(), RATE_RANGE_PER_S.end());
             let hint = format!("choose a rate from {slowest} to {fastest} transactions per second");
-            Failure::new(
-                FailureKind::Usage,
-                format!("a rate of {rate_per_s} per second cannot be driven"),
-                "rate",
-                hint,
-            )
+            Failure::new(FailureKind::Usage, format!("rate = {rate_per_s} per second is out of range"), "rate", hint)
         };
         schedule.map(Some).ok_or_else(refused)
     }

@@ -27,9 +27,10 @@ pub fn check(
         workload.forced_plan().into_iter().for_each(|plan| plan.told.clone_from(&text));
         return Ok(());
     }
-    let took = used.map_or("a plan that is none of ours", Plan::name);
-    let what = format!("plan = {} was asked for, and the engine would take {took}:\n{}", asked.name(), text.trim());
-    let hint = "the table or its index is not as it was loaded, or the server's settings forbid the plan";
+    let took = used.map_or("another plan", Plan::name);
+    let what =
+        format!("the experiment asks for plan = {}, and the engine would take {took}:\n{}", asked.name(), text.trim());
+    let hint = "the table or its index has changed since the load, or the server's settings forbid the plan";
     Err(Failure::new(FailureKind::Usage, what, "plan", hint))
 }
 

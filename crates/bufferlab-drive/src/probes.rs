@@ -98,7 +98,7 @@ impl Probes {
         probes.push(Box::new(run.process));
         if let Some(trace) = &run.asked.block_trace {
             let hint = "leave the block trace out, or let bufferlab start the server";
-            let what = "the device of the data is not known here";
+            let what = "this host does not know the device of the data";
             let data = run.data.ok_or_else(|| Failure::new(FailureKind::Usage, what, "block-trace", hint))?;
             probes.push(Box::new(trace.arm(data)?));
         }

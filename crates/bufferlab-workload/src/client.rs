@@ -274,7 +274,7 @@ impl fmt::Display for ClientError {
             ClientError::Lost { message } => write!(f, "the connection to the engine is lost: {message}"),
             ClientError::DiskFull { message } => write!(f, "no space is left: {message}"),
             ClientError::Statement { statement, message } => write!(f, "statement {statement} failed: {message}"),
-            ClientError::Data { message } => write!(f, "the data is not what was loaded: {message}"),
+            ClientError::Data { message } => write!(f, "the data differs from the loaded data: {message}"),
             ClientError::Script { place, message, .. } => write!(f, "{message} ({place})"),
         }
     }

@@ -26,7 +26,7 @@ impl Permutation {
     /// When `n` is zero.
     #[must_use]
     pub fn new(n: u64, random: &mut Random) -> Self {
-        assert!(n > 0, "nothing cannot be permuted");
+        assert!(n > 0, "a permutation has at least one place");
         let bits = (u64::BITS - (n - 1).leading_zeros()).max(2);
         let low_bits = bits / 2;
         Permutation {

@@ -61,7 +61,7 @@ fn open(target: &Target, database: Option<&str>) -> Result<Conn, Failure> {
     let place = target.place();
     if target.socket.is_none() && target.host.is_none() {
         let hint = "give the server's socket, or its host and port";
-        return Err(Failure::new(FailureKind::Usage, "nothing says where the server is", place, hint));
+        return Err(Failure::new(FailureKind::Usage, "the target names no server", place, hint));
     }
     let options = OptsBuilder::new()
         .user(Some(&target.user))

@@ -231,13 +231,13 @@ impl Counters {
         let known = metrics_known(&mut control)?;
         let mut enable = |name: &str| -> Result<(), Arc<str>> {
             if !may_change_settings {
-                let off = "it is off at this server, whose settings are not changed";
+                let off = "it is off at this server, and bufferlab does not change this server's settings";
                 return if known.get(name) == Some(&1) { Ok(()) } else { Err(off.into()) };
             }
             let sql = format!("SET GLOBAL innodb_monitor_enable = '{name}'");
             control
                 .execute("switching a metric on", &sql)
-                .map_err(|error| format!("it cannot be switched on: {}", error.what).into())
+                .map_err(|error| format!("the server does not switch it on: {}", error.what).into())
         };
         let absent: Arc<str> = format!("server {} has no such metric", version.text).into();
         let mut metrics = Vec::with_capacity(METRICS.len());
@@ -264,7 +264,9 @@ impl Counters {
             }),
             metrics,
             no_status: format!("server {} has no such status variable", version.text).into(),
-            tablespaces: schema.map(Path::to_owned).ok_or_else(|| "the server's data directory is not known".into()),
+            tablespaces: schema
+                .map(Path::to_owned)
+                .ok_or_else(|| "bufferlab does not know the server's data directory".into()),
             last_demand_misses: 0,
             no_subject: Arc::from(""),
         })

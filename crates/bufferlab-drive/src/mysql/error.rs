@@ -122,9 +122,9 @@ fn statement_failure(error: &Error) -> (FailureKind, &'static str) {
             FailureKind::Environment,
             "the account lacks this right: grant it, or let bufferlab start a private server",
         ),
-        ER_BAD_DB_ERROR => (FailureKind::Data, "the database is not the one that was loaded: load it again"),
+        ER_BAD_DB_ERROR => (FailureKind::Data, "the database differs from the loaded one: load it again"),
         ER_CON_COUNT_ERROR => (FailureKind::Environment, "raise max_connections, or use fewer connections"),
-        _ => (FailureKind::Data, "the database is not the one that was loaded, or the server's version is unknown"),
+        _ => (FailureKind::Data, "the database differs from the loaded one, or the server's version is unknown"),
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Connection {
 }
 
 pub(super) fn unexpected(tag: u8) -> PgError {
-    Malformed(format!("a message {:?} where none such belongs", char::from(tag)).into()).into()
+    Malformed(format!("an unexpected message {:?}", char::from(tag)).into()).into()
 }
 
 impl Connection {

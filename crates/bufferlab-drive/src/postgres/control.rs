@@ -75,7 +75,8 @@ impl Control {
             return Ok(major);
         }
         let what = format!("this server says it is PostgreSQL {}", self.version());
-        let hint = format!("use PostgreSQL {OLDEST_MAJOR} or later: older ones tell counters only when they please");
+        let hint =
+            format!("use PostgreSQL {OLDEST_MAJOR} or later: older ones flush counters only at times of their choice");
         Err(Failure::new(FailureKind::Usage, what, &self.place, hint))
     }
 

@@ -138,7 +138,7 @@ const IO_COLUMNS: [&str; 6] = ["reads", "writes", "extends", "hits", "evictions"
 /// Returns the source of a metric on this version.
 fn told(metric: &Metric, major: u32) -> Told {
     let known = metric.2.iter().rev().find(|(from, _)| *from <= major);
-    known.map_or(Not("this version is not known here"), |(_, told)| *told)
+    known.map_or(Not("bufferlab does not know this version"), |(_, told)| *told)
 }
 
 /// The last major version whose blks_read counts growth.

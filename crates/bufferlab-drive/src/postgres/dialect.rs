@@ -24,7 +24,7 @@ pub const DIALECT: Dialect = Dialect {
         ("DATE '1970-01-01' + INTERVAL ? DAY", "?"),
     ],
     plans: &[(Plan::IndexScan, &[]), (Plan::Sequential, &[]), (Plan::Bitmap, &[])],
-    without: "it is not known here",
+    without: "bufferlab does not know it",
     keys_last: true,
     place: |index| format!("${}", index + 1),
     day: |day| format!("(DATE '1970-01-01' + {day})"),

@@ -52,7 +52,7 @@ pub enum PgError {
     #[error("the server has sent nothing for {0} s: it is frozen, or cannot be reached any more")]
     Silent(u64),
     /// The server sent bytes that are no answer.
-    #[error("the server's answer cannot be read: {0}")]
+    #[error("the server's answer is broken: {0}")]
     Malformed(Malformed),
     /// A value has no form that the server or the workload understands. The connection is usable.
     #[error("{0}")]
@@ -138,9 +138,7 @@ pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
         Meaning::Lost | Meaning::Statement => match refusal(error.code()) {
             Some(refusal) => refusal,
             None if meaning(error) == Meaning::Lost => (FailureKind::Io, SERVER_GONE_HINT),
-            None => {
-                (FailureKind::Data, "the database is not the one that was loaded, or the server's version is unknown")
-            }
+            None => (FailureKind::Data, "the database differs from the loaded one, or the server's version is unknown"),
         },
     };
     Failure::new(kind, format!("{action}: {error}"), place, hint)
@@ -150,9 +148,9 @@ fn refusal(code: &str) -> Option<(FailureKind, &'static str)> {
     match code {
         "28000" | "28P01" => Some((
             FailureKind::Environment,
-            "check the user, the password, and what pg_hba.conf allows (connections are made without TLS)",
+            "check the user, the password, and what pg_hba.conf allows (bufferlab connects without TLS)",
         )),
-        "3D000" => Some((FailureKind::Data, "the database is not the one that was loaded: load it again")),
+        "3D000" => Some((FailureKind::Data, "the database differs from the loaded one: load it again")),
         "42501" => Some((
             FailureKind::Environment,
             "the role lacks this right: grant it, or let bufferlab start a private server",

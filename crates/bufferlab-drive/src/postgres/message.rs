@@ -23,7 +23,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-const TRUNCATED: Malformed = Malformed(Cow::Borrowed("a message ends before what it says it holds"));
+const TRUNCATED: Malformed = Malformed(Cow::Borrowed("a message is shorter than its content"));
 
 /// Returns the length of the message that begins here, with its header; none before the whole header is there.
 ///

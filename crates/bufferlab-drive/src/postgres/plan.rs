@@ -50,7 +50,7 @@ pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Resul
     plan::check(&DIALECT, workload, |asked, sql| {
         control.execute("forcing a plan", forcing(asked))?;
         let explained = control.one("explaining a statement", &format!("EXPLAIN (FORMAT JSON) {sql}"));
-        control.execute("forcing a plan no more", "RESET ALL")?;
+        control.execute("resetting the settings of a plan", "RESET ALL")?;
         let text = explained?.unwrap_or_default();
         Ok((plan_of(&text), text))
     })

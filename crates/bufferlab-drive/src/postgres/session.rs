@@ -97,7 +97,7 @@ impl Server for PostgresServer {
             reading.run(&mut |action, sql| control.execute(action, sql), &|| interrupter.interrupt(), cancelled)?;
         if filled {
             // Flush its reads before the warm-up begins.
-            control.execute("telling what was read", TELL_SQL)?;
+            control.execute("flushing counters", TELL_SQL)?;
         }
         Ok(filled)
     }

@@ -52,7 +52,7 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
     let place = target.place();
     if target.socket_dir.is_none() && target.host.is_none() {
         let hint = "give the directory of the server's socket, or its host";
-        return Err(Failure::new(FailureKind::Usage, "nothing says where the server is", place, hint));
+        return Err(Failure::new(FailureKind::Usage, "the target names no server", place, hint));
     }
     let transport = transport(target).map_err(|error| {
         let what = format!("connecting to the server: {error}");
@@ -137,8 +137,9 @@ impl Connection {
                     continue;
                 }
                 method => {
-                    let what =
-                        format!("it asks for a proof of kind {method}; only passwords (SCRAM, MD5) are known here");
+                    let what = format!(
+                        "it asks for authentication method {method}; bufferlab knows only passwords (SCRAM, MD5)"
+                    );
                     return Err(Malformed(what.into()).into());
                 }
             }

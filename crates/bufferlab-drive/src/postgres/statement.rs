@@ -54,7 +54,7 @@ pub(super) fn prepare(
         ));
     }
     if let Some(oid) = described.columns.iter().find(|&&oid| !script && !is_readable(oid)) {
-        return internal(format!("statement {} has a column of type {oid}, which is not read here", spec.name));
+        return internal(format!("statement {} has a column of type {oid}, which no workload reads", spec.name));
     }
     Ok(Prepared { name: spec.name.to_string(), id, described })
 }

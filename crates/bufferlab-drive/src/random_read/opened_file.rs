@@ -148,9 +148,9 @@ impl OpenedFile {
     }
 
     fn still_cached(&self, pages: u64) -> Failure {
-        let what = format!("{pages} pages stay in the page cache although they were given up (cache = cold)");
+        let what = format!("{pages} pages stay in the page cache although bufferlab dropped them (cache = cold)");
         let hint = match self.is_block {
-            true => "a file system on the device holds them, or root alone may drop them: unmount it, or run as root",
+            true => "a file system on the device holds them, or only root may drop them: unmount it, or run as root",
             false => "another program has the file mapped, or writes it: stop it, or use --set cache=warm",
         };
         Failure::new(FailureKind::Environment, what, self.path.display().to_string(), hint)
@@ -210,8 +210,8 @@ impl OpenedFile {
         }
         let metadata = self.plain.metadata().map_err(|error| unreadable(&self.path, &error))?;
         if !self.is_block && identity(&metadata) != self.as_opened {
-            let what = "the file was changed by someone else while it was read";
-            let hint = "use a file that nobody writes, then repeat the run";
+            let what = "another program changed the file during the run";
+            let hint = "use a file that no program writes, then repeat the run";
             return Err(Failure::new(FailureKind::Data, what, self.path.display().to_string(), hint));
         }
         Ok(())
@@ -280,7 +280,7 @@ fn refused(path: &Path, what: String, hint: &str) -> Failure {
 }
 
 fn too_short(path: &Path, size_bytes: u64, range_bytes: u64) -> Failure {
-    let what = format!("it has {size_bytes} bytes, and {range_bytes} are to be read: it is shorter than it was");
+    let what = format!("it has {size_bytes} bytes, and the run reads {range_bytes}: it is shorter than before");
     let hint = "make the file again, or ask for a smaller file_size";
     Failure::new(FailureKind::Data, what, path.display().to_string(), hint)
 }

@@ -54,16 +54,16 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
 /// Returns the way to read, and the reason why it is not `io_uring` if the job leaves the choice open.
 fn way(job: &Run) -> Result<(Way, Option<String>), Failure> {
     if job.io_mode == IoMode::Mmap {
-        return Ok((Way::Calls, Some("a mapping is read by threads".to_owned())));
+        return Ok((Way::Calls, Some("threads read a mapping".to_owned())));
     }
     match (job.backend, uring::is_available()) {
         (Backend::Threads, _) => Ok((Way::Calls, None)),
         (_, Ok(())) => Ok((Way::IoUring, None)),
-        (Backend::Auto, Err(error)) => Ok((Way::Calls, Some(format!("io_uring is refused here: {error}")))),
+        (Backend::Auto, Err(error)) => Ok((Way::Calls, Some(format!("the kernel refuses io_uring: {error}")))),
         (Backend::IoUring, Err(error)) => {
             let hint =
                 "use --set backend=threads, or allow it (sysctl kernel.io_uring_disabled, the container's profile)";
-            let what = format!("io_uring is refused here: {error}");
+            let what = format!("the kernel refuses io_uring: {error}");
             Err(Failure::new(FailureKind::Environment, what, "backend", hint))
         }
     }
@@ -168,14 +168,14 @@ fn must_have_cost(job: &Run, window: &PartOver, resident: [Option<u64>; 2]) -> [
             if pages == 0 || job.read_ahead_kib == Some(0) {
                 push(counters("requests_expected", pages));
             } else {
-                let why = "with read-ahead the kernel joins pages to requests, which is not reckoned here";
+                let why = "with read-ahead the kernel joins pages to requests, which bufferlab does not compute";
                 push([missing("requests_expected", why), missing("requests_expected", why)]);
             }
         }
     }
     push(resident.map(|pages| match pages {
         Some(pages) => Reading::gauge(PROBE, "resident_pages", &no_subject, pages as f64),
-        None => missing("resident_pages", "mincore tells this user nothing of other people's files"),
+        None => missing("resident_pages", "mincore tells this user nothing of other users' files"),
     }));
     rows
 }

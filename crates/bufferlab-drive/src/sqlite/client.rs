@@ -43,7 +43,7 @@ impl SqliteClient {
                     return Failure::new(FailureKind::Usage, error.message, name, hint);
                 }
                 let what = format!("statement {name} does not compile: {}", error.message);
-                Failure::new(FailureKind::Data, what, &workload.place, "the database is not the one that was loaded")
+                Failure::new(FailureKind::Data, what, &workload.place, "the database differs from the loaded one")
             })
         };
         let mut statements = Vec::with_capacity(workload.specs.len());

@@ -61,7 +61,7 @@ impl Engine {
         let pool_counters = match knobs.pcache {
             Pcache::Ours => Some(pcache::install().map_err(|code| {
                 let what = format!("SQLite refused the page-cache plug-in (code {code}): it is already initialised");
-                Failure::new(FailureKind::Internal, what, "sqlite3_config", "run each point in a process of its own")
+                Failure::new(FailureKind::Internal, what, "sqlite3_config", "run each point in a separate process")
             })?),
             Pcache::Stock => None,
         };

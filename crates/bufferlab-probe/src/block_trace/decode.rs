@@ -219,7 +219,7 @@ impl Stream {
             })
             .map_err(|error| damaged(error.0))?;
             if unread > 0 {
-                return Err(damaged(&format!("{unread} events are of no kind that was recorded")));
+                return Err(damaged(&format!("{unread} events have an unknown kind")));
             }
         }
         Ok(())

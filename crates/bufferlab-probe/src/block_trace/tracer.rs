@@ -316,7 +316,7 @@ fn keep_formats(instance: &Instance, spool: &Path, every_step: bool) -> Result<P
     let header = instance.read("events/header_page")?;
     let layout = PageLayout::parse(&header).ok_or_else(|| {
         TraceError::new(
-            "this kernel's trace pages have a form that is not known here",
+            "bufferlab does not know the form of this kernel's trace pages",
             "tracefs:events/header_page",
             "please report this with the file's text",
         )

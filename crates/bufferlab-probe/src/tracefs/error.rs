@@ -25,7 +25,7 @@ impl TraceError {
             Some(libc::EACCES) => "run as root: only root may trace",
             // The kernel's lockdown refuses root too.
             Some(libc::EPERM) => {
-                "run as root; where the kernel is locked down (/sys/kernel/security/lockdown) nobody may"
+                "run as root; where the kernel is locked down (/sys/kernel/security/lockdown) not even root may"
             }
             Some(libc::ENOSPC | libc::EDQUOT) => "free some space, or name a directory on another disk with --data-dir",
             Some(libc::ENOMEM) => "use a smaller buffer",

@@ -36,7 +36,9 @@ impl fmt::Display for RunError {
             RunError::EmptyRange { function, low, high } => {
                 write!(f, "{function}({low}, {high}) has no value to draw: the first bound is above the second")
             }
-            RunError::NotWhole { function, value } => write!(f, "{function} takes whole numbers, and {value} is none"),
+            RunError::NotWhole { function, value } => {
+                write!(f, "{function} takes whole numbers, and {value} is not whole")
+            }
             RunError::Parameter { function, value, allowed } => {
                 write!(f, "the last parameter of {function} is {value}; it must be {allowed}")
             }

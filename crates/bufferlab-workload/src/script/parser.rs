@@ -254,7 +254,7 @@ impl<'a> Parser<'a> {
     fn read(mut self, text: &str) -> Result<Script, ScriptError> {
         let source = self.source;
         if text.len() > MAX_SCRIPT_BYTES {
-            let what = format!("this script has {} bytes; at most {MAX_SCRIPT_BYTES} are read", text.len());
+            let what = format!("this script has {} bytes, and a script may have {MAX_SCRIPT_BYTES}", text.len());
             return Err(Fault::new(what, "keep data in the setup section's SELECTs, not in literals").at(source, 1));
         }
         let mut cursor = Cursor { text, at: 0, line: 1 };
@@ -318,7 +318,7 @@ impl<'a> Parser<'a> {
         };
         if let Some(section) = self.section.as_ref().filter(|_| !self.has_sections) {
             let what = format!("line {} stands before the first section", section.line);
-            let hint = "put what comes first under \"-- setup\" or under a \"-- transaction: NAME\" of its own";
+            let hint = "put what comes first under \"-- setup\" or under a separate \"-- transaction: NAME\"";
             return Err(Fault::new(what, hint));
         }
         self.end_section().map_err(|error| Fault::new(error.what, error.hint))?;
@@ -338,7 +338,7 @@ impl<'a> Parser<'a> {
             return Err(Fault::new(what, hint));
         }
         if self.script.transactions.iter().any(|transaction| transaction.name == name) || self.is_open(name) {
-            return Err(Fault::new(format!("there are two transactions called {name}"), "give each a name of its own"));
+            return Err(Fault::new(format!("there are two transactions called {name}"), "give each a different name"));
         }
         let mut weight = 1;
         if let Some(word) = words.next() {
@@ -395,7 +395,7 @@ impl<'a> Parser<'a> {
             return Err(Fault::new(what, format!("{form}; a name is made of letters, digits and _")));
         }
         if self.predefined.contains_key(name) || name == NUMBER {
-            let what = format!(":{name} is given by the workload and cannot be set");
+            let what = format!("the workload sets :{name}, and a script cannot");
             return Err(Fault::new(what, "choose another name"));
         }
         if expression.trim().is_empty() {

@@ -50,7 +50,7 @@ impl<'a> Bytes<'a> {
                 u32::from_le_bytes([a, b, c, 0]).into()
             }
             0xfe => self.u64()?,
-            0xfb | 0xff => return Err(broken("a length that is none")),
+            0xfb | 0xff => return Err(broken("an invalid length")),
         })
     }
 

@@ -169,7 +169,7 @@ fn date(rest: &mut Bytes<'_>) -> Result<i64, Error> {
     let (mut date, mut micros) = (DateTime { year: 0, month: 0, day: 0, time: (0, 0, 0) }, 0);
     let length = fields.0.len();
     if !matches!(length, 0 | 4 | 7 | 11) {
-        return Err(broken("a date of a length that is none"));
+        return Err(broken("a date of an invalid length"));
     }
     if length >= 4 {
         (date.year, date.month, date.day) = (fields.u16()?.into(), fields.u8()?, fields.u8()?);
