@@ -46,24 +46,22 @@ def test_swept_connections_are_open_at_the_server_and_the_report_tells_them_apar
     places = ("--out", root / engine, "--data-dir", root / "data", "--share-device")
     asked = ("--set", "pool_size=20%", "--sweep", "connections=1,4,8", "--repetitions", "1", "--transactions", "2000")
     words = ["run", "buffer-size", "--smoke", "--json", "--engine", engine, "--server", server, *asked, *places]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bufferlab", *map(str, words)],
-        env=core.environment(root),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-m", "bufferlab", *map(str, words)]
     most: dict[str, int] = {}
-    while process.poll() is None:
-        for path, count in sessions(root / "data" / ".bufferlab-work").items():
-            most[path] = max(count, most.get(path, 0))
-        time.sleep(0.02)
-    out, err = process.communicate()
-    assert process.returncode == 0, err
+    # Files, not pipes: nobody reads while sessions are counted.
+    with (root / "out").open("w") as out, (root / "err").open("w") as err:
+        process = subprocess.Popen(command, env=core.environment(root), stdout=out, stderr=err)
+        while process.poll() is None:
+            for path, count in sessions(root / "data" / ".bufferlab-work").items():
+                most[path] = max(count, most.get(path, 0))
+            time.sleep(0.02)
+    assert process.returncode == 0, (root / "err").read_text()
     one, four, eight = sorted(most.values())
     assert (four - one, eight - one) == (3, 7), most
     assert 1 <= one <= 3, "the driver's session, and those that sample and set up"
     (folder,) = (root / engine).glob("buffer-size-*")
-    told = {point["swept"]["connections"]: point["status"] for point in json.loads(out)["points"]}
+    told = {
+        point["swept"]["connections"]: point["status"] for point in json.loads((root / "out").read_text())["points"]
+    }
     assert told == {"1": "ok", "4": "ok", "8": "ok"}
     assert "Connections" in (folder / "report.html").read_text()

@@ -19,6 +19,9 @@ from bufferlab.results.integrity import Check
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
+#: The most files that a page names above its answer; its last line names all.
+_MOST_NAMED = 6
+_MOST_BANNERS = 3
 _LIMITS = (
     "A rule that finds nothing has found nothing in what was given: a number that is not in the files is not judged.",
     "Corrected values follow from the numbers given, as they are given: they are not measured again.",
@@ -73,6 +76,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
 def as_report(audit: Audit) -> Report:
     """Return the audit in the form that every writer of reports takes."""
     found = {finding.rule for finding in audit.findings}
+    files = [one.file for one in audit.case.files]
     sections = [Section("findings", "Findings", "", (_findings_table(audit),))]
     if audit.tables:
         first, *rest = audit.tables
@@ -83,8 +87,8 @@ def as_report(audit: Audit) -> Report:
         title="audit",
         question="Do these numbers mean what they are said to mean?",
         answer=summary(audit),
-        facts=tuple(one.file for one in audit.case.files),
-        banners=tuple(Banner("warning", f"{problem.where}: {problem.what}") for problem in audit.unrecognised),
+        facts=tuple(files) if len(files) <= _MOST_NAMED else (plural(len(files), "file"),),
+        banners=tuple(_banners(audit)),
         headline=None,
         steps=None,
         limits=_LIMITS,
@@ -96,6 +100,13 @@ def as_report(audit: Audit) -> Report:
         ),
         status="ok",
     )
+
+
+def _banners(audit: Audit) -> Iterator[Banner]:
+    """Yield what was not recognised: a banner each, or one for all where they would fill the screen."""
+    told = [f"{problem.where}: {problem.what}" for problem in audit.unrecognised]
+    for text in told if len(told) <= _MOST_BANNERS else ["; ".join(told)]:
+        yield Banner("warning", text)
 
 
 def terminal(audit: Audit) -> Group:
