@@ -204,7 +204,8 @@ def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
         return not_applicable(name, title, "none was asked for: every window begins with a cold pool")
     ended = ", ".join(f"{gates.count(gate)} by {gate.replace('_', ' ')}" for gate in dict.fromkeys(gates))
     steady = all(gate in ("pool_turnover", "flat_misses", "fixed") for gate in gates)
-    return outcome(name, title, steady, f"{len(runs)} runs: {ended}")
+    advice = "" if steady else "; a larger warm_up.max_transactions or max_duration lets the pool settle"
+    return outcome(name, title, steady, f"{len(runs)} runs: {ended}{advice}")
 
 
 def _steady(runs: Sequence[MeasuredRun]) -> Check:

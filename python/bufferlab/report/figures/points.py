@@ -41,7 +41,7 @@ _RUNS_ROOM = 0.1
 #: The characters of a line that fit an axis of words, over all its places.
 _TICK_CHARACTERS = 56
 #: The characters of a line beside the whole horizontal axis, and beside the vertical one.
-_X_CHARACTERS = 52
+_X_CHARACTERS = 58
 _Y_CHARACTERS = 32
 
 
