@@ -34,13 +34,21 @@ def series_id(axes: Axes, place: int) -> str:
     return f"panel-{figure.axes.index(axes)}-series-{place}"
 
 
+def legend_in(labels: Sequence[str]) -> float:
+    """Return the height that a legend needs above the axes, in inches; none for a series alone."""
+    return 0.19 * -(-len(labels) // _columns(labels)) if len(labels) > 1 else 0.0
+
+
+def _columns(labels: Sequence[str]) -> int:
+    longest = max(map(len, labels)) + 6
+    return max(1, min(len(labels), 4, _LEGEND_CHARACTERS // longest))
+
+
 def legend(figure: Canvas, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """Put the legend above the axes, where no line goes through it, in as many columns as its words allow."""
     if labels:
-        longest = max(map(len, labels)) + 6
-        columns = max(1, min(len(labels), 4, _LEGEND_CHARACTERS // longest))
         style: Any = {"fontsize": SMALL_SIZE, "labelspacing": 0.3, "columnspacing": 1.2, "handlelength": 1.6}
-        figure.legend(handles, labels, loc="outside upper left", ncols=columns, **style)
+        figure.legend(handles, labels, loc="outside upper left", ncols=_columns(labels), **style)
 
 
 def wrapped(text: str, characters: int) -> str:

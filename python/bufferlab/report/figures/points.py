@@ -21,6 +21,7 @@ from bufferlab.report.figures.canvas import (
     canvas,
     colour_of,
     legend,
+    legend_in,
     series_id,
     tick,
     wrapped,
@@ -43,11 +44,14 @@ _TICK_CHARACTERS = 56
 #: The characters of a line beside the whole horizontal axis, and beside the vertical one.
 _X_CHARACTERS = 58
 _Y_CHARACTERS = 32
+#: The most numbers at a logarithmic vertical axis of a whole figure, and of a panel.
+_TICKS, _PANEL_TICKS = 12, 7
 
 
 def draw_points(plot: PointsPlot) -> Canvas:
     """Draw one metric over the points."""
-    figure = canvas(3.6 if len(plot.series) < 3 and not plot.marks else 4.1)
+    lines = legend_in([series.label for series in plot.series])
+    figure = canvas(max(3.4 + lines, 3.6 if len(plot.series) < 3 and not plot.marks else 4.1))
     axes = figure.subplots()
     _draw_on(axes, plot)
     _y_ticks(axes, plot)
@@ -61,13 +65,14 @@ def draw_points(plot: PointsPlot) -> Canvas:
 def draw_panels(plot: PanelsPlot) -> Canvas:
     """Draw panels, two in a row. Every metric has its own vertical axis; panels of one metric share theirs."""
     rows = (len(plot.panels) + 1) // 2
-    figure = canvas(2.0 * rows + 0.6)
+    of_legend = legend_in([series.label for series in plot.panels[0].series])
+    figure = canvas((2.0 + max(map(_words_in, plot.panels))) * rows + 0.4 + of_legend)
     grid = figure.subplots(rows, 2, squeeze=False, sharey=plot.is_one_metric)
     every = replace(plot.panels[0], series=tuple(series for panel in plot.panels for series in panel.series))
     for place, panel in enumerate(plot.panels):
         axes = grid[place // 2][place % 2]
         _draw_on(axes, panel, columns=2)
-        _y_ticks(axes, every if plot.is_one_metric else panel)
+        _y_ticks(axes, every if plot.is_one_metric else panel, most=_PANEL_TICKS)
         _draw_curves(axes, panel)
         # The metric stands above its panel, where a long name does not collide with the numbers.
         title = panel.title or panel.y_label
@@ -190,9 +195,7 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
     needs = [columns * max(0.085, share * longest) for share in (0.017, 0.026)]
     labels, unit = list(dots.values()), ""
     if plot.x_is_words:
-        room = max(6, _TICK_CHARACTERS // columns // len(dots))
-        broken = ["\n".join(fill(line, room) for line in label.split("\n")) for label in dots.values()]
-        axes.set_xticks(list(dots), labels=broken)
+        axes.set_xticks(list(dots), labels=_broken(labels, columns))
     elif len(dots) > 1 and nearest < needs[0] * whole:
         _round_ticks(axes, plot)
     else:
@@ -205,6 +208,19 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
     else:
         axes.set_xlim(low - 0.5 * width, high + 0.5 * width)
     return unit
+
+
+def _broken(labels: list[str], columns: int) -> list[str]:
+    """Return words of an axis in lines as long as there is room at each of its places."""
+    room = max(6, _TICK_CHARACTERS // columns // len(labels))
+    return ["\n".join(fill(line, room) for line in label.split("\n")) for label in labels]
+
+
+def _words_in(plot: PointsPlot) -> float:
+    """Return the height in inches of the second and later lines of the words at a panel's axis."""
+    labels = list({dot.x: dot.tick for series in plot.series for dot in series.dots}.values())
+    lines = [label.count("\n") for label in _broken(labels, 2)] if plot.x_is_words else [0]
+    return 0.19 * max(lines)
 
 
 def _without_unit(labels: list[str]) -> tuple[list[str], str]:
@@ -225,7 +241,7 @@ def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_bytes(x) if plot.x_in_bytes else tick(x)))
 
 
-def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
+def _y_ticks(axes: Axes, plot: PointsPlot, most: int = _TICKS) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator
 
     said = format_bytes if plot.y_in_bytes else tick
@@ -237,8 +253,11 @@ def _y_ticks(axes: Axes, plot: PointsPlot) -> None:
     low = min([max(dot.ci_low, reach_low) for dot in dots if dot.ci_low is not None] + values)
     high = max([min(dot.ci_high, reach_high) for dot in dots if dot.ci_high is not None] + values)
     if plot.y_is_log:
-        axes.yaxis.set_major_locator(LogLocator(base=4) if plot.y_in_bytes else LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.set_ylim(low / 1.2, high * 1.45)
+        low, high = low / 1.2, high * 1.45
+        in_a_decade = most / math.log10(high / low)
+        subs = (1.0, 2.0, 5.0) if in_a_decade >= 3 else (1.0, 3.0) if in_a_decade >= 2 else (1.0,)
+        axes.yaxis.set_major_locator(LogLocator(base=4) if plot.y_in_bytes else LogLocator(subs=subs))
+        axes.set_ylim(low, high)
     elif plot.y_from_zero:
         axes.set_ylim(0, high * 1.15 or 1.0)
         if plot.y_in_bytes and high > 0:
