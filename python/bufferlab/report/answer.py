@@ -103,6 +103,10 @@ def _is_scripted(run: Run) -> bool:
     return run.source == "predicted" and run.inputs != "trace"
 
 
+#: The most points that the banner of an interrupted sweep names.
+_MOST_NAMED = 6
+
+
 def _unrun(analysis: Analysis) -> str:
     """Return which runs of the plan are missing and the command that does them; "" when none is."""
     planned = {(int(run["point"]), int(run["block"])) for run in analysis.sweep.plan.get("runs", [])}
@@ -111,7 +115,10 @@ def _unrun(analysis: Analysis) -> str:
     if not missing:
         return ""
     counts = [(analysis.name_of(point), missing.count(point.index)) for point in analysis.points]
-    where = words.listing([f"{name} ({count})" for name, count in counts if count])
+    named = [f"{name} ({count})" for name, count in counts if count]
+    if len(named) > _MOST_NAMED:
+        named = [*named[: _MOST_NAMED - 1], words.plural(len(named) - _MOST_NAMED + 1, "other point")]
+    where = words.listing(named)
     return (
         f"Interrupted: {len(missing)} of {words.plural(len(planned), 'run')} are missing, at {where}. "
         f"To go on: bufferlab run --resume {analysis.sweep.path}"

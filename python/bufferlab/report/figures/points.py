@@ -42,7 +42,7 @@ _RUNS_ROOM = 0.1
 #: The characters of a line that fit an axis of words, over all its places.
 _TICK_CHARACTERS = 56
 #: The characters of a line beside the whole horizontal axis, and beside the vertical one.
-_X_CHARACTERS = 58
+_X_CHARACTERS = 55
 _Y_CHARACTERS = 32
 #: The most numbers at a logarithmic vertical axis of a whole figure, and of a panel.
 _TICKS, _PANEL_TICKS = 12, 7
