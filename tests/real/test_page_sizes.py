@@ -17,7 +17,7 @@ from support import core
 
 pytestmark = pytest.mark.real
 
-EVERY_DAY = (512, 4096, 16384, 65536)
+EVERY_DAY = (4096, 16384, 65536)
 PAGE_SIZES = [
     pytest.param(size, marks=[] if size in EVERY_DAY else pytest.mark.slow) for size in (512 << n for n in range(8))
 ]

@@ -51,7 +51,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(loop_device.why_not() is not None, reason=f"NOT TESTED: {loop_device.why_not()}")
-@pytest.mark.parametrize("io_size_bytes", [4096, 16384])
+@pytest.mark.parametrize("io_size_bytes", [pytest.param(4096, marks=pytest.mark.slow), 16384])
 def test_iostat_counts_the_same_reads_and_bytes_of_a_device_that_rests_before_and_after(
     file: Path, io_size_bytes: int
 ) -> None:
