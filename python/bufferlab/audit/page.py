@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: The most files that a page names above its answer; its last line names all.
 _MOST_NAMED = 6
 _MOST_BANNERS = 3
+#: The most findings that stand open on a page; a fold has the others.
+_MOST_OPEN = 20
 _LIMITS = (
     "A rule that finds nothing has found nothing in what was given: a number that is not in the files is not judged.",
     "Corrected values follow from the numbers given, as they are given: they are not measured again.",
@@ -77,7 +79,7 @@ def as_report(audit: Audit) -> Report:
     """Return the audit in the form that every writer of reports takes."""
     found = {finding.rule for finding in audit.findings}
     files = [one.file for one in audit.case.files]
-    sections = [Section("findings", "Findings", "", (_findings_table(audit),))]
+    sections = [Section("findings", "Findings", "", _findings_tables(audit))]
     if audit.tables:
         first, *rest = audit.tables
         tables = (first, *(replace(table, folded=True) for table in rest))
@@ -149,14 +151,14 @@ def _drawn(table: Table) -> RenderableType:
     return drawn
 
 
-def _findings_table(audit: Audit) -> Table:
-    heads = ("Where", "What", "Consequence", "Corrected")
-    return Table(
-        "findings",
-        "One row for each finding",
-        tuple(Column(head, numeric=False) for head in heads),
-        tuple(Row((str(one.where), one.what, one.consequence, one.corrected), "differs") for one in audit.findings),
-    )
+def _findings_tables(audit: Audit) -> tuple[Table, ...]:
+    columns = tuple(Column(head, numeric=False) for head in ("Where", "What", "Consequence", "Corrected"))
+    rows = [Row((str(one.where), one.what, one.consequence, one.corrected), "differs") for one in audit.findings]
+    first, rest = tuple(rows[:_MOST_OPEN]), tuple(rows[_MOST_OPEN:])
+    tables = [Table("findings", "One row for each finding", columns, first)]
+    if rest:
+        tables.append(Table("more-findings", plural(len(rest), "more finding"), columns, rest, folded=True))
+    return tuple(tables)
 
 
 def _rules_table(audit: Audit) -> Table:
