@@ -195,7 +195,7 @@ def test_where_io_uring_is_refused_threads_read_and_the_run_says_so(file: Path) 
     assert isinstance(run, Read), run
     assert run.answer["actual"]["backend_run"] == "threads"
     (said,) = run.answer["confounds"]
-    assert "io_uring is refused" in said
+    assert "the kernel refuses io_uring" in said
     assert run.delta("logical_reads") == 2000
     insisted = random_read.engine_job(file, io_mode="direct", backend="io_uring")
     error = random_read.run_engine(insisted, without_io_uring=True)
