@@ -161,9 +161,10 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
         assert {tree["name"] for tree in run["database"]["shape"]["trees"]} >= {"order_line", "stock", "customer"}
         types = set(record.latency()["transaction_type"].unique())
         assert {name.split(".")[0] for name in types if "." in name} == set(asked)
-    # A smoke's warm-up is cut short: whether it was warm, and stood still, is not asked here.
-    failed = [check for check in check_sweep([MeasuredRun.read(record) for record in records])
-              if check.status == "failed" and check.name not in {"warm_up_gates", "steady_window"}]  # fmt: skip
+    # A smoke's warm-up is cut short: whether it was warm, and stood still, is not asked here; nor how busy the host is.
+    not_asked = {"warm_up_gates", "steady_window", "stolen_time"}
+    checks = check_sweep([MeasuredRun.read(record) for record in records])
+    failed = [check for check in checks if check.status == "failed" and check.name not in not_asked]
     assert failed == [], "the edges of phases are not the window's"
     assert unpublished(out) == []
 
