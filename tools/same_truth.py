@@ -159,8 +159,10 @@ def same_on_server(server: str, trees: tuple[Tree, Tree], seeds: range, options:
     words = ("--quick", "--engine", SERVERS[server], "--server", server, "--sweep", "pool_size=20%")
     earlier = [tree.sweeps(server) if join else [] for tree in trees]
     for seed in seeds:
-        for tree, sweeps in zip(trees, earlier, strict=True):
-            sweeps.append(tree.sweep(server, "buffer-size", *words, *options, "--seed", str(seed)))
+        # Each side goes first in every second pair: a server that runs first finds another host than the next one.
+        for side in (0, 1) if seed % 2 else (1, 0):
+            sweep = trees[side].sweep(server, "buffer-size", *words, *options, "--seed", str(seed))
+            earlier[side].append(sweep)
     sides = [[tree.values(sweep) for sweep in sweeps] for tree, sweeps in zip(trees, earlier, strict=True)]
     same = bool(sides[0][0])
     for key in sides[0][0]:

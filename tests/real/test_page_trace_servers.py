@@ -119,6 +119,16 @@ def probes(place: Place) -> list[str]:
 
 
 @contextmanager
+def traced(place: Place, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command, once accesses are being written."""
+    with subprocess.Popen(
+        place.command(*more), env=place.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        wait_until(place.traces, "the trace to begin", 240)
+        yield process
+
+
+@contextmanager
 def ext4(image: Path, size_bytes: int, folder: Path) -> Iterator[None]:
     """A disk of that size at the folder, which others may look into."""
     with image.open("wb") as file:
@@ -160,11 +170,7 @@ def test_the_trace_is_what_the_server_counted(place: Place) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
 def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_removes_it(place: Place) -> None:
-    with subprocess.Popen(
-        place.command("--transactions", "1000000"), env=place.environment,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        wait_until(place.traces, "the trace to begin", 240)
+    with traced(place, "--transactions", "1000000") as process:
         assert probes(place) != []
         for worker in children(process.pid):
             os.kill(worker, signal.SIGKILL)
@@ -184,11 +190,7 @@ def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_remo
 def test_a_disk_that_fills_fails_the_trace_and_says_so(place: Place) -> None:
     data = place.out.parent / "data"
     with ext4(place.out.parent / "disk.img", 1 << 30, data):
-        with subprocess.Popen(
-            place.command("--set", "update_percent=0"), env=place.environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        ) as process:  # fmt: skip
-            wait_until(place.traces, "the trace to begin", 240)
+        with traced(place, "--set", "update_percent=0") as process:
             with (data / "other-files").open("wb") as filler, suppress(OSError):
                 while True:
                     filler.write(bytes(1 << 20))
@@ -208,11 +210,7 @@ def test_a_disk_that_fills_fails_the_trace_and_says_so(place: Place) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
 def test_of_two_traces_of_one_build_the_second_is_refused_and_the_first_is_whole(place: Place) -> None:
-    with subprocess.Popen(
-        place.command("--transactions", "20000"), env=place.environment,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    ) as first:  # fmt: skip
-        wait_until(place.traces, "the trace to begin", 240)
+    with traced(place, "--transactions", "20000") as first:
         second = subprocess.run(
             [*place.command(), "--out", str(place.out.parent / "second")],
             env=place.environment, capture_output=True, text=True, timeout=240,
