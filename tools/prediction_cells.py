@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 FOUR = ("--warehouses", "4", "--connections", "8")
 POOLS = "pool_size=10%,20%,30%,40%,50%"
@@ -123,9 +124,16 @@ def run(folder: Path, name: str, arguments: Sequence[str]) -> bool:
     begun = sweep_folder(into)
     print(f"{name}: {'going on' if begun else 'begun'}", flush=True)
     asked = ("run", "--resume", str(begun)) if begun else ("run", *arguments, "--out", str(into))
-    if bufferlab(folder / f"{name}.log", *asked):
+    started, log = monotonic(), folder / f"{name}.log"
+    if bufferlab(log, *asked):
         done.touch()
+    print(f"{name}: {'done' if done.exists() else f'failed, see {log},'} after {minutes_since(started)}", flush=True)
     return done.exists()
+
+
+def minutes_since(started: float) -> str:
+    """Return how long ago that was, in minutes."""
+    return f"{(monotonic() - started) / 60:.1f} min"
 
 
 def table(folder: Path, cells: Cells) -> bool:
@@ -163,7 +171,9 @@ def main() -> int:
     if unknown := {*names} - {cells.name for cells in CELLS}:
         parser.error(f"no cells are named {', '.join(sorted(unknown))}")
     given.folder.mkdir(parents=True, exist_ok=True)
+    started = monotonic()
     failed = list(failures(given.folder, [cells for cells in CELLS if cells.name in names], given.runs_only))
+    print(f"all after {minutes_since(started)}")
     for name in failed:
         print(f"not done: {name}", file=sys.stderr)
     return 1 if failed else 0

@@ -86,15 +86,23 @@ unable_in_log() {
     awk '/^---- .* stdout ----$/ { said = 0 } sub(/^skipped: /, "") && !said++' "$LOG"
 }
 
-# rust_tests: what they print is shown, the list of those that passed is not. The dependencies are those of the
-# extension, built once; our own crates check what they assert and whether numbers overflow.
+# RUST_TESTS: the command. The dependencies are those of the extension, built once; our own crates check what they assert
+# and whether numbers overflow.
+RUST_TESTS=(cargo test --release --quiet --locked --workspace)
+for crate in "$ROOT"/crates/*/; do
+    crate=profile.release.package.$(basename "$crate")
+    RUST_TESTS+=(--config "$crate.debug-assertions=true" --config "$crate.overflow-checks=true" --config "$crate.opt-level=1")
+done
+
+# build_rust_tests: by what whoever runs beside it leaves of the processors.
+build_rust_tests() {
+    chrt --idle --pid 0 "$BASHPID" || true
+    exec "${RUST_TESTS[@]}" --no-run
+}
+
+# rust_tests: what they print is shown, the list of those that passed is not.
 rust_tests() {
-    local crate checked=()
-    for crate in "$ROOT"/crates/*/; do
-        crate=profile.release.package.$(basename "$crate")
-        checked+=(--config "$crate.debug-assertions=true" --config "$crate.overflow-checks=true" --config "$crate.opt-level=1")
-    done
-    cargo test --release --quiet --locked --workspace --no-fail-fast "${checked[@]}" -- --show-output |
+    "${RUST_TESTS[@]}" --no-fail-fast -- --show-output |
         awk '/^successes:$/ { listed = 1 } /^(failures:|test result:|---- )/ { listed = 0 } !(listed && /^(    .*|successes:)?$/)'
 }
 
