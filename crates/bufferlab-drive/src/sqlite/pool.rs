@@ -54,6 +54,8 @@ pub struct Pool {
     /// False for temporary in-memory databases, whose pages have no other home and are never evicted.
     purgeable: bool,
     buckets: Vec<*mut Frame>,
+    /// No page held has a larger number.
+    largest_key: u32,
     /// Head of the LRU list (most recently unpinned) and its tail.
     newest: *mut Frame,
     oldest: *mut Frame,
@@ -77,6 +79,7 @@ impl Pool {
             capacity: 0,
             purgeable,
             buckets: vec![ptr::null_mut(); 256],
+            largest_key: 0,
             newest: ptr::null_mut(),
             oldest: ptr::null_mut(),
             used: 0,
@@ -173,14 +176,8 @@ impl Pool {
             recorder.admit(key);
         }
         // SAFETY: the frame is ours and in no list. SQLite wants the first word of the extra space to be zero.
-        unsafe {
-            (*frame).key = key;
-            (*frame).page.pExtra.cast::<*mut c_void>().write(ptr::null_mut());
-            let bucket = key as usize & (self.buckets.len() - 1);
-            (*frame).hash_next = self.buckets[bucket];
-            self.buckets[bucket] = frame;
-        }
-        self.used += 1;
+        unsafe { (*frame).page.pExtra.cast::<*mut c_void>().write(ptr::null_mut()) };
+        self.enter(frame, key);
         self.publish();
         frame
     }
@@ -235,22 +232,20 @@ impl Pool {
             self.release(other);
         }
         self.drop_page(frame);
-        // SAFETY: the frame is alive and was just taken out of the table.
-        unsafe {
-            (*frame).key = key;
-            let bucket = key as usize & (self.buckets.len() - 1);
-            (*frame).hash_next = self.buckets[bucket];
-            self.buckets[bucket] = frame;
-        }
-        self.used += 1;
+        self.enter(frame, key);
         if let Some(recorder) = &mut self.recorder {
             recorder.found(key, Kind::Create);
         }
         self.publish();
     }
 
-    /// Drops every page numbered `limit` or more, pinned ones too.
+    /// Drops every page numbered `limit` or more, pinned ones too. SQLite asks at the end of each transaction that wrote,
+    /// with a limit that no page has reached; a walk through the table took half of a transaction's instructions.
     pub fn truncate(&mut self, limit: u32) {
+        if limit > self.largest_key {
+            return;
+        }
+        self.largest_key = limit.saturating_sub(1);
         for bucket in 0..self.buckets.len() {
             let mut frame = self.buckets[bucket];
             while !frame.is_null() {
@@ -293,6 +288,19 @@ impl Pool {
             }
         }
         frame
+    }
+
+    /// Puts a frame that is in no chain into the hash table, as the page `key`.
+    fn enter(&mut self, frame: *mut Frame, key: u32) {
+        let bucket = key as usize & (self.buckets.len() - 1);
+        // SAFETY: the callers' frames are alive.
+        unsafe {
+            (*frame).key = key;
+            (*frame).hash_next = self.buckets[bucket];
+        }
+        self.buckets[bucket] = frame;
+        self.largest_key = self.largest_key.max(key);
+        self.used += 1;
     }
 
     /// Takes a frame out of the hash table because another page or a smaller pool needs it.
