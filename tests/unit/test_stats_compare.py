@@ -87,6 +87,16 @@ def test_one_number_in_every_run_of_both_sides_is_identical_without_pairs_too() 
     assert found.direction == "identical"
 
 
+def test_one_number_in_every_run_is_identical_where_a_side_lost_runs() -> None:
+    found = compare([match([0.0] * 2, [0.0] * 5)], method="paired", level=0.95).compared[0].verdict
+    assert found.direction == "identical"
+
+
+def test_one_number_in_the_only_run_of_a_side_is_not_identical_to_many() -> None:
+    found = compare([match([0.0], [0.0] * 5)], method="paired", level=0.95).compared[0].verdict
+    assert found.direction == "no_interval"
+
+
 def test_identical_points_do_not_lend_their_silence_to_the_others() -> None:
     """A pooled variance that counted them would be half as large."""
     noisy = match([10.0, 11.0, 10.4], [10.2, 10.7, 10.9], name="noisy")

@@ -131,6 +131,13 @@ def test_identical_numbers_are_said_to_be_identical_without_an_interval() -> Non
     assert not found.step(1, 2).identical
 
 
+def test_one_number_in_every_run_is_identical_where_a_point_lost_runs() -> None:
+    whole = [(1, block, 0.0) for block in range(5)]
+    found = fit([*whole, (2, 0, 0.0), (2, 3, 0.0), (3, 1, 0.0)])
+    assert judge(found, 1, 2).direction == "identical"
+    assert judge(found, 2, 3).direction == "no_interval"
+
+
 def test_without_pooling_a_step_is_the_paired_t_test_and_a_mean_the_one_sample_one() -> None:
     table = noisy(13, blocks=5)
     found = fit(cells(table), pooling="never")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.fit import Cell, Fit, Scale, fit
+from bufferlab.stats.fit import Cell, Fit, Scale, fit, same_numbers
 from bufferlab.stats.verdict import Direction, Verdict, judge
 
 Array = npt.NDArray[np.float64]
@@ -93,7 +93,7 @@ def compare(
     """
     if not all(match.a and match.b for match in matches):
         raise ValueError("a match needs a run on each side")
-    same = {match.name for match in matches if _identical(match, method)}
+    same = {match.name for match in matches if same_numbers(match.a, match.b)}
     rest = [match for match in matches if match.name not in same]
     values = [value for match in rest for _, value in (*match.a, *match.b)]
     chosen: Scale = "log" if scale == "log" and all(value > 0 for value in values) else "linear"
@@ -116,13 +116,6 @@ def _shares(match: Match) -> bool:
     of_a, of_b = {key for key, _ in match.a}, {key for key, _ in match.b}
     fewest = min(len(of_a), len(of_b))
     return len(of_a & of_b) >= max(min(MIN_SHARED, fewest), fewest / 2)
-
-
-def _identical(match: Match, method: Method) -> bool:
-    """Return whether all pairs have the same numbers; without pairs, whether all runs of both sides have one number."""
-    if sorted(match.a, key=repr) == sorted(match.b, key=repr):
-        return True
-    return method == "welch" and len(match.a) > 1 < len(match.b) and len({value for _, value in match.a + match.b}) == 1
 
 
 def _fit(matches: Sequence[Match], level: float, scale: Scale, context: Sequence[Cell]) -> Fit:

@@ -21,6 +21,7 @@ its intervals would be wider without need.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -125,7 +126,8 @@ class Fit:
         The caller must have corrected `level` for the number of comparisons it makes.
         """
         n = min(self._runs_at(a), self._runs_at(b))
-        if self._same_numbers(a, b):
+        of_a, of_b = ([(block, value) for at, block, value in self._cells if at == point] for point in (a, b))
+        if same_numbers(of_a, of_b):
             return Estimate(self._back(0.0), None, None, n, note="identical", identical=True)
         return self._estimate(self._step(a, b), level, n)
 
@@ -236,16 +238,19 @@ class Fit:
             return _TOO_FEW
         return None
 
-    def _same_numbers(self, a: Hashable, b: Hashable) -> bool:
-        of_a = sorted((self.blocks.index(block), value) for point, block, value in self._cells if point == a)
-        of_b = sorted((self.blocks.index(block), value) for point, block, value in self._cells if point == b)
-        return of_a == of_b
-
     def _runs_at(self, point: Hashable) -> int:
         return sum(1 for at, _, _ in self._cells if at == point)
 
     def _back(self, number: float) -> float:
         return float(np.exp(number)) if self.scale == "log" else float(number)
+
+
+def same_numbers(a: Sequence[tuple[Hashable, float]], b: Sequence[tuple[Hashable, float]]) -> bool:
+    """Return whether two sides of (block, value) are identical.
+
+    They are if each block has the same values on both, or if all runs, two a side or more, have one value.
+    """
+    return Counter(a) == Counter(b) or (len(a) > 1 < len(b) and len({value for _, value in (*a, *b)}) == 1)
 
 
 def fit(
