@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 #: What ./bufferlab is started with by tests, so that the core that ./test built serves it too: without this, it would
 #: build one that is optimised across crates.
-OF_A_CLONE = {"CARGO_PROFILE_RELEASE_LTO": "off"}
+OF_A_CLONE = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
 
 _CALL = """
 import json, sys
