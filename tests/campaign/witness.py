@@ -61,9 +61,19 @@ def mounts(root: Path) -> dict[str, str]:
 
 
 def shared_memory() -> dict[str, str]:
-    """Return System V segments that nobody has attached and whose maker is dead."""
+    """Return System V segments that nobody has attached and whose maker is dead, and POSIX segments in nobody's map."""
     rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
-    return {row[1]: f"of process {row[4]}" for row in rows if row[6] == "0" and not Path(f"/proc/{row[4]}").exists()}
+    found = {row[1]: f"of process {row[4]}" for row in rows if row[6] == "0" and not Path(f"/proc/{row[4]}").exists()}
+    files = {str(path) for path in Path("/dev/shm").iterdir() if path.is_file()}
+    return found | dict.fromkeys(files - _mapped(), "in no process's map") if files else found
+
+
+def _mapped() -> set[str]:
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):
+            found |= {line.split(maxsplit=5)[5] for line in entry.read_text().splitlines() if "/dev/shm/" in line}
+    return found
 
 
 def read_ahead(devices: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,43 @@ def test_a_server_survives_neither_its_worker_nor_leaves_memory_or_a_query_behin
         assert set(os.listdir("/dev/shm")) <= shared
     with pytest.raises(EnvironmentLackingError, match="socket already"), place.server():
         pass
+
+
+@pytest.mark.parametrize("name", postgres.EVERY_DAY)
+def test_a_killed_initdb_leaves_no_shared_memory(name: str, root: Path) -> None:
+    if not child_process.can_own_ipc(user.server_user()):
+        pytest.skip("NOT TESTED: this system forbids the namespaces that end shared memory")
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from support import postgres\n"
+        "postgres.Place(postgres.build(sys.argv[1]), Path(sys.argv[2])).initialise()\n"
+    )
+    worker = subprocess.Popen(
+        [sys.executable, "-c", program, name, str(root)],
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests'}"},
+    )
+    deadline = time.monotonic() + 60
+    while not (used := segments_of_initdb(root)):
+        assert worker.poll() is None, "it ended before it was seen"
+        assert time.monotonic() < deadline
+    running = postgres.processes(root)
+    for pid in [worker.pid, *running]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    worker.wait()
+    assert all(postgres.gone(pid, 10) for pid in running)
+    assert not used & set(os.listdir("/dev/shm"))
+
+
+def segments_of_initdb(root: Path) -> set[str]:
+    """Return the names of the POSIX segments that processes below this folder see and PostgreSQL makes."""
+    found: set[str] = set()
+    for pid in postgres.processes(root):
+        with suppress(OSError):
+            if b"--boot" in (command := Path(f"/proc/{pid}/cmdline").read_bytes()) or b"--single" in command:
+                found |= {path for path in os.listdir(f"/proc/{pid}/root/dev/shm") if path.startswith("PostgreSQL.")}
+    return found
 
 
 def test_a_socket_whose_path_is_too_long_is_placed_elsewhere_and_removed(build: Build, root: Path, empty: Path) -> None:

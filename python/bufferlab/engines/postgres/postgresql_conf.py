@@ -60,7 +60,7 @@ def configuration_file(
     lines += ["logging_collector = off", "log_destination = 'stderr'", "log_timezone = 'GMT'", "timezone = 'GMT'"]
     lines += ["", "# It ends when one of its processes crashes, and its queries when we are gone."]
     lines += ["restart_after_crash = off", "client_connection_check_interval = '1s'"]
-    # POSIX segments would stay in /dev/shm when all is killed; System V segments end with the namespace.
+    # System V segments end with the namespace. Without one, POSIX segments would stay in /dev/shm when all is killed.
     lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]
     lines += ["", "# Nothing beside the workload: no replication."]
     lines += ["max_wal_senders = 0", "max_logical_replication_workers = 0", f"max_connections = {connections + 20}"]

@@ -65,8 +65,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
-    `own_ipc` starts it in a new IPC namespace (see `can_own_ipc`). `group` is the cgroup.procs of the cgroup it joins.
-    `watch` is called with the new process's id before the program's first instruction; when it raises, there is none.
+    `own_ipc` starts it in a new IPC namespace with a /dev/shm of its own (see `can_own_ipc`). `group` is the
+    cgroup.procs of the cgroup it joins. `watch` is called with the new process's id before the program's first
+    instruction; when it raises, there is none.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
@@ -96,7 +97,9 @@ def start(
 
 @cache
 def can_own_ipc(user: tuple[int, int] | None) -> bool:
-    """Return whether a child may have a new IPC namespace, after trying once; some containers and systems forbid it."""
+    """Return whether a child may have shared memory of its own, after trying once; some containers and systems forbid
+    the namespaces that this needs.
+    """
     tried = subprocess.run(
         [*_launch(user, True, None), "/bin/true"],
         stdin=subprocess.DEVNULL,

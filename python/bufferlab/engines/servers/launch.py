@@ -1,8 +1,8 @@
 """Becomes a server: `python -I -S launch.py PARENT UID GID IPC GROUP GATE PROGRAM ARGUMENT...`.
 
-UID and GID -1: keep the user. IPC 1: enter a new IPC namespace, so that the kernel removes System V shared memory
-together with the server. GROUP: the cgroup.procs of the group to join, or "-". GATE: a descriptor that gives a byte
-when the program may begin, or -1.
+UID and GID -1: keep the user. IPC 1: enter a new IPC namespace and mount a /dev/shm of its own, so that the kernel
+removes all shared memory, System V's and POSIX's, together with the server. GROUP: the cgroup.procs of the group to
+join, or "-". GATE: a descriptor that gives a byte when the program may begin, or -1.
 
 This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
 to end it with its parent. Python's preexec_fn is unsafe in a process with threads; the process here has none. The death
@@ -15,7 +15,9 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
-_CLONE_NEWIPC, _CLONE_NEWUSER = 0x08000000, 0x10000000
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_SLAVE = 0x2, 0x4, 0x8, 0x4000, 0x80000
+_SHM = b"/dev/shm"
 
 
 def main() -> None:
@@ -48,15 +50,26 @@ def main() -> None:
 
 
 def _leave_ipc(libc: ctypes.CDLL) -> None:
-    """Enter a new IPC namespace (unshare(2)). Without root that needs a user namespace, in which we keep our user."""
+    """Enter new IPC and mount namespaces (unshare(2)). Without root that needs a user namespace, in which we keep our
+    user.
+    """
     uid, gid = os.geteuid(), os.getegid()
-    flags = _CLONE_NEWIPC if uid == 0 else _CLONE_NEWIPC | _CLONE_NEWUSER
-    if libc.unshare(flags) != 0:
-        sys.exit(f"there is no IPC namespace for us: {os.strerror(ctypes.get_errno())}")
+    flags = _CLONE_NEWIPC | _CLONE_NEWNS | (_CLONE_NEWUSER if uid != 0 else 0)
+    _must(libc.unshare(flags), "there are no namespaces for us")
     if uid != 0:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    # A slave hides its own mounts from the host, and still lets go of what the host unmounts.
+    _must(libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "/ cannot be made a slave")
+    if os.path.isdir(_SHM):
+        flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+        _must(libc.mount(b"tmpfs", _SHM, b"tmpfs", flags, b"mode=1777"), "/dev/shm cannot be mounted")
+
+
+def _must(result: int, what: str) -> None:
+    if result != 0:
+        sys.exit(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
 def _write(path: str, text: str) -> None:
