@@ -36,7 +36,7 @@ EXCUSED: dict[str, str] = {
     "make bench-storage": "takes a quarter of an hour alone on the machine, root, and fio",
     "./bufferlab run buffer-size --warehouses 20 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% "
     "--repetitions 2 --transactions 30000": "takes a quarter of an hour and 4 GB of disk",
-    "./bufferlab run buffer-size": "takes five minutes; its --quick form is run by tests/cli",
+    "./bufferlab run buffer-size": "takes five to fifteen minutes; its --quick form is run by tests/cli",
     "./bufferlab run buffer-size --quick": "run by tests/cli, with a folder of its own for the results",
     "./bufferlab run my.sql": "there is no such file; tests/real/test_scripts.py runs scripts",
     "./bufferlab run my.sql --set data=tpcc --sweep pool_size=10%,40%": "as the one above",

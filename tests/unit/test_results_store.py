@@ -8,6 +8,8 @@ import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -184,6 +186,24 @@ def test_an_interrupted_publication_is_ignored_and_cleaned(sweep: SweepFolder) -
     assert len(reopened.runs()) == 2
     assert reopened.clean_temporaries() == [".tmp-0123456789abcdef"]
     assert not leftover.exists()
+
+
+def test_a_report_removes_what_a_killed_one_left(sweep: SweepFolder) -> None:
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "import bufferlab.workloads.registry\n"
+        "from bufferlab.results.store import SweepFolder\n"
+        "sweep = SweepFolder.open(Path(sys.argv[1]))\n"
+        "Path.rename = lambda *names: os.kill(os.getpid(), 9)\n"
+        "sweep.write_derived('figures/reads.svg', '<svg/>')\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(sweep.path)], check=False)
+    assert killed.returncode == -9
+    assert len(list(sweep.path.rglob(".tmp-*"))) == 1
+    sweep.write_derived("report.md", "whole")
+    assert list(sweep.path.rglob(".tmp-*")) == []
+    assert list((sweep.path / "figures").iterdir()) == []
 
 
 @pytest.mark.parametrize("stage", ["write", "fsync", "rename"])

@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -24,18 +24,25 @@ _CHUNK_BYTES = 16 << 20
 
 
 def probe_method(source: Path, target: Path) -> Method:
-    """Return how files can be copied from one directory to the other, tried on a small file."""
-    original, clone = source / f".tmp-reflink-{secrets.token_hex(4)}", target / "reflink-probe"
-    try:
-        original.write_bytes(bytes(4096))
-        with original.open("rb") as readable, clone.open("xb") as writable:
-            fcntl.ioctl(writable, _FICLONE, readable.fileno())
-    except OSError:
-        return "copy"
-    finally:
-        original.unlink(missing_ok=True)
-        clone.unlink(missing_ok=True)
+    """Return how files can be copied from one directory to the other, tried on small files without a name."""
+    with ExitStack() as stack:
+        try:
+            original, clone = (stack.enter_context(_unnamed(folder)) for folder in (source, target))
+            os.write(original, bytes(4096))
+            fcntl.ioctl(clone, _FICLONE, original)
+        except OSError:
+            return "copy"
     return "reflink"
+
+
+@contextmanager
+def _unnamed(folder: Path) -> Iterator[int]:
+    """Context manager for a file that is gone when we are (O_TMPFILE of open(2))."""
+    descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def restore(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None = None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -156,7 +155,8 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     """Write a floor, whole or not at all. It needs no fsync: a floor is measured again in minutes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".tmp-{secrets.token_hex(4)}")
+    # One name for all: the next writer overwrites a killed one's file.
+    temporary = path.with_name(f".tmp-{path.name}")
     try:
         temporary.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         temporary.rename(path)

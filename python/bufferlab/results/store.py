@@ -1,7 +1,7 @@
 """The sweep folder on disk: created, published run by run without half-written files, opened with suspicion.
 
 It stores and returns; it computes no figure. Publication is the usual recipe (rename(2), fsync(2)): write beside, fsync
-the files, rename, fsync the parent. A crash leaves a whole run or a `.tmp-*` folder.
+the files, rename, fsync the parent. A crash leaves a whole run or a marked `.tmp-*` folder, which the next one removes.
 """
 
 from __future__ import annotations
@@ -321,13 +321,11 @@ class SweepFolder:
                 with suppress(FileExistsError):  # This covers a link that leads nowhere too.
                     target.parent.mkdir()
                 folder = stack.enter_context(own_folder(target.parent))
-            temporary = folder / f"{TEMPORARY}{secrets.token_hex(4)}-{target.name}"
-            try:
-                write(temporary)
-                temporary.rename(folder / target.name)
-            finally:
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
+            beside = self.path.resolve()
+            marked.remove_leftovers(beside, f"{TEMPORARY}*")
+            temporary = stack.enter_context(marked.folder(beside, f"{TEMPORARY}{secrets.token_hex(6)}", 0o777))
+            write(temporary / target.name)
+            (temporary / target.name).rename(folder / target.name)
         return target
 
 
