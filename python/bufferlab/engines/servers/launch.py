@@ -16,7 +16,7 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_SLAVE = 0x2, 0x4, 0x8, 0x4000, 0x80000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_SLAVE = 0x2, 0x4, 0x8, 0x80000
 _SHM = b"/dev/shm"
 
 
@@ -60,9 +60,10 @@ def _leave_ipc(libc: ctypes.CDLL) -> None:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
-    # A slave hides its own mounts from the host, and still lets go of what the host unmounts.
-    _must(libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "/ cannot be made a slave")
     if os.path.isdir(_SHM):
+        # As a slave, the mount that holds it keeps ours from the host. In a chroot / need not be a mount.
+        slaves = (libc.mount(None, place, None, _MS_SLAVE, None) for place in (_SHM, b"/dev", b"/"))
+        _must(0 if 0 in slaves else -1, "no mount above /dev/shm can be made a slave")
         flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
         _must(libc.mount(b"tmpfs", _SHM, b"tmpfs", flags, b"mode=1777"), "/dev/shm cannot be mounted")
 
