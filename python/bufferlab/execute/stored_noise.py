@@ -155,7 +155,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     """Write a floor, whole or not at all. It needs no fsync: a floor is measured again in minutes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # One name for all: the next writer overwrites a killed one's file.
+    # The next writer of this floor overwrites what a killed one left.
     temporary = path.with_name(f".tmp-{path.name}")
     try:
         temporary.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -62,10 +62,10 @@ def _leave_ipc(libc: ctypes.CDLL) -> None:
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     if os.path.isdir(_SHM):
         # As a slave, the mount that holds it keeps ours from the host. In a chroot / need not be a mount.
-        slaves = (libc.mount(None, place, None, _MS_SLAVE, None) for place in (_SHM, b"/dev", b"/"))
-        _must(0 if 0 in slaves else -1, "no mount above /dev/shm can be made a slave")
-        flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-        _must(libc.mount(b"tmpfs", _SHM, b"tmpfs", flags, b"mode=1777"), "/dev/shm cannot be mounted")
+        if all(libc.mount(None, place, None, _MS_SLAVE, None) != 0 for place in (_SHM, b"/dev", b"/")):
+            sys.exit("no mount above /dev/shm can be made a slave")
+        options = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+        _must(libc.mount(b"tmpfs", _SHM, b"tmpfs", options, b"mode=1777"), "/dev/shm cannot be mounted")
 
 
 def _must(result: int, what: str) -> None:
