@@ -118,6 +118,21 @@ def test_a_table_over_another_whole_time_is_held_against_the_log() -> None:
         assert len(found(log + table, "tpmc-counts")) == count, tpmc
 
 
+@pytest.mark.parametrize(("tpmc", "count"), [("2437.000", 0), ("2438.000", 1), ("2413.000", 0), ("2412.000", 1)])
+def test_a_tpmc_may_differ_from_the_counts_by_half_a_per_cent(tpmc: str, count: int) -> None:
+    assert len(found(text_of(LOG, [("2425.000 TpmC", f"{tpmc} TpmC")]), "tpmc-counts")) == count
+
+
+@pytest.mark.parametrize(("tpmc", "count"), [("1889.610", 1), ("1889.710", 0)])
+def test_a_table_over_the_log_and_its_ramp_up_is_found_though_the_time_is_not_round(tpmc: str, count: int) -> None:
+    log = text_of(LOG, [("[rampup]: 20 ", "[rampup]: 17 ")])
+    table = f"\nPool\tTpmC\tr/s\n32M\t{tpmc}\t1069\n"
+    # 2,425 New-Orders in 60 s; over 77 s they are 1,889.610 a minute.
+    findings = found(log + table, "tpmc-counts")
+    assert len(findings) == count
+    assert all(one.what.endswith("and the ramp-up of 17 s is not counted") for one in findings)
+
+
 def test_sectors_in_one_row_are_found() -> None:
     text = text_of("real/mysql-5.7-32m/run.iostat.txt", [(" 20022.40 ", " 40044.80 ")])
     (finding,) = found(text, "sectors-as-kib")

@@ -124,6 +124,24 @@ def test_sizes_are_rounded_as_a_server_with_chunks_does() -> None:
     assert one.numbers["share_run"] == pytest.approx([0.128, 0.256, 0.32, 0.448, 0.5])
 
 
+@pytest.mark.parametrize(
+    ("server", "count"),
+    [
+        ("MySQL version 5.6.51", 0),
+        ("MySQL version 5.7.9", 1),
+        ("MySQL version 8.0.36", 1),
+        ("MariaDB version 10.1.48", 0),
+        ("MariaDB version 10.2.11", 1),
+        ("MariaDB version 10.7.8", 1),
+        ("MariaDB version 10.8.3", 0),
+        ("MariaDB version 10.11.14", 0),
+        ("MariaDB version 11.4.5", 0),
+    ],
+)
+def test_only_versions_with_chunks_round(server: str, count: int) -> None:
+    assert len(found(text_of(BUFFER, [("Runtime	600s", f"Runtime	600s\n{server}")]), "rounded-sizes")) == count
+
+
 def test_a_count_of_nothing_tells_no_whole() -> None:
     (one,) = found(text_of(DEPTH, [("76694", "0")]), "shares-of-what")
     assert "LRU scan of 1.092 times" in one.what

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from statistics import stdev
 
 import numpy as np
 import pytest
@@ -37,6 +38,15 @@ def test_a_line_without_noise_gives_its_zero_exactly() -> None:
     assert found.value == pytest.approx(5.3)
     assert found.n == 2
     assert (found.ci_low or 0) < 5.2 < 5.4 < (found.ci_high or 0)
+
+
+def test_the_interval_of_a_hinge_is_students_over_the_hinges_of_the_blocks() -> None:
+    zeros = (5.0, 5.1, 5.3, 5.7, 6.3)
+    found = hinge_zero([(block, x, max(0.0, 3 * (x - zero))) for block, zero in enumerate(zeros) for x in range(1, 12)])
+    # statistics.stdev divides by n - 1; 2.7764 is Student's t of 4 degrees of freedom at 97.5 %.
+    half = 2.7764451 * stdev(zeros) / math.sqrt(5)
+    assert (found.ci_low, found.ci_high) == pytest.approx((5.48 - half, 5.48 + half))
+    assert (found.n, found.df) == (5, 4)
 
 
 def test_the_hinge_is_covered_in_93_to_97_per_cent() -> None:
