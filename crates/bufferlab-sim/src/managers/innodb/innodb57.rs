@@ -280,6 +280,16 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_a_full_doublewrite_buffer_are_free_before_the_batch_ends() {
+        let mut pool = pool(1000, 300);
+        (0..200).for_each(|page| change(&mut pool, page * 2));
+        (2000..2700).for_each(|page| get(&mut pool, page, 0));
+        get(&mut pool, 2699, 1_000_000);
+        // 120 of the 200 dirty pages are written together; the other 80 are in flight until the batch ends.
+        assert_eq!(pool.free_len(), 300 + 80);
+    }
+
+    #[test]
     fn the_cleaner_works_once_a_second_by_the_clock_of_the_trace() {
         let mut pool = pool(1000, 100);
         (0..950).for_each(|page| get(&mut pool, page, 0));
