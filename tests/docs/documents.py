@@ -39,9 +39,19 @@ def fence_languages(document: Path) -> list[str]:
 def named_paths(document: Path) -> list[str]:
     """Paths of this repository that the document names in code spans or links to, placeholders left out."""
     text = _FENCE.sub("", document.read_text(encoding="utf-8"))
-    spans = [span for span in _CODE.findall(text) if _is_path(span)]
     links = [link for link in _LINK.findall(text) if "://" not in link]
-    return sorted({*spans, *links})
+    return sorted({*paths_in(text), *links})
+
+
+def paths_in(text: str) -> set[str]:
+    """Paths of this repository in the code spans of a text."""
+    return {span for span in _CODE.findall(text) if _is_path(span)}
+
+
+def headed(document: Path) -> dict[str, str]:
+    """The document's sections by their headings of the second level."""
+    parts = re.split(r"^## (.*)$", document.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def tree_paths(document: Path) -> list[str]:

@@ -35,6 +35,6 @@ mod slots;
 mod stack;
 
 pub use curve::Curve;
-pub use managers::{Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Opt, Postgres, Sqlite};
+pub use managers::*;
 pub use replay::{Access, Columns, Counts, Manager, Replayed, kind, replay};
 pub use stack::{StackDistances, TooManyPages};
