@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import pymysql
 import pytest
 
 from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import find_mysqld, option_file, packages, program
-from bufferlab.engines.innodb.find_mysqld import Build
+from bufferlab.engines.innodb.existing.connection import FORM, connect
+from bufferlab.engines.innodb.find_mysqld import Build, Flavour
+from bufferlab.engines.innodb.mysqld import InnodbProcess
 from bufferlab.engines.innodb.variables_read_back import confounds
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import user
 from bufferlab.engines.servers.child_process import missing_library
+from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.workload_conditions import MYSQL
 from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
@@ -48,7 +57,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("mysqld  Ver 5.7.22 for linux-glibc2.12 on x86_64 (MySQL Community Server (GPL))", "5.7.22", "mysql"),
         ("mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28)", "8.0.36", "mysql"),
+        ("mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))", "9.7.4", "mysql"),
         ("mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", "10.11.19", "mariadb"),
+        (
+            "mariadbd  Ver 11.8.9-MariaDB-0+deb13u1 from Debian for debian-linux-gnu on x86_64 (-- Please help)",
+            "11.8.9",
+            "mariadb",
+        ),
     ],
 )
 def test_version_and_flavour_are_what_the_binary_says(tmp_path: Path, said: str, version: str, flavour: str) -> None:
@@ -149,8 +164,8 @@ def test_every_package_is_pinned_unless_its_client_checks_signatures() -> None:
         assert package.name.startswith(f"{package.flavour}-")
 
 
-def written(settings: dict[str, str], tmp_path: Path, version: str = "5.7.22") -> str:
-    build = Build("x", "mysql", version, Path("/x/mysqld"), None)
+def written(settings: dict[str, str], tmp_path: Path, version: str = "5.7.22", flavour: Flavour = "mysql") -> str:
+    build = Build("x", flavour, version, Path("/x/mysqld"), None)
     return option_file.option_file(build, tmp_path / "data", tmp_path, tmp_path / "s.sock", 8, settings)
 
 
@@ -161,6 +176,44 @@ def test_a_private_server_listens_on_its_socket_alone(tmp_path: Path) -> None:
     assert "mysqlx = OFF" in written({}, tmp_path, "8.0.15")
     assert 'innodb_page_size = "4096"' in text
     assert "password" not in text.replace("sha256_password_", "").replace("caching_sha2_password_", "")
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version", "line"),
+    [
+        ("mysql", "5.6.24", "skip_ssl"),
+        ("mysql", "8.3.0", "skip_ssl"),
+        ("mysql", "8.4.0", 'tls_version = ""'),
+        ("mysql", "9.7.4", 'tls_version = ""'),
+        ("mariadb", "11.8.9", "skip_ssl"),
+    ],
+)
+def test_tls_is_switched_off_in_the_words_of_the_version(
+    tmp_path: Path, flavour: Flavour, version: str, line: str
+) -> None:
+    lines = written({}, tmp_path, version, flavour).splitlines()
+    assert [found for found in lines if found.startswith(("skip_ssl", "tls_"))] == [line]
+
+
+def test_the_command_names_the_data_directory_after_the_option_file(tmp_path: Path) -> None:
+    """The server takes --defaults-file only as its first option."""
+    build = Build("x", "mysql", "5.7.22", Path("/x/mysqld"), None)
+    process = InnodbProcess(build, tmp_path / "data", tmp_path / "home", None)
+    assert process.command(tmp_path / "my.cnf") == [
+        "/x/mysqld", f"--defaults-file={tmp_path / 'my.cnf'}", f"--datadir={tmp_path / 'data'}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version", "expected"),
+    [("mariadb", "11.4.5", None), ("mariadb", "11.8.9", "off"), ("mysql", "9.7.4", None)],
+)
+def test_private_servers_keep_the_isolation_of_every_other_version(
+    flavour: str, version: str, expected: str | None
+) -> None:
+    (knob,) = (knob for knob in registry.declaration("mariadb").knobs if knob.name == "snapshot_isolation")
+    settings = option_file.server_settings(flavour, version, {knob.native_name: str(knob.auto)})
+    assert settings.get("innodb_snapshot_isolation") == expected
 
 
 @pytest.mark.parametrize("name", ["datadir", "bind-address", "SOCKET", "loose_plugin_load", "mysqlx", "init_file"])
@@ -268,3 +321,44 @@ def test_a_folder_closed_to_the_servers_user_is_named(tmp_path: Path) -> None:
         user.require_reachable(inner, (65534, 65534))
     assert user.VARIABLE in (caught.value.hint or "")
     user.require_reachable(inner, None)
+
+
+DROPPED = """
+from bufferlab.engines.servers import user
+try:
+    print(user.server_user())
+except user.EnvironmentLackingError as error:
+    print(error.what, "->", error.hint)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="NOT TESTED: only root drops capabilities")
+@pytest.mark.parametrize(
+    ("left", "missing"),
+    [("-all", "CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID"), ("-setuid", "CAP_SETUID")],
+)
+def test_root_without_capabilities_hears_that_the_servers_user_cannot_be_changed(left: str, missing: str) -> None:
+    done = subprocess.run(
+        ["setpriv", f"--bounding-set={left}", sys.executable, "-c", DROPPED],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"the server's user cannot be changed to nobody: this process is root without {missing} ->" in done.stdout
+    assert "--user" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(1045, ("REQUIRE SSL", "BUFFERLAB_PASSWORD", "speaks no TLS")), (3159, ("speaks no TLS", "?socket="))],
+)
+def test_a_refusal_that_a_missing_tls_explains_says_so(
+    monkeypatch: pytest.MonkeyPatch, number: int, words: tuple[str, ...]
+) -> None:
+    def refuse(**given: Any) -> None:
+        raise pymysql.OperationalError(number, "no")
+
+    monkeypatch.setattr(pymysql, "connect", refuse)
+    with pytest.raises(EnvironmentLackingError) as caught:
+        connect(parse("mysql://me@db.example/lab", FORM))
+    assert all(word in str(caught.value.hint) for word in words)

@@ -7,6 +7,9 @@ use super::line::ANSWER_WITHIN;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
 use crate::server::session::SERVER_GONE_HINT;
 
+/// Of MariaDB with `innodb_snapshot_isolation`: the row that the transaction wants to lock has changed since its
+/// snapshot ("Record has changed since last read").
+const ER_CHECKREAD: u16 = 1020;
 const ER_DISK_FULL: u16 = 1021;
 const ER_CON_COUNT_ERROR: u16 = 1040;
 const ER_DBACCESS_DENIED_ERROR: u16 = 1044;
@@ -35,7 +38,7 @@ enum Meaning {
 fn meaning(error: &Error) -> Meaning {
     let Error::MySqlError(server) = error else { return Meaning::Lost };
     match server.code {
-        ER_LOCK_DEADLOCK | ER_LOCK_WAIT_TIMEOUT => Meaning::Retry,
+        ER_LOCK_DEADLOCK | ER_LOCK_WAIT_TIMEOUT | ER_CHECKREAD => Meaning::Retry,
         ER_DISK_FULL | ER_RECORD_FILE_FULL => Meaning::DiskFull,
         ER_SERVER_SHUTDOWN
         | ER_NEW_ABORTING_CONNECTION
@@ -117,7 +120,10 @@ pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
 fn statement_failure(error: &Error) -> (FailureKind, &'static str) {
     let Error::MySqlError(server) = error else { return (FailureKind::Internal, "please report this") };
     match server.code {
-        ER_ACCESS_DENIED_ERROR => (FailureKind::Environment, "check the user and the password"),
+        ER_ACCESS_DENIED_ERROR => (
+            FailureKind::Environment,
+            "check the user and the password; an account with REQUIRE SSL cannot be used: bufferlab speaks no TLS",
+        ),
         ER_DBACCESS_DENIED_ERROR | ER_SPECIFIC_ACCESS_DENIED_ERROR => (
             FailureKind::Environment,
             "the account lacks this right: grant it, or let bufferlab start a private server",
@@ -152,6 +158,11 @@ mod tests {
     fn deadlocks_and_lock_timeouts_are_tried_again() {
         assert_eq!(told(&server(1213, "Deadlock found")), "retry");
         assert_eq!(told(&server(1205, "Lock wait timeout exceeded")), "retry");
+    }
+
+    #[test]
+    fn a_row_that_changed_since_the_snapshot_is_tried_again() {
+        assert_eq!(told(&server(1020, "Record has changed since last read in table 'stock'")), "retry");
     }
 
     #[test]

@@ -22,7 +22,8 @@ Flavour = Literal["mysql", "mariadb"]
 _BINARIES: dict[str, tuple[str, ...]] = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
 _SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb", "../share", "../share/mysql", "../share/mariadb")
-_VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* for ")
+_VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* (?:from .{1,40} )?for ")
+"""The version in the answer; Debian 13's MariaDB says "from Debian" between its version and its system."""
 
 
 def find(flavour: Flavour, name: str = ON_PATH) -> Build:

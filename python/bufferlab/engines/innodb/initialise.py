@@ -93,7 +93,7 @@ def _run(
     conf.write_text(option_file(build, data, home, home / "initialise.sock", 1, settings))
     conf.chmod(0o600)
     give(conf, user)
-    command = [str(build.binary), f"--defaults-file={conf}", *arguments]
+    command = [str(build.binary), f"--defaults-file={conf}", f"--datadir={data}", *arguments]
     make_data(command, build, home, user, failure, on_wait, stdin=stdin)
     # A bootstrap that gets a wrong statement reports it and still ends with success.
     if not (data / "mysql").is_dir():

@@ -93,6 +93,10 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
             versions="mysql; mariadb < 11.0"),
+    # Off, as in every other version, so that equal work is equal: on, transactions that meet at a row are tried again
+    # (error 1020, "Record has changed since last read"). 11.6.2 turned it on (MariaDB's manual, InnoDB variables).
+    _choice("snapshot_isolation", _ON_OFF, "a transaction fails that locks a row changed since its snapshot",
+            auto="off", versions="mariadb >= 11.6.2"),
     _count("old_blocks_pct", "per cent of the LRU list that is its old part, where pages enter", minimum=5,
            maximum=95),
     _count("old_blocks_time", "milliseconds after its first access before another one makes a page young",

@@ -23,4 +23,6 @@ class InnodbProcess(ServerProcess):
         return option_file(self.build, self.data, self.home, self.socket, connections, settings)
 
     def command(self, conf: Path) -> list[str]:
-        return [str(self.build.binary), f"--defaults-file={conf}"]
+        # The folder stands in the option file too. Here `ps` shows it, and a wrapper that keeps the server from reading
+        # that file cannot send it to another server's data.
+        return [str(self.build.binary), f"--defaults-file={conf}", f"--datadir={self.data}"]

@@ -23,6 +23,7 @@ PREFIX = "var."
 _RENAMED = {"page_size_bytes": "innodb_page_size", "pool_size_bytes": "innodb_buffer_pool_size"}
 _NOT_THE_SERVERS = ("server", "statements", READ_AHEAD)
 _CHUNK = "innodb_buffer_pool_chunk_size"
+_WITH_SSL = "mysql < 8.4; mariadb"
 _BY_NATIVE_NAME = {knob.native_name: knob for knob in INNODB_KNOBS}
 
 
@@ -54,7 +55,9 @@ def option_file(
     if build.flavour == "mysql" and build.numbers >= (8, 0, 11):
         lines.append("mysqlx = OFF")
     lines += ["", "# Nothing beside InnoDB and the workload: no binary log, no instruments, no keys made at the start."]
-    lines += ["skip_log_bin", "performance_schema = OFF", "skip_ssl"]
+    # MySQL 8.4 removed --ssl; from then on a server that may speak no version of TLS speaks none.
+    without_tls = "skip_ssl" if has(_WITH_SSL, build.flavour, build.version) else 'tls_version = ""'
+    lines += ["skip_log_bin", "performance_schema = OFF", without_tls]
     if build.flavour == "mysql" and build.numbers >= (5, 7):
         keys = ("sha256_password", "caching_sha2_password")
         lines += ["loose_auto_generate_certs = OFF"]

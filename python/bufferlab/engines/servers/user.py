@@ -16,6 +16,10 @@ from bufferlab.errors import EnvironmentLackingError
 VARIABLE = "BUFFERLAB_SERVER_USER"
 _DEFAULT = "nobody"
 _ROOT_DIRECTORY = Path("/var/tmp/bufferlab-0")
+_NEEDED = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
+"""The capabilities, with their bits (capabilities(7)), to run a server as another user, and to give it its files, read
+them and end it."""
+_STATUS = Path("/proc/self/status")
 _READ_EXECUTE = 0o5
 _EXECUTE = 0o1
 
@@ -23,7 +27,8 @@ _EXECUTE = 0o1
 def server_user() -> tuple[int, int] | None:
     """Return the (uid, gid) that servers run as when we are root; None when they run as ourselves.
 
-    Raise EnvironmentLackingError when $BUFFERLAB_SERVER_USER names nobody, or root.
+    Raise EnvironmentLackingError when $BUFFERLAB_SERVER_USER names nobody, or root, and when root's capabilities were
+    dropped, as in some containers.
     """
     if os.geteuid() != 0:
         return None
@@ -38,7 +43,22 @@ def server_user() -> tuple[int, int] | None:
         raise EnvironmentLackingError(
             "the server refuses to run as root", f"${VARIABLE}", f"set {VARIABLE} to an unprivileged user"
         )
+    if dropped := [name for name, bit in _NEEDED.items() if not _capabilities() >> bit & 1]:
+        raise EnvironmentLackingError(
+            f"the server's user cannot be changed to {name}: this process is root without {', '.join(dropped)}",
+            f"{_STATUS}: CapEff",
+            "run bufferlab as an ordinary user (docker run --user 1000), or leave it these capabilities (--cap-add)",
+        )
     return entry.pw_uid, entry.pw_gid
+
+
+def _capabilities() -> int:
+    """Return the bits of our effective capabilities (proc_pid_status(5)); all where the kernel does not tell them."""
+    try:
+        told = next(line for line in _STATUS.read_text().splitlines() if line.startswith("CapEff:"))
+    except (OSError, StopIteration):
+        return -1
+    return int(told.split()[1], 16)
 
 
 def default_root() -> Path | None:

@@ -12,11 +12,17 @@ from bufferlab.engines.servers.existing.address import PASSWORD, Address, Form, 
 from bufferlab.errors import EnvironmentLackingError
 
 _SECTIONS = ("client", "mysql", "mariadb", "bufferlab")
+_NO_TLS = "bufferlab speaks no TLS"
+_DENIED = (
+    f"is the password right ({PASSWORD}, or an option file by ?password_file=/path)? The server also says this to an "
+    f"account with REQUIRE SSL (SHOW CREATE USER tells): {_NO_TLS}; ALTER USER ... REQUIRE NONE"
+)
 _HINTS = {
     1044: "grant the account its schema: GRANT ALL ON schema.* TO the user",
-    1045: f"set {PASSWORD}, or name an option file with ?password_file=/path",
-    1698: f"set {PASSWORD}, or name an option file with ?password_file=/path",
+    1045: _DENIED,
+    1698: _DENIED,
     2059: "the account's way to log in is not known here: make one IDENTIFIED WITH mysql_native_password",
+    3159: f"{_NO_TLS}: connect by the server's socket (?socket=/path), or SET GLOBAL require_secure_transport = OFF",
 }
 
 
