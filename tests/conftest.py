@@ -17,6 +17,8 @@ assert engines.ENGINES  # Importing the registry hands in what the engines own o
 settings.register_profile("bufferlab", deadline=None)
 settings.load_profile("bufferlab")
 
+pytest_plugins = ["support.parts"]
+
 forked.install()
 
 if lane := os.environ.get("PYTEST_XDIST_WORKER"):

@@ -61,7 +61,7 @@ tests() {
     TESTS_FAILED=$((TESTS_FAILED + failed + $(count_in_log errors) + $(count_in_log error)))
     TESTS_SKIPPED=$((TESTS_SKIPPED + skipped))
     reasons_in_log >>"$UNTESTED"
-    if [ $((passed + failed)) = 0 ]; then
+    if [ $((passed + failed)) = 0 ] && [ "${#KEPT[@]}" = 0 ]; then
         FAILED_STEPS=$((FAILED_STEPS + 1))
         note "$name" FAILED "ran no test"
     fi
@@ -77,7 +77,9 @@ count_in_log() {
 
 # reasons_in_log: a line "NUMBER REASON" for tests that were skipped, as pytest -ra and the Rust tests say it.
 reasons_in_log() {
-    sed 's/\x1b\[[0-9;]*m//g' "$LOG" | sed -nE 's/^SKIPPED \[([0-9]+)\] [^:]+(:[0-9]+)?: /\1 /p'
+    # With outcomes that are kept, told_of_parts has those of pytest.
+    [ "${#KEPT[@]}" -gt 0 ] ||
+        sed 's/\x1b\[[0-9;]*m//g' "$LOG" | sed -nE 's/^SKIPPED \[([0-9]+)\] [^:]+(:[0-9]+)?: /\1 /p'
     unable_in_log | sed 's/^/1 /'
 }
 
@@ -112,6 +114,7 @@ note() { SUMMARY+=("$(printf '%-14s %-8s %s' "$1" "$2" "$3")"); }
 print_summary() {
     printf '\n== summary\n'
     printf '%s\n' "${SUMMARY[@]}"
+    [ "${#KEPT[@]}" = 0 ] || told_of_parts || FAILED_STEPS=$((FAILED_STEPS + 1))
     if [ -s "$UNTESTED" ]; then
         printf 'could not be tested here:\n'
         awk '{ n = $1; sub(/^[0-9]+ (NOT TESTED: )?/, ""); tests[$0] += n }
@@ -122,6 +125,24 @@ print_summary() {
     fi
     [ "$FAILED_STEPS" = 0 ]
 }
+
+# --- Parts of ./test --all -------------------------------------------------------------------------
+
+# KEPT: options of pytest, by which it runs a part and keeps outcomes (tests/support/parts.py); none without --all.
+KEPT=()
+
+is_part() { [[ $1 =~ ^[1-9][0-9]*/[1-9][0-9]*$ ]] && [ "${1%/*}" -le "${1#*/}" ]; }
+
+keep_outcomes() { KEPT=(--outcomes "$ROOT/target/test-parts/$(tree_state)" --part "$1"); }
+
+# tree_state: a name for the files that git knows or would add, as they are now.
+tree_state() {
+    git ls-files -z --cached --others --exclude-standard | sort -zu |
+        xargs -0 sh -c 'for file; do [ ! -f "$file" ] || sha256sum "$file"; done' sh | sha256sum | cut -c 1-12
+}
+
+# told_of_parts: what is known of all tests on this state of the tree.
+told_of_parts() { PYTHONPATH=$ROOT/tests python -m support.parts "${KEPT[1]}" --part "${KEPT[3]}"; }
 
 # --- Tools that only tests need --------------------------------------------------------------------
 
