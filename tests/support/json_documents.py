@@ -493,6 +493,7 @@ class Server(Document):
     usable: bool
     flavour: str | None
     version: str | None
+    untried: bool | None
     where: str | None
     reason: str | None
     hint: str | None

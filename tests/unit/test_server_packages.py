@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bufferlab.engines.servers import debian
 from bufferlab.engines.servers.builds import Build, Flavour
-from bufferlab.engines.servers.child_process import MissingLibraryError
+from bufferlab.engines.servers.child_process import MissingLibraryError, environment, loaded
 from bufferlab.engines.servers.fetch import Package, fetch
 from bufferlab.errors import EnvironmentLackingError
 
 SERVER = Package("mariadb-10.11", "mariadb", "apt-get", "mariadb-server-core", None, ".", binary="usr/sbin/mariadbd")
+FOREIGN = replace(SERVER, release="sid", tried="10.11.18")
 APT_GET = """#!/bin/sh
 echo "$*" >>"$CALLS"
 case " $* " in
 *" indextargets "*) printf '%s\\n' $MIRRORS ;;
+*" update "*) printf 'Codename: sid\\nValid-Until: %s\\n' "$VALID_UNTIL" >apt/state/lists/mirror_sid_InRelease ;;
+*" install "*) for name in mariadb-server-core libc6 perl; do touch "apt/cache/archives/${name}_1.0_amd64.deb"; done ;;
 *" download "*) shift $(($# - 1)); touch "$1_1.0_amd64.deb" ;;
 esac
 """
 DPKG = """#!/bin/sh
 case $2 in
 */mariadb-server-core_*) mkdir -p "$3/usr/sbin" && touch "$3/usr/sbin/mariadbd" ;;
+*/libc6_*)
+    mkdir -p "$3/usr/lib/x86_64-linux-gnu" "$3/usr/share/doc"
+    touch "$3/usr/lib/x86_64-linux-gnu/libc.so.6" "$3/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" ;;
+*/perl_*) mkdir -p "$3/usr/bin" && touch "$3/usr/bin/perl" ;;
 */libaio1_*) mkdir -p "$3/lib/x86_64-linux-gnu" && touch "$3/lib/x86_64-linux-gnu/libaio.so.1" ;;
 esac
 """
@@ -42,6 +50,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MIRRORS", "http://mirror.test/debian/ http://mirror.test/debian-security/")
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("VALID_UNTIL", "Fri, 06 Nov 2099 08:08:01 UTC")
     (tmp_path / "cache").mkdir()
     return tmp_path / "calls"
 
@@ -59,8 +68,8 @@ class Machine:
         return "10.11.19", "mariadb"
 
 
-def fetched(machine: Machine) -> Build:
-    return fetch(SERVER, machine, lambda text: None)
+def fetched(machine: Machine, package: Package = SERVER, said: list[str] | None = None) -> Build:
+    return fetch(package, machine, (said if said is not None else []).append)
 
 
 def test_packages_come_from_the_release_that_has_them_whatever_release_this_machine_runs(calls: Path) -> None:
@@ -99,3 +108,60 @@ def test_a_machine_that_is_no_debian_is_told_so(calls: Path, monkeypatch: pytest
     monkeypatch.setenv("MIRRORS", "http://archive.test/ubuntu/")
     with pytest.raises(EnvironmentLackingError, match="names no Debian mirror"):
         fetched(Machine())
+
+
+def test_a_server_of_another_release_brings_all_its_libraries_and_their_loader(calls: Path) -> None:
+    build = fetched(Machine(), FOREIGN)
+    assert build.libraries is not None
+    assert {path.name for path in build.libraries.iterdir()} == {"libc.so.6", "ld-linux-x86-64.so.2"}
+    assert build.binary.is_file()
+    assert {path.name for path in (build.libraries.parent / "usr").iterdir()} == {"sbin"}, "nothing else of a package"
+    line = next(line for line in calls.read_text().splitlines() if " install " in line)
+    assert " --no-install-recommends --download-only install mariadb-server-core" in line
+    status = line.partition("Dir::State::status=")[2].split()[0]
+    assert status.startswith(str(build.binary.parents[4])), "apt-get makes its lock beside it"
+
+
+def test_a_release_without_updates_is_asked_of_the_archive_alone(calls: Path, tmp_path: Path) -> None:
+    debian.options(tmp_path / "apt", debian.UNSTABLE)
+    lines = (tmp_path / "apt" / "sources.list").read_text().splitlines()
+    assert [line.split()[2:] for line in lines] == [["http://mirror.test/debian/", "sid", "main"]]
+
+
+def test_an_expired_list_is_used_and_told(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setenv("VALID_UNTIL", "Fri, 06 Nov 2020 08:08:01 UTC")
+    fetched(Machine(), FOREIGN, said)
+    assert "the mirror's list of sid is signed, but expired on 2020-11-06: used all the same" in said
+    assert "Acquire::Check-Valid-Until=false" in calls.read_text()
+
+
+def test_a_list_that_is_valid_is_not_told(calls: Path) -> None:
+    said: list[str] = []
+    fetched(Machine(), FOREIGN, said)
+    assert not [text for text in said if "expired" in text]
+
+
+def test_a_version_that_was_never_tried_is_fetched_and_called_so(calls: Path) -> None:
+    said: list[str] = []
+    build = fetched(Machine(), FOREIGN, said)
+    assert (build.version, build.untried) == ("10.11.19", True)
+    assert "mariadb-10.11 is 10.11.19: untried, bufferlab was tried with 10.11.18" in said
+    assert not fetched(Machine(), replace(FOREIGN, name="mariadb-10", tried="10.11.19")).untried
+
+
+def test_a_library_of_this_machine_is_never_mixed_with_those_of_another_release(calls: Path) -> None:
+    with pytest.raises(MissingLibraryError, match=r"lacks libaio\.so\.1"):
+        fetched(Machine("libaio.so.1"), FOREIGN)
+
+
+def test_a_program_whose_libraries_have_a_loader_is_started_by_it(tmp_path: Path) -> None:
+    assert loaded(["/x/mysqld", "--help"], None) == ["/x/mysqld", "--help"]
+    assert loaded(["/x/mysqld"], tmp_path) == ["/x/mysqld"]
+    assert environment(tmp_path)["LD_LIBRARY_PATH"] == str(tmp_path)
+    loader = tmp_path / "ld-linux-x86-64.so.2"
+    loader.touch()
+    assert loaded(["/x/mysqld", "--help"], tmp_path) == [
+        str(loader), "--library-path", str(tmp_path), "/x/mysqld", "--help",
+    ]  # fmt: skip
+    assert "LD_LIBRARY_PATH" not in environment(tmp_path), "our own Python could not start with another libc"

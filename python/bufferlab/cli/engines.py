@@ -13,7 +13,7 @@ from bufferlab.cli import complete
 from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json, put, say
 from bufferlab.engines.servers import families
-from bufferlab.engines.servers.builds import Listed
+from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.errors import SpecError, runnable
 
 
@@ -51,13 +51,17 @@ def fetch(names: tuple[str, ...], as_json: bool, debug: bool) -> int:
         print_json({"servers": [_as_dict(Listed(build.name, str(build.binary), build)) for build in builds]})
     else:
         for build in builds:
-            put(f"{build.name}: {build.flavour} {build.version} in {build.binary}")
+            put(f"{build.name}: {_version(build)} in {build.binary}")
     return 0
+
+
+def _version(build: Build) -> str:
+    return f"{build.flavour} {build.version}{' (untried)' if build.untried else ''}"
 
 
 def _row(line: Listed) -> list[str]:
     if line.build is not None:
-        return [line.name, f"{line.build.flavour} {line.build.version}", line.where]
+        return [line.name, _version(line.build), line.where]
     return [line.name, "-", runnable(" -> ".join(part for part in (line.reason, line.hint) if part))]
 
 
@@ -68,6 +72,7 @@ def _as_dict(line: Listed) -> dict[str, Any]:
         "usable": build is not None,
         "flavour": build.flavour if build else None,
         "version": build.version if build else None,
+        "untried": build.untried if build else None,
         "where": line.where or None,
         "reason": line.reason,
         "hint": line.hint and runnable(line.hint),

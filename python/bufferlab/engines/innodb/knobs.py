@@ -1,4 +1,4 @@
-"""InnoDB's knobs for MySQL 5.6 to 8.4 and MariaDB 10.2 to 11.8, each with the versions that have it. Pure data.
+"""InnoDB's knobs for MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8, each with the versions that have it. Pure data.
 
 They follow the servers' manuals and sources (storage/innobase/handler/ha_innodb.cc, srv/srv0start.cc). bufferlab sets
 few knobs itself; the reasons are below. Every other knob is "auto" and left to the server, so that a point is the

@@ -47,6 +47,8 @@ PACKAGES: dict[str, Package] = {
             share="share",
             libraries="lib",
         ),
+        Package("mysql-9", "mysql", "apt-get", "mysql-server-core", None, ".",
+                binary="usr/sbin/mysqld", share="usr/share/mysql", release="sid", tried="9.7.4"),
         Package(
             "mariadb-10.2",
             "mariadb",
@@ -58,7 +60,7 @@ PACKAGES: dict[str, Package] = {
             share="share",
         ),
         Package("mariadb-10.11", "mariadb", "apt-get", "mariadb-server-core", None, ".",
-                binary="usr/sbin/mariadbd", share="usr/share/mysql"),
+                binary="usr/sbin/mariadbd", share="usr/share/mysql", tried="10.11.19"),
         Package(
             "mariadb-11.4",
             "mariadb",
@@ -69,6 +71,8 @@ PACKAGES: dict[str, Package] = {
             binary="bin/mariadbd",
             share="share",
         ),
+        Package("mariadb-11.8", "mariadb", "apt-get", "mariadb-server-core", None, ".",
+                binary="usr/sbin/mariadbd", share="usr/share/mariadb", release="trixie", tried="11.8.9"),
     )
 }  # fmt: skip
 

@@ -37,6 +37,14 @@ class Build:
     system_tables: Path | None = None
     """A data directory to copy the system tables from, for builds that cannot make them (MySQL 5.6)."""
 
+    tried: str | None = None
+    """The version that bufferlab was tried with, where the package's own may be newer; None: it is always this one."""
+
+    @property
+    def untried(self) -> bool:
+        """Return whether bufferlab was tried with another version of this package only."""
+        return self.tried not in (None, self.version)
+
     @property
     def numbers(self) -> tuple[int, ...]:
         """The version as numbers, for comparisons."""
@@ -84,6 +92,7 @@ def fetched(name: str) -> Build | None:
             kept / told["share"] if told["share"] else None,
             kept / told["libraries"] if told.get("libraries") else None,
             kept / told["system_tables"] if told.get("system_tables") else None,
+            told.get("tried"),
         )
     except FileNotFoundError:
         return None

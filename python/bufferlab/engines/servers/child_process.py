@@ -21,6 +21,8 @@ from bufferlab.errors import EnvironmentLackingError
 _LAUNCH = Path(__file__).with_name("launch.py")
 _TAIL_LINES = 15
 _TAIL_BYTES = 64 << 10
+LOADER = "ld-linux*.so.*"
+"""The file name of the program that loads another one and its shared libraries, as a glob pattern (ld.so(8))."""
 _MISSING = re.compile(r"error while loading shared libraries: (\S+?):")
 
 LIBRARY_PACKAGES = {
@@ -72,7 +74,7 @@ def start(
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
         process = subprocess.Popen(
-            [*_launch(user, own_ipc, group, gate), *program],
+            [*_launch(user, own_ipc, group, gate), *loaded(program, libraries)],
             stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -129,9 +131,23 @@ def _launch(user: tuple[int, int] | None, own_ipc: bool, group: Path | None, gat
 
 
 def environment(libraries: Path | None) -> Mapping[str, str]:
-    """Return a child's environment: PATH, TZ and the libraries, but none of our settings (my.cnf, proxy, locale)."""
+    """Return a child's environment: PATH, TZ and the libraries, but none of our settings (my.cnf, proxy, locale).
+
+    Libraries with a loader are left to `loaded`: programs of this machine could not be started with another libc.
+    """
     kept = {name: os.environ[name] for name in ("PATH", "TZ") if name in os.environ}
-    return {**kept, "LC_ALL": "C", **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {})}
+    named = {"LD_LIBRARY_PATH": str(libraries)} if libraries and not _loader(libraries) else {}
+    return {**kept, "LC_ALL": "C", **named}
+
+
+def loaded(program: Sequence[str], libraries: Path | None) -> list[str]:
+    """Return the command that runs the program with its libraries: by their own loader, if they have one."""
+    loader = _loader(libraries)
+    return [*([str(loader), "--library-path", str(libraries)] if loader else []), *program]
+
+
+def _loader(libraries: Path | None) -> Path | None:
+    return next(libraries.glob(LOADER), None) if libraries else None
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:

@@ -2,23 +2,29 @@
 
 apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and changes nothing of the
 machine's. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's keys.
+A list that is signed and has expired is used, because a mirror may be frozen; `expired` tells it.
 """
 
 from __future__ import annotations
 
 import subprocess
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from bufferlab.engines.servers.child_process import LOADER
 from bufferlab.errors import EnvironmentLackingError
 
 RELEASE = "bookworm"
 """The release whose packages this code knows by name."""
+UNSTABLE = "sid"
+"""The release that has neither updates nor security updates of its own."""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRRORS = ("/debian/", "/debian-security/")
 """The ends of the addresses of Debian's archives, on every mirror."""
 
 
-def options(folder: Path) -> list[str]:
+def options(folder: Path, release: str = RELEASE) -> list[str]:
     """Return the options that make apt-get read only this release, and write only into `folder`.
 
     Raise EnvironmentLackingError when this machine's apt names no Debian mirror, or Debian's keys are missing.
@@ -26,22 +32,37 @@ def options(folder: Path) -> list[str]:
     sources = folder / "sources.list"
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    sources.write_text("".join(f"deb [signed-by={_KEYRING}] {line}\n" for line in _sources()))
+    sources.write_text("".join(f"deb [signed-by={_KEYRING}] {line}\n" for line in _sources(release)))
+    # No package is installed there. apt-get makes its lock beside this file.
+    status = folder / "state" / "status"
+    status.touch()
     settings = {
         "Dir::State": folder / "state",
-        "Dir::State::status": "/dev/null",
+        "Dir::State::status": status,
         "Dir::Cache": folder / "cache",
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "/dev/null",
         # As root, apt-get downloads as the user _apt, who may not write here.
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
+        "Acquire::Check-Valid-Until": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     }
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
-def _sources() -> list[str]:
+def expired(folder: Path) -> list[str]:
+    """Return a sentence for each signed list in `folder` (of `options`) that was valid only until some past day."""
+    said = []
+    for file in sorted((folder / "state" / "lists").glob("*Release")):
+        told = dict(line.split(": ", 1) for line in file.read_text("utf-8", "replace").splitlines() if ": " in line)
+        if "Valid-Until" in told and (until := parsedate_to_datetime(told["Valid-Until"])) < datetime.now(UTC):
+            suite = told.get("Codename", file.name)
+            said.append(f"the mirror's list of {suite} is signed, but expired on {until:%Y-%m-%d}: used all the same")
+    return said
+
+
+def _sources(release: str) -> list[str]:
     asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     try:
         said = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
@@ -50,14 +71,17 @@ def _sources() -> list[str]:
     mirrors = {end: uri for uri in said.split() for end in _MIRRORS if uri.endswith(end)}
     if _MIRRORS[0] not in mirrors or not _KEYRING.is_file():
         raise EnvironmentLackingError(
-            f"the packages of Debian's {RELEASE} cannot be had: this machine's apt names no Debian mirror",
+            f"the packages of Debian's {release} cannot be had: this machine's apt names no Debian mirror",
             str(_KEYRING),
             "run it on Debian, or install the server yourself and give its path",
         )
-    suites = {_MIRRORS[0]: (RELEASE, f"{RELEASE}-updates"), _MIRRORS[1]: (f"{RELEASE}-security",)}
+    suites: dict[str, tuple[str, ...]] = {_MIRRORS[0]: (release,), _MIRRORS[1]: ()}
+    if release != UNSTABLE:
+        suites = {_MIRRORS[0]: (release, f"{release}-updates"), _MIRRORS[1]: (f"{release}-security",)}
     return [f"{uri} {suite} main" for end, uri in sorted(mirrors.items()) for suite in suites[end]]
 
 
 def libraries(unpacked: Path) -> list[Path]:
-    """Return the shared libraries, links included, in the folders where Debian's packages keep them."""
-    return [path for root in (unpacked, unpacked / "usr") for path in root.glob("lib/*-linux-gnu*/lib*.so*")]
+    """Return the shared libraries and their loader, links included, from where Debian's packages keep them."""
+    folders = [folder for root in (unpacked, unpacked / "usr") for folder in root.glob("lib/*-linux-gnu*")]
+    return [path for folder in folders for pattern in ("lib*.so*", LOADER) for path in folder.glob(pattern)]

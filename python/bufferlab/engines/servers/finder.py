@@ -22,7 +22,7 @@ from bufferlab.engines.servers.builds import (
     newest_fetched,
     servers_root,
 )
-from bufferlab.engines.servers.child_process import MissingLibraryError, environment, missing_library
+from bufferlab.engines.servers.child_process import MissingLibraryError, environment, loaded, missing_library
 from bufferlab.engines.servers.fetch import Ask
 from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
@@ -107,7 +107,7 @@ def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
     uid, gid = user or (None, None)
     try:
         done = subprocess.run(
-            [str(binary), *arguments],
+            loaded([str(binary), *arguments], libraries),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=dict(environment(libraries)),
