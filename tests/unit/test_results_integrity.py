@@ -56,6 +56,13 @@ def test_each_check_fails_on_the_fault_it_is_for_and_no_other_does(
     assert {name for name, check in found.items() if check.status == "failed"} == {name}
 
 
+def test_a_pool_that_reads_brought_no_new_page_is_steady_and_the_check_says_so(tmp_path: Path) -> None:
+    found = checks(tmp_path, gate="no_new_pages")["warm_up_gates"]
+    assert found.status == "passed"
+    assert "by no new pages" in found.detail
+    assert "the pool held all that was touched" in found.detail
+
+
 def test_the_limit_of_half_a_per_cent_is_where_it_says(tmp_path: Path) -> None:
     assert checks(tmp_path, scale={"process_read_bytes": 1.0049})["process_read_bytes"].status == "passed"
 

@@ -2,8 +2,9 @@
 //!
 //! A pool smaller than the pages that the workload touches is warm when reads have filled it and replaced every page
 //! once: the replacement policy then chose each page under load. A larger pool never turns over. It is warm when demand
-//! misses no longer change; the rest are compulsory misses of a growing database. A prefill, which reads the tables
-//! once, may fill the pool ahead of the transactions. Pure: no clock, no engine.
+//! misses no longer change; the rest are compulsory misses of a growing database. A pool that is larger than the touched
+//! pages is warm when reads bring no new page. A prefill, which reads the tables once, may fill the pool ahead of the
+//! transactions. Pure: no clock, no engine.
 
 use serde::Serialize;
 
@@ -15,6 +16,8 @@ pub enum GateEnd {
     PoolTurnover,
     /// Demand misses per transaction no longer change.
     FlatMisses,
+    /// The pool holds every page that the workload touches: reads bring none that it has not held before.
+    NoNewPages,
     /// The warm-up reached its limit of transactions or time first: the measurement may not be steady.
     Cap,
     /// There is no pool to warm: the run did a fixed stretch.
@@ -30,15 +33,33 @@ const REPLACED_PART: u64 = 16;
 /// A change by less than this share of the level is flat.
 const FLAT_SHARE: f64 = 0.05;
 
-/// The gate of one warm-up. Feed it the misses of every window, each of equally many transactions.
+/// The counts of one window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Demand misses.
+    pub misses: u64,
+    /// Pages that the pool dropped because their content was no longer true, as after a rollback in `SQLite`. Their next
+    /// gets are misses in a pool of any size.
+    pub dropped: u64,
+}
+
+impl Window {
+    /// Returns the window of an engine that drops no pages.
+    #[must_use]
+    pub fn of(misses: u64) -> Self {
+        Window { misses, dropped: 0 }
+    }
+}
+
+/// The gate of one warm-up. Feed it the counts of every window, each of equally many transactions.
 #[derive(Debug)]
 pub struct Gate {
     frames: u64,
     window_transactions: u64,
     at_least: u64,
     misses: u64,
-    /// Misses of every window, oldest first.
-    windows: Vec<u64>,
+    /// Every window, oldest first.
+    windows: Vec<Window>,
 }
 
 impl Gate {
@@ -54,10 +75,10 @@ impl Gate {
         self.misses += misses.min(self.frames);
     }
 
-    /// Takes the demand misses of one more window; returns the ending of the warm-up if it has ended.
-    pub fn window(&mut self, misses: u64) -> Option<GateEnd> {
-        self.misses += misses;
-        self.windows.push(misses);
+    /// Takes one more window; returns the ending of the warm-up if it has ended.
+    pub fn window(&mut self, window: Window) -> Option<GateEnd> {
+        self.misses += window.misses;
+        self.windows.push(window);
         if (self.windows.len() as u64) * self.window_transactions < self.at_least {
             return None;
         }
@@ -65,7 +86,10 @@ impl Gate {
         if self.misses >= 2 * self.frames {
             return Some(GateEnd::PoolTurnover);
         }
-        self.last_span().is_some_and(is_flat).then_some(GateEnd::FlatMisses)
+        if self.last_span().is_some_and(is_flat) {
+            return Some(GateEnd::FlatMisses);
+        }
+        self.brought_no_new_page().then_some(GateEnd::NoNewPages)
     }
 
     /// Returns the number of misses so far that count towards filling and turnover.
@@ -78,10 +102,10 @@ impl Gate {
     ///
     /// A trend shows as pages are replaced, so the span grows with the pool. It has replaced a sixteenth of the frames,
     /// or, where misses are rare, it has as many transactions as there are frames.
-    fn last_span(&self) -> Option<&[u64]> {
+    fn last_span(&self) -> Option<&[Window]> {
         let mut replaced = 0;
-        for (length, &misses) in (1..).zip(self.windows.iter().rev()) {
-            replaced += misses;
+        for (length, window) in (1..).zip(self.windows.iter().rev()) {
+            replaced += window.misses;
             let long =
                 REPLACED_PART * replaced >= self.frames || length as u64 * self.window_transactions >= self.frames;
             if length >= MIN_WINDOWS && length % 2 == 0 && long {
@@ -90,6 +114,24 @@ impl Gate {
         }
         None
     }
+
+    /// Returns true when reads brought no page in the latest windows but those that the pool had dropped itself.
+    ///
+    /// Such a pool shows no trend, however large it is, so the span need not grow with it. Pages that the workload
+    /// creates take frames, but no read. One stray read is allowed, and, as a page may be dropped in one span and read in
+    /// the next, one standard error of the counts.
+    fn brought_no_new_page(&self) -> bool {
+        let Some(first) = self.windows.len().checked_sub(MIN_WINDOWS) else {
+            return false;
+        };
+        let (misses, dropped) = sums(&self.windows[first..]);
+        misses.saturating_sub(dropped) as f64 <= ((misses + dropped) as f64).sqrt()
+    }
+}
+
+/// Returns the misses and the dropped pages of some windows.
+fn sums(windows: &[Window]) -> (u64, u64) {
+    windows.iter().fold((0, 0), |(misses, dropped), window| (misses + window.misses, dropped + window.dropped))
 }
 
 /// Returns true when the newer half differs from the older by at most 5 % of the level, or by no more than chance
@@ -97,9 +139,9 @@ impl Gate {
 ///
 /// Counts of misses scatter like Poisson counts or more. The tolerance includes one standard error of the difference,
 /// so that a level of a few misses a window can be flat at all.
-fn is_flat(windows: &[u64]) -> bool {
+fn is_flat(windows: &[Window]) -> bool {
     let (older, newer) = windows.split_at(windows.len() / 2);
-    let (older, newer) = (older.iter().sum::<u64>(), newer.iter().sum::<u64>());
+    let ((older, _), (newer, _)) = (sums(older), sums(newer));
     let noise = ((older + newer) as f64).sqrt();
     older.abs_diff(newer) as f64 <= FLAT_SHARE * newer as f64 + noise
 }
@@ -110,7 +152,7 @@ mod tests {
 
     fn end_of(frames: u64, misses: impl IntoIterator<Item = u64>) -> Option<(usize, GateEnd)> {
         let mut gate = Gate::new(frames, 500, 0);
-        misses.into_iter().enumerate().find_map(|(window, misses)| Some((window, gate.window(misses)?)))
+        misses.into_iter().enumerate().find_map(|(window, misses)| Some((window, gate.window(Window::of(misses))?)))
     }
 
     #[test]
@@ -151,21 +193,81 @@ mod tests {
     fn a_pool_that_was_filled_before_still_has_to_turn_over_once() {
         let mut gate = Gate::new(1000, 500, 0);
         gate.prefill(50_000);
-        assert_eq!(gate.window(999), None);
-        assert_eq!(gate.window(1), Some(GateEnd::PoolTurnover));
+        assert_eq!(gate.window(Window::of(999)), None);
+        assert_eq!(gate.window(Window::of(1)), Some(GateEnd::PoolTurnover));
     }
 
     #[test]
-    fn a_pool_that_holds_everything_is_warm_when_nothing_has_been_missed_for_long() {
-        let misses = [5, 3].into_iter().chain([0; 100]);
-        // 30,000 transactions are 60 windows, and the two that missed must have left them.
-        assert_eq!(end_of(30_000, misses), Some((61, GateEnd::FlatMisses)));
+    fn a_pool_that_holds_everything_is_warm_when_reads_have_brought_nothing_for_twenty_windows() {
+        let misses = [5, 3].into_iter().chain([0; 200]);
+        // The two windows that missed must have left the span, in a pool of any size.
+        assert_eq!(end_of(30_000, misses.clone()), Some((21, GateEnd::NoNewPages)));
+        assert_eq!(end_of(30_000_000, misses), Some((21, GateEnd::NoNewPages)));
+    }
+
+    #[test]
+    fn one_stray_read_in_twenty_windows_does_not_keep_it_shut_and_one_in_ten_does() {
+        let every = |windows: u64| (0..200).map(move |k| u64::from(k % windows == 3));
+        assert_eq!(end_of(30_000_000, every(20)), Some((19, GateEnd::NoNewPages)));
+        assert_eq!(end_of(30_000_000, every(10)), None);
+    }
+
+    #[test]
+    fn reads_of_pages_that_the_pool_dropped_itself_bring_nothing_new() {
+        let end = |dropped: u64| {
+            let mut gate = Gate::new(30_000_000, 500, 0);
+            (0..200).find_map(|window| Some((window, gate.window(Window { misses: 40, dropped })?)))
+        };
+        assert_eq!(end(40), Some((19, GateEnd::NoNewPages)));
+        // Each window fills ten frames that were empty.
+        assert_eq!(end(30), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn it_opens_in_the_window_in_which_a_slow_reckoning_says_so(
+            frames in 1_u64..200_000,
+            at_least in 0_u64..40_000,
+            counts in proptest::collection::vec((0_u64..60, 0_u64..60), 1..120),
+        ) {
+            let mut gate = Gate::new(frames, 500, at_least);
+            for (count, &(misses, dropped)) in (1..).zip(&counts) {
+                let end = gate.window(Window { misses, dropped });
+                assert_eq!(end, naive(frames, at_least, &counts[..count]), "in window {count}");
+                if end.is_some() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The gate's rules, each over all windows so far, as the comments above say them.
+    fn naive(frames: u64, at_least: u64, windows: &[(u64, u64)]) -> Option<GateEnd> {
+        let misses = |from: usize, to: usize| windows[from..to].iter().map(|&(misses, _)| misses).sum::<u64>();
+        let count = windows.len();
+        if count as u64 * 500 < at_least {
+            return None;
+        }
+        if misses(0, count) >= 2 * frames {
+            return Some(GateEnd::PoolTurnover);
+        }
+        let shows_a_trend =
+            |&length: &usize| 16 * misses(count - length, count) >= frames || length as u64 * 500 >= frames;
+        if let Some(length) = (20..=count).step_by(2).find(shows_a_trend) {
+            let (older, newer) = (misses(count - length, count - length / 2), misses(count - length / 2, count));
+            if (older as f64 - newer as f64).abs() <= 0.05 * newer as f64 + ((older + newer) as f64).sqrt() {
+                return Some(GateEnd::FlatMisses);
+            }
+        }
+        let span = &windows[count.checked_sub(20)?..];
+        let (read, dropped) = span.iter().fold((0, 0), |(read, dropped), window| (read + window.0, dropped + window.1));
+        (read as f64 - dropped as f64 <= f64::from((read + dropped) as u32).sqrt()).then_some(GateEnd::NoNewPages)
     }
 
     #[test]
     fn it_stays_shut_for_as_long_as_it_is_told() {
         let mut gate = Gate::new(100, 500, 2_000);
-        let ends: Vec<_> = std::iter::repeat_n(500, 5).map(|misses| gate.window(misses)).collect();
+        let ends: Vec<_> = std::iter::repeat_n(Window::of(500), 5).map(|window| gate.window(window)).collect();
         assert_eq!(ends, [None, None, None, Some(GateEnd::PoolTurnover), Some(GateEnd::PoolTurnover)]);
     }
 }

@@ -3,7 +3,7 @@
 //! It spreads the misses between two polls evenly. The gate compares sums over many windows, to which a poll's place
 //! inside one of them means little. Pure: no clock, no engine.
 
-use crate::gate::{Gate, GateEnd};
+use crate::gate::{Gate, GateEnd, Window};
 
 /// Transactions of one window.
 pub const GATE_WINDOW: u64 = 500;
@@ -44,7 +44,8 @@ impl GateFeed {
         let mut end = (from / GATE_WINDOW + 1) * GATE_WINDOW;
         while end <= transactions {
             let until = from_misses + (grown * u128::from(end - from) / steps) as u64;
-            let window = until - self.fed;
+            // Servers keep the pages of a transaction that rolls back: none is dropped.
+            let window = Window::of(until - self.fed);
             self.fed = until;
             if let Some(ended) = self.gate.window(window) {
                 return Some(ended);
@@ -91,6 +92,17 @@ mod tests {
             assert_eq!(feed.look(transactions, misses), None);
         }
         assert_eq!(feed.misses(), 1_050);
+    }
+
+    #[test]
+    fn a_pool_far_larger_than_what_is_touched_is_warm_once_reads_have_ended() {
+        // Two warehouses in 1 GiB: the reads end after 3,000 transactions, and the next 20 windows have none.
+        let ends = |at: u64| 11_360 + at.min(3_000) / 500;
+        for step in [1, 77, 2_300] {
+            let (at, end) = opens(65_536, step, ends);
+            assert_eq!(end, GateEnd::NoNewPages);
+            assert!((12_500..15_500).contains(&at), "opened at {at}");
+        }
     }
 
     #[test]

@@ -169,12 +169,12 @@ class StoredSetting(_Strict):
 
 
 class WarmUp(_Strict):
-    """The end of the warm-up: by a full turnover, by flat misses, or at its cap.
+    """The end of the warm-up: by a full turnover, by flat misses, as reads brought no new page, or at its cap.
 
     Without a pool it is a fixed stretch. A run without a warm-up is cold.
     """
 
-    gate: Literal["pool_turnover", "flat_misses", "cap", "fixed", "cold"]
+    gate: Literal["pool_turnover", "flat_misses", "no_new_pages", "cap", "fixed", "cold"]
     seconds: float = Field(ge=0)
     transactions: int = Field(ge=0)
     detail: Any = None

@@ -215,6 +215,17 @@ impl Engine {
         self.demand_misses
     }
 
+    /// Returns the number of pages that the pool has dropped so far because their content was no longer true. A pool that
+    /// is `SQLite`'s own does not tell it, and gives zero.
+    #[must_use]
+    pub fn dropped_pages(&self) -> u64 {
+        let left = |pool: &PoolCounters| {
+            let stayed = pool.evictions.get() + pool.frames_used.get();
+            pool.admissions.get().saturating_sub(stayed)
+        };
+        self.pool_counters.as_deref().map_or(0, left)
+    }
+
     /// Adds SQLite's own counters. They are 32 bits wide, so each read resets them.
     fn collect_status(&mut self) {
         let hits = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_HIT);

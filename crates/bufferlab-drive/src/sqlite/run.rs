@@ -19,7 +19,7 @@ use super::{pcache, plan};
 use crate::event::{Phase, Sink};
 use crate::failure::Failure;
 use crate::finished::{Finished, PhasePart, WarmedUp, latencies};
-use crate::gate::{Gate, GateEnd};
+use crate::gate::{Gate, GateEnd, Window};
 use crate::pacing::wake_on_time;
 use crate::probes::{Probes, Watched};
 use crate::sampler::{Mailbox, sample_until_stopped};
@@ -130,8 +130,8 @@ fn warm_up(
     if !prefill(session, driver)? {
         return Ok(None);
     }
-    let mut misses = session.engine.demand_misses();
-    gate.prefill(misses);
+    let mut last = counted(session);
+    gate.prefill(last.misses);
     if limit.transactions == 0 {
         return Ok(Some(GateEnd::Cold));
     }
@@ -146,15 +146,21 @@ fn warm_up(
                 return Ok(Some(GateEnd::Cap));
             }
         }
-        let now = session.engine.demand_misses();
-        if let Some(end) = gate.window(now - misses) {
+        let now = counted(session);
+        let grown = Window { misses: now.misses - last.misses, dropped: now.dropped.saturating_sub(last.dropped) };
+        if let Some(end) = gate.window(grown) {
             return Ok(Some(end));
         }
-        misses = now;
+        last = now;
         if is_late(begun, limit) {
             return Ok(Some(GateEnd::Cap));
         }
     }
+}
+
+/// Returns the misses and the dropped pages since the database was opened.
+fn counted(session: &mut Session<'_>) -> Window {
+    Window { misses: session.engine.demand_misses(), dropped: session.engine.dropped_pages() }
 }
 
 fn is_late(begun: Instant, limit: Limit) -> bool {
