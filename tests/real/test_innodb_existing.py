@@ -215,14 +215,18 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next_w
         assert "innodb_lru_scan_depth is 256, as an earlier run of bufferlab left it; it was 1024" in said
         assert "innodb_io_capacity is" not in said
         assert existing.settings() == {**changed, "innodb_io_capacity": "190"}
-        # A bufferlab with another cache finds on the server what there is no journal of.
+        # A bufferlab with another cache finds on the server what it has no journal of, and sets nothing by it.
         monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "another"))
-        with changes.turn(GlobalVariables(), ExistingInnodb("mysql").parse(existing.url)) as turn:
-            assert turn.left == ["innodb_buffer_pool_size", "innodb_lru_scan_depth"]
-        assert existing.settings() == {**before, "innodb_io_capacity": "190"}
+        address = ExistingInnodb("mysql").parse(existing.url)
+        with pytest.raises(EngineFailure) as caught, changes.turn(GlobalVariables(), address):
+            pytest.fail("it believed the mark")
+        assert "SET GLOBAL innodb_lru_scan_depth = 1024" in caught.value.what
+        assert existing.settings() == {**changed, "innodb_io_capacity": "190"}
         monkeypatch.setenv("BUFFERLAB_CACHE", cache)
-        assert put_back_everywhere() == [(existing.url, [])]
+        left = ["innodb_buffer_pool_size", "innodb_lru_scan_depth"]
+        assert put_back_everywhere() == [(existing.url, left)]
         assert put_back_everywhere() == []
+        assert existing.ask("SELECT changed FROM lab.bufferlab_marker") == [(None,)]
         assert existing.settings() == {**before, "innodb_io_capacity": "190"}
     finally:
         existing.ask(f"SET GLOBAL innodb_io_capacity = {before['innodb_io_capacity']}")
@@ -273,6 +277,128 @@ def test_a_table_or_view_of_somebody_elses_in_our_schema_is_refused_and_nothing_
     existing.ask("DROP VIEW lab.seen")
     existing.ask("DROP TABLE lab.users_own")
     assert existing.load(HOT_ROWS).kind == "ok"
+
+
+STRANGE = {
+    "trigger pwn on sbtest1 (BEFORE)": (
+        "CREATE TRIGGER lab.pwn BEFORE UPDATE ON lab.sbtest1 FOR EACH ROW SET NEW.pad = CURRENT_USER()",
+        "DROP TRIGGER lab.pwn",
+    ),
+    "function evil (": (
+        "CREATE FUNCTION lab.evil() RETURNS INT SQL SECURITY INVOKER READS SQL DATA RETURN 1", "DROP FUNCTION lab.evil"
+    ),
+    "event later (": ("CREATE EVENT lab.later ON SCHEDULE EVERY 1 YEAR DO SET @a = 1", "DROP EVENT lab.later"),
+    "index mine on sbtest1 (c)": ("CREATE INDEX mine ON lab.sbtest1 (c)", "DROP INDEX mine ON lab.sbtest1"),
+    "table sbtest1 (id, k, c, pad, kept)": (
+        "ALTER TABLE lab.sbtest1 ADD kept TEXT", "ALTER TABLE lab.sbtest1 DROP COLUMN kept"
+    ),
+}  # fmt: skip
+"""What another account with rights on our schema can put there, by what we call it, and how it is taken away again."""
+
+
+def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(existing: Server) -> None:
+    assert existing.load(HOT_ROWS).kind == "ok"
+    address = ExistingInnodb("mysql").parse(existing.url)
+    with closing(existing.server.connect()) as connection:
+        for named, (make, undo) in STRANGE.items():
+            control.rows(connection, make)
+            before = owned_schema.objects(connection, "lab")
+            with pytest.raises(EngineFailure) as caught:
+                owned_schema.claim(connection, address)
+            assert caught.value.kind == "usage"
+            assert named in caught.value.what
+            if "trigger" in named:
+                assert existing.run({**READS, "update_percent": 100}).kind == "usage"
+            assert owned_schema.objects(connection, "lab") == before
+            control.rows(connection, undo)
+        # A table that took the name of one of ours, whatever the list says.
+        control.rows(connection, "DROP TABLE lab.sbtest1")
+        control.rows(connection, "CREATE TABLE lab.sbtest1 (precious INT)")
+        with pytest.raises(EngineFailure, match=r"did not make \(sbtest1\)"):
+            owned_schema.claim(connection, address)
+        control.rows(connection, "DROP TABLE lab.sbtest1")
+        owned_schema.claim(connection, address)
+
+
+@pytest.fixture
+def tenant(existing: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """The schema lab, in which another account has all rights, and no others."""
+    existing.ask("CREATE DATABASE lab")
+    existing.ask("CREATE USER tenant@localhost IDENTIFIED WITH mysql_native_password BY 'rented'")
+    existing.ask("GRANT ALL ON lab.* TO tenant@localhost")
+    existing.ask("GRANT PROCESS ON *.* TO tenant@localhost")
+    monkeypatch.setenv("BUFFERLAB_ADMIN_PASSWORD", os.environ["BUFFERLAB_PASSWORD"])
+    try:
+        yield existing
+    finally:
+        existing.ask("DROP USER tenant@localhost")
+
+
+def test_an_account_with_great_rights_does_not_enter_a_schema_where_others_may_make_functions(
+    tenant: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = tenant.load(HOT_ROWS)
+    assert outcome.kind == "environment", outcome
+    assert outcome.failure is not None
+    assert "functions that tenant@localhost may make there would run with them" in outcome.failure.what
+    assert "?admin_user=bufferlab" in str(outcome.failure.hint)
+    # As the tenant, with settings changed by the other account.
+    before = tenant.settings()
+    monkeypatch.setenv("BUFFERLAB_PASSWORD", "rented")
+    tenant.url = tenant.url.replace("//bufferlab@", "//tenant@") + "&admin_user=bufferlab"
+    assert tenant.load(HOT_ROWS).kind == "ok"
+    outcome = tenant.run(READS, innodb_lru_scan_depth=256)
+    assert outcome.kind == "ok", outcome
+    assert outcome.result is not None
+    assert outcome.result["actual"]["innodb_lru_scan_depth"] == 256
+    assert tenant.settings() == before
+    assert not list(journal.folder().glob("*"))
+
+
+def test_a_record_and_a_view_that_a_tenant_planted_set_nothing_and_run_nothing(
+    tenant: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = ExistingInnodb("mysql").parse(tenant.url)
+    settings, since = GlobalVariables(), ""
+    with closing(tenant.server.connect()) as connection:
+        owned_schema.claim(connection, address)
+        owned_schema.mark(connection, "lab", Mark("d", "clean", ()))
+        since = settings.since(connection)
+    variables = {"general_log_file": {"found": "/tmp/x"}, "innodb_lru_scan_depth": {"found": "7777"}}
+    record = {"format": "bufferlab-online-changes", "format_version": 2, "url": "", "since": since}
+    planted = json.dumps({**record, "variables": variables})
+    with closing(control.connect(tenant.server.socket, "tenant", "rented", "lab")) as evil:
+        control.rows(evil, "UPDATE bufferlab_marker SET changed = %s", (planted,))
+        before = tenant.settings()
+        done = tenant.sweep("--allow-online-changes")
+        assert done.returncode == 3, done.stderr
+        assert '"general_log_file" is' in done.stderr
+        assert "written by whoever may write there" in done.stderr
+        assert "By hand: SET GLOBAL innodb_lru_scan_depth = 7777" in done.stderr
+        assert "SET GLOBAL general_log_file" not in done.stderr
+        assert tenant.settings() == before
+        assert "/tmp/x" in tenant.command("doctor", "--forget-mark", tenant.url).stdout
+        assert changes.left(settings, address) == []
+        # A view in the marker's place, whose function would run with the rights of whoever reads or writes it.
+        control.rows(evil, "CREATE TABLE seen (who TEXT)")
+        control.rows(evil, "CREATE FUNCTION spy() RETURNS TEXT SQL SECURITY INVOKER MODIFIES SQL DATA "
+                           "BEGIN INSERT INTO lab.seen VALUES (CURRENT_USER()); RETURN 'x'; END")  # fmt: skip
+        control.rows(evil, "ALTER TABLE bufferlab_marker RENAME hidden")
+        control.rows(evil, "CREATE SQL SECURITY INVOKER VIEW bufferlab_marker AS "
+                           "SELECT id, data_id, state, made, objects, spy() AS changed FROM hidden")  # fmt: skip
+        with closing(tenant.server.connect()) as connection:
+            assert owned_schema.records(connection) == {}
+            assert owned_schema.marked(connection, "lab") is None
+            for write in (
+                lambda: owned_schema.record(connection, "lab", None),
+                lambda: owned_schema.mark(connection, "lab", Mark("d", "clean", ())),
+                lambda: owned_schema.claim(connection, address),
+            ):
+                with pytest.raises(EngineFailure):
+                    write()
+        assert tenant.load(HOT_ROWS).kind == "environment"
+        assert control.rows(evil, "SELECT * FROM seen") == []
+    assert tenant.ask("SHOW TABLES FROM lab LIKE 'hidden'") == [("hidden",)]
 
 
 @pytest.mark.slow
@@ -346,8 +472,11 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
                             owned_schema.claim(connection, lab)
                             owned_schema.mark(connection, "lab", Mark("d", "clean", ("t",)))
                             # As one that is killed: it is never left.
-                            turn.changed(connection, {IO: "150"}, lambda what: None).__enter__()
+                            turn.changed({IO: "150"}, lambda what: None).__enter__()
                         assert changes.left(settings, other)[0].startswith(f"{IO} is 150, as an earlier run")
+                        monkeypatch.setenv("BUFFERLAB_CACHE", str(path / "another"))
+                        assert f'"{IO}" is "150"' in changes.left(settings, other)[0]
+                        monkeypatch.setenv("BUFFERLAB_CACHE", str(path / "cache"))
                     else:
                         # Its own configuration stands, though it might be what the run had set.
                         control.rows(connection, f"SET GLOBAL {IO} = 150")

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.existing import owned_database
+from bufferlab.engines.postgres.existing.connection import connect
 from bufferlab.engines.postgres.existing.existing_postgres import ExistingPostgres
 from bufferlab.engines.postgres.existing.server_settings import ServerSettings
 from bufferlab.engines.postgres.private_postgres import PrivatePostgres
@@ -47,6 +49,10 @@ class Server(Existing):
     def ask(self, query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         with closing(self.server.connect(database)) as connection:
             return control.rows(connection, query)
+
+    def administered(self) -> str:
+        """The URL, with the superuser as the account that changes settings."""
+        return f"{self.url}&admin_user=bufferlab"
 
     def settings(self) -> tuple[dict[str, str], list[tuple[Any, ...]], str]:
         """As new sessions have them, those of databases and roles, and what ALTER SYSTEM wrote."""
@@ -91,6 +97,7 @@ def existing(started: Server, tmp_path: Path) -> Server:
 @pytest.fixture
 def plain(existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
     """The same, reached as the role without rights."""
+    monkeypatch.setenv("BUFFERLAB_ADMIN_PASSWORD", os.environ["BUFFERLAB_PASSWORD"])
     monkeypatch.setenv("BUFFERLAB_PASSWORD", PLAIN)
     return Server(existing.server, tmp_path, "plain")
 
@@ -278,10 +285,10 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert existing.run(READS).kind == "ok"
 
 
-def test_what_a_killed_run_left_is_put_back_from_the_databases_comment_where_it_is_still_ours(
+def test_what_a_killed_run_left_is_told_from_the_databases_comment_and_put_back_by_the_journal_alone(
     existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    settings, before = ServerSettings(), existing.settings()
+    settings, before, cache = ServerSettings(), existing.settings(), os.environ["BUFFERLAB_CACHE"]
     lab, other = (ExistingPostgres().parse(existing.url.replace("/lab?", f"/{name}?")) for name in ("lab", "other"))
     owned_database.claim(lab)
     with closing(existing.server.connect("postgres")) as connection:
@@ -292,21 +299,185 @@ def test_what_a_killed_run_left_is_put_back_from_the_databases_comment_where_it_
             with pytest.raises(EngineFailure, match="another run"), changes.turn(settings, other, 0.1):
                 pytest.fail("two at a time")
             # As one that is killed: it is never left.
-            turn.changed(connection, wanted, lambda what: None).__enter__()
+            turn.changed(wanted, lambda what: None).__enter__()
         wait_until(lambda: not settings.is_held(connection, changes.CHANGING), "the lock to end", 10)
     existing.ask("ALTER DATABASE lab SET random_page_cost = 3.5")
-    left = "bgwriter_lru_maxpages is 7, as an earlier run of bufferlab left it; it was 55"
-    assert changes.left(settings, other) == [left]
+    assert changes.left(settings, other) == [
+        "bgwriter_lru_maxpages is 7, as an earlier run of bufferlab left it; it was 55"
+    ]
+    changed = existing.settings()
     monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "another"))
-    with pytest.raises(EngineFailure) as caught, changes.turn(settings, other):
-        pytest.fail("it took our value for the owner's")
-    assert left in caught.value.what
+    for address in (lab, other):
+        with pytest.raises(EngineFailure) as caught, changes.turn(settings, address):
+            pytest.fail("it took our value for the owner's")
+        assert "the mark of lab, written by whoever may write there" in caught.value.what
+        assert '"bgwriter_lru_maxpages" is "7", it was "55"' in caught.value.what
+        assert "ALTER SYSTEM SET bgwriter_lru_maxpages = '55'; SELECT pg_reload_conf()" in caught.value.what
+    assert existing.settings() == changed
+    monkeypatch.setenv("BUFFERLAB_CACHE", cache)
     with changes.turn(settings, lab) as turn:
         assert turn.left == ["bgwriter_lru_maxpages"]
     wait_until(lambda: existing.settings()[0] == before[0], "the server to take its setting back", 10)
     assert existing.settings()[1:] == ([(["random_page_cost=3.5"],)], before[2])
-    with changes.turn(settings, other) as turn:
-        assert turn.left == []
+    assert not any("changed" in str(comment) for comment in existing.ask(COMMENTS))
+
+
+COMMENTS = "SELECT shobj_description(oid, 'pg_database') FROM pg_database"
+PLANTED = {
+    "archive_command": {"scope": "system", "found": "touch /tmp/pwned"},
+    "bgwriter_lru_maxpages": {"scope": "system", "found": "7; DROP DATABASE lab"},
+    "\x1b[31m": {"found": [1]},
+}
+
+
+def test_a_record_that_a_database_owner_planted_sets_nothing_until_it_is_forgotten(plain: Server) -> None:
+    plain.ask("CREATE DATABASE lab OWNER plain")
+    before = plain.settings()
+    record = {"format": "bufferlab-online-changes", "format_version": 2, "url": "", "since": "", "variables": PLANTED}
+    comment = json.dumps({"changed": json.dumps(record)}).replace("'", "''")
+    with closing(connect(ExistingPostgres().parse(plain.url))) as as_plain:
+        control.rows(as_plain, f"COMMENT ON DATABASE lab IS 'bufferlab: {comment}'")
+    administered = plain.administered()
+    out = plain.root / "out"
+    for _ in range(2):
+        done = plain.command(
+            "run", "hot-rows", "--engine", "postgres", "--server", administered, "--smoke", "--set", "pool_size=16MiB",
+            "--set", "rows=20000", "--sweep", "hot_rows=500", "--allow-online-changes", "--share-device", "--out", out,
+        )  # fmt: skip
+        assert done.returncode == 3, done.stderr
+        assert "written by whoever may write there" in done.stderr
+        assert '"archive_command" is' in done.stderr
+        assert "By hand" not in done.stderr
+        assert "\x1b" not in done.stderr
+        assert plain.settings() == before
+    assert existing_value(plain, "archive_command") == "(disabled)"
+    told = plain.command("doctor", "--forget-mark", administered)
+    assert told.returncode == 0, told.stderr
+    assert "nothing put back" in told.stdout
+    assert "\x1b" not in told.stdout
+    assert "no record" in plain.command("doctor", "--forget-mark", administered).stdout
+    plain.url = administered
+    assert plain.load(HOT_ROWS).kind == "ok"
+    outcome = plain.run(READS, **CHANGED)
+    assert outcome.kind == "ok", outcome
+    assert plain.settings() == before
+
+
+def existing_value(server: Server, name: str) -> str:
+    return str(server.ask(f"SHOW {name}")[0][0])
+
+
+STRANGE = {
+    "trigger pwn on table sbtest1": (
+        "CREATE TRIGGER pwn BEFORE UPDATE ON sbtest1 FOR EACH ROW EXECUTE FUNCTION evil()", "DROP FUNCTION evil CASCADE"
+    ),
+    "policy mine on table sbtest1": ("CREATE POLICY mine ON sbtest1 USING (true)", "DROP POLICY mine ON sbtest1"),
+    "rule nothing on table sbtest1": (
+        "CREATE RULE nothing AS ON DELETE TO sbtest1 DO INSTEAD NOTHING", "DROP RULE nothing ON sbtest1"
+    ),
+    "index mine (c)": ("CREATE INDEX mine ON sbtest1 (c)", "DROP INDEX mine"),
+    "table sbtest1 (id, k, c, pad, kept)": (
+        "ALTER TABLE sbtest1 ADD kept TEXT DEFAULT 'precious'", "ALTER TABLE sbtest1 DROP kept"
+    ),
+    "function count(bigint)": (
+        "CREATE FUNCTION count(bigint) RETURNS int LANGUAGE sql AS 'SELECT 1'", "DROP FUNCTION count(bigint)"
+    ),
+    "view sbtest1 (id)": ("DROP TABLE sbtest1; CREATE VIEW sbtest1 AS SELECT 1 AS id", "DROP VIEW sbtest1"),
+}  # fmt: skip
+"""What an owner can put into our database, by what we call it, and how he takes it away again."""
+EVIL = """
+CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RESET ROLE; RESET SESSION AUTHORIZATION;
+  NEW.pad := current_user || current_setting('is_superuser');
+  RETURN NEW;
+END $$
+"""
+
+
+def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_dropped(plain: Server) -> None:
+    plain.ask("CREATE DATABASE lab OWNER plain")
+    address = ExistingPostgres().parse(plain.url)
+    assert plain.load(HOT_ROWS).kind == "ok"
+    with closing(connect(address)) as owner:
+        for named, (make, undo) in STRANGE.items():
+            if "trigger" in named:
+                control.rows(owner, EVIL)
+            control.rows(owner, make)
+            before = owned_database.objects(owner)
+            assert named in before
+            with pytest.raises(EngineFailure) as caught:
+                owned_database.claim(address)
+            assert caught.value.kind == "usage"
+            assert named in caught.value.what
+            if "trigger" in named or "view" in named:
+                outcome = plain.run({**READS, "update_percent": 100})
+                assert outcome.kind == "usage", outcome
+            assert owned_database.objects(owner) == before
+            control.rows(owner, undo)
+
+
+def test_a_trigger_that_a_planted_list_hides_gets_no_rights_even_if_it_resets_its_role(plain: Server) -> None:
+    plain.ask("CREATE DATABASE lab OWNER plain")
+    assert plain.load(HOT_ROWS).kind == "ok"
+    with closing(connect(ExistingPostgres().parse(plain.url))) as owner:
+        control.rows(owner, EVIL)
+        control.rows(owner, STRANGE["trigger pwn on table sbtest1"][0])
+        mark = owned_database.marked(owner, "lab")
+        assert mark is not None
+        owned_database.mark(owner, "lab", replace(mark, objects=tuple(owned_database.objects(owner))))
+        plain.url = plain.administered()
+        note = plain.database / "existing.json"
+        note.write_text(json.dumps({**json.loads(note.read_text()), "url": plain.url}))
+        outcome = plain.run({**READS, "update_percent": 100}, **CHANGED)
+        assert outcome.kind == "ok", outcome
+        ran = control.rows(owner, "SELECT DISTINCT trim(pad) FROM sbtest1 WHERE pad LIKE '%off%' OR pad LIKE '%on%'")
+    assert ran == [("plainoff",)]
+
+
+def test_a_superuser_does_not_enter_a_database_where_others_may_make_functions(
+    plain: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUFFERLAB_PASSWORD", os.environ["BUFFERLAB_ADMIN_PASSWORD"])
+    plain.ask("CREATE DATABASE lab OWNER plain")
+    great = Server(plain.server, plain.root)
+    outcome = great.load(HOT_ROWS)
+    assert outcome.kind == "environment", outcome
+    assert outcome.failure is not None
+    assert "bufferlab has great rights, and plain may make functions and triggers in lab" in outcome.failure.what
+    assert "?admin_user=bufferlab" in str(outcome.failure.hint)
+    plain.ask("DROP DATABASE lab")
+    assert great.load(HOT_ROWS).kind == "ok"
+    plain.ask("GRANT CREATE ON SCHEMA public TO plain", "lab")
+    assert great.run(READS).kind == "environment"
+    plain.ask("REVOKE CREATE ON SCHEMA public FROM plain", "lab")
+    plain.ask("GRANT CREATE ON SCHEMA public TO PUBLIC", "lab")
+    outcome = great.run(READS)
+    assert outcome.failure is not None
+    assert "everybody may make functions" in outcome.failure.what
+
+
+def test_tables_that_another_role_owns_are_not_dropped_whatever_the_mark_says(existing: Server) -> None:
+    existing.ask("CREATE DATABASE lab")
+    existing.ask("CREATE TABLE users (id INT)", "lab")
+    existing.ask("ALTER TABLE users OWNER TO plain", "lab")
+    told = {"data_id": "d", "state": "clean", "made": ["users"], "objects": ["table users (id)"]}
+    existing.ask(f"COMMENT ON DATABASE lab IS 'bufferlab: {json.dumps(told)}'")
+    outcome = existing.load(HOT_ROWS)
+    assert outcome.kind == "usage", outcome
+    assert outcome.failure is not None
+    assert "did not make (users)" in outcome.failure.what
+    assert existing.ask("SELECT count(*) FROM users", "lab") == [(0,)]
+
+
+def test_names_are_looked_for_in_our_schema_whatever_the_database_says(plain: Server) -> None:
+    plain.ask("CREATE DATABASE lab OWNER plain")
+    plain.ask("ALTER DATABASE lab SET search_path = evil, public, pg_catalog")
+    plain.ask("ALTER ROLE plain SET search_path = evil, pg_catalog")
+    assert plain.load(HOT_ROWS).kind == "ok"
+    assert plain.run(READS).kind == "ok"
+    assert plain.ask("SELECT schemaname FROM pg_tables WHERE tablename = 'sbtest1'", "lab") == [("public",)]
+    plain.ask("ALTER ROLE plain RESET search_path")
 
 
 def test_one_sweep_at_a_time_may_change_settings_whatever_its_database(existing: Server) -> None:
@@ -332,7 +503,7 @@ def test_what_somebody_else_made_in_our_database_is_refused_and_nothing_is_dropp
         ("CREATE SCHEMA sbtest CREATE TABLE sbtest1 (id INT)", "DROP SCHEMA sbtest CASCADE", "did not make (sbtest1)"),
         (
             "CREATE FUNCTION rows() RETURNS BIGINT LANGUAGE SQL BEGIN ATOMIC SELECT count(*) FROM sbtest1; END",
-            "DROP FUNCTION rows", "function rows() depends on table sbtest1",
+            "DROP FUNCTION rows", "did not make (function rows())",
         ),
     ):  # fmt: skip
         existing.ask(make, "lab")

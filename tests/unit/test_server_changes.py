@@ -14,6 +14,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb.existing.connection import FORM
 from bufferlab.engines.servers.existing import changes, journal, mark
 from bufferlab.engines.servers.existing.address import Address, parse
+from bufferlab.engines.servers.existing.journal import Record
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
 
 DEPTH, POOL = "innodb_lru_scan_depth", "innodb_buffer_pool_size"
@@ -42,6 +43,8 @@ class FakeServer:
         if not self.is_up:
             raise ConnectionError("it is down")
         return self
+
+    reader = connect
 
     @contextmanager
     def holding(self, address: Address, lock: str, seconds: float) -> Iterator[FakeServer | None]:
@@ -75,10 +78,13 @@ class FakeServer:
         on_set()
 
     def now(self, connection: Any, variables: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self.variables[name] for name in variables}
+        return {name: self.variables[name] for name in variables if name in self.variables}
 
     def restore(self, connection: Any, name: str, entry: Mapping[str, Any]) -> None:
         self.variables[name] = entry["found"]
+
+    def statement(self, schema: str, name: str, entry: Mapping[str, Any]) -> str | None:
+        return f"SET {name} = {entry['found']}" if name in (DEPTH, POOL) else None
 
     def records(self, connection: Any) -> dict[str, str]:
         return dict(self.kept)
@@ -120,7 +126,7 @@ def change(
     server: FakeServer, address: Address = LAB, wanted: Mapping[str, str] = WANTED, then: Callable[[], None] = list
 ) -> None:
     """A run that changes settings, and what happens while it measures."""
-    with changes.turn(server, address) as turn, turn.changed(server, wanted, lambda what: None):
+    with changes.turn(server, address) as turn, turn.changed(wanted, lambda what: None):
         then()
 
 
@@ -174,15 +180,12 @@ def test_a_second_sweep_is_refused_between_two_runs_of_the_first_and_servers_of_
         pass
 
 
-@pytest.mark.parametrize(
-    ("cache_of_next", "address"), [("cache", LAB), ("cache", OTHER), ("another", LAB)], ids=["same", "other", "cache"]
-)
+@pytest.mark.parametrize("address", [LAB, OTHER], ids=["same", "other"])
 def test_whoever_comes_after_a_killed_run_puts_the_owners_value_back_first(
-    server: FakeServer, cache: Callable[[str], None], cache_of_next: str, address: Address
+    server: FakeServer, address: Address
 ) -> None:
     killed(server)
     assert server.variables == {DEPTH: "256", POOL: "32"}
-    cache(cache_of_next)
     with changes.reserved(server, [address]) as done:
         assert done == [(address.url, sorted(WANTED))]
     change(server, address, {DEPTH: "77"})
@@ -197,19 +200,85 @@ def test_the_doctor_puts_back_what_a_killed_run_left(server: FakeServer) -> None
     assert server.variables == {DEPTH: "1024", POOL: "64"}
 
 
-def test_another_schemas_word_is_heeded_and_nothing_is_set_by_it(
-    server: FakeServer, cache: Callable[[str], None]
+@pytest.mark.parametrize("address", [LAB, OTHER], ids=["same", "other"])
+def test_a_mark_alone_is_heeded_and_nothing_is_set_by_it(
+    server: FakeServer, cache: Callable[[str], None], address: Address
 ) -> None:
     killed(server)
     cache("another")
-    with pytest.raises(EngineFailure) as caught:
-        change(server, OTHER)
-    assert f"{DEPTH} is 256, as an earlier run of bufferlab left it; it was 1024" in caught.value.what
-    assert "lab" in str(caught.value.hint)
+    with pytest.raises(EnvironmentLackingError) as caught, changes.reserved(server, [address]):
+        pytest.fail("it went on")
+    assert caught.value.exit_code == 3
+    assert "written by whoever may write there" in caught.value.what
+    assert f'"{DEPTH}" is "256", it was "1024"' in caught.value.what
+    assert f"By hand: SET {DEPTH} = 1024; SET {POOL} = 64" in caught.value.what
+    assert (
+        f"bufferlab doctor --forget-mark {LAB.url.replace(LAB.host, address.host).split('?')[0]}" in caught.value.hint
+    )
     assert server.variables == {DEPTH: "256", POOL: "32"}
+    # Once its values are the owner's again, the record says nothing that is true.
     server.variables = {DEPTH: "1024", POOL: "64"}
-    change(server, OTHER)
+    change(server, address)
     assert server.kept == {}
+
+
+def planted(**variables: object) -> str:
+    return Record("", "1", {name: {"found": found} for name, found in variables.items()}).text()
+
+
+@pytest.mark.parametrize("schema", ["lab", "evil"])
+def test_a_planted_record_sets_nothing_and_its_writers_words_are_escaped(server: FakeServer, schema: str) -> None:
+    server.variables |= {"archive_command": "", "other\x1b[31m": "x"}
+    before = dict(server.variables)
+    server.kept[schema] = planted(archive_command="touch /tmp/pwned", **{"other\x1b[31m": ["\u202e"] * 99})
+    for act in (lambda: change(server), lambda: change(server, wanted={})):
+        with pytest.raises(EngineFailure) as caught:
+            act()
+        assert caught.value.kind == "environment"
+        assert f"the mark of {schema}, written by whoever may write there" in caught.value.what
+        assert '"archive_command" is "", it was "touch /tmp/pwned"' in caught.value.what
+        assert "By hand" not in caught.value.what
+        assert caught.value.what.isprintable()
+        assert len(caught.value.what) < 600
+    assert everywhere(server) == []
+    assert server.variables == before
+    (said,) = changes.left(server, LAB)
+    assert "whoever may write there" in said
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, '{"format": "bufferlab-online-changes"}', "\x00"])
+def test_a_record_in_a_mark_that_cannot_be_read_stops_the_run_by_name(server: FakeServer, text: str) -> None:
+    server.kept["lab"] = text
+    with pytest.raises(EngineFailure, match="whoever may write there") as caught:
+        change(server)
+    assert "--forget-mark" in str(caught.value.hint)
+    assert len(changes.left(server, LAB)) == 1
+
+
+def test_a_mark_is_forgotten_on_request_and_nothing_is_set(server: FakeServer, cache: Callable[[str], None]) -> None:
+    killed(server)
+    cache("another")
+    assert "1024" in str(changes.forget(server, LAB))
+    assert changes.forget(server, LAB) is None
+    assert server.variables == {DEPTH: "256", POOL: "32"}
+    change(server, wanted={DEPTH: "77"})
+    server.locks.add(changes.CHANGING)
+    with pytest.raises(EngineFailure, match="another run"):
+        changes.forget(server, LAB)
+
+
+def test_a_journal_that_others_may_write_is_not_believed(server: FakeServer, tmp_path: Path) -> None:
+    killed(server)
+    (path,) = journal.folder().iterdir()
+    path.chmod(0o660)
+    with pytest.raises(DataFileError, match="others may write"):
+        change(server)
+    path.chmod(0o600)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises((DataFileError, OSError)):
+        change(server)
+    assert server.variables == {DEPTH: "256", POOL: "32"}
 
 
 def test_what_the_owner_has_changed_since_is_the_owners(server: FakeServer) -> None:
@@ -248,11 +317,11 @@ def test_a_run_killed_before_it_noted_what_it_set_is_put_back_as_well(server: Fa
 def test_what_an_earlier_run_left_is_told_without_touching_it(server: FakeServer, cache: Callable[[str], None]) -> None:
     assert changes.left(server, LAB) == []
     killed(server)
-    for name in ("cache", "another"):
-        cache(name)
-        told = changes.left(server, OTHER)
-        assert len(told) == 2
-        assert told[0].startswith(f"{DEPTH} is 256, as an earlier run of bufferlab left it; it was 1024")
+    told = changes.left(server, OTHER)
+    assert [said.split(",")[0] for said in told] == [f"{DEPTH} is 256", f"{POOL} is 32"]
+    cache("another")
+    (said,) = changes.left(server, OTHER)
+    assert said.startswith("the mark of lab, written by whoever may write there")
     assert server.variables == {DEPTH: "256", POOL: "32"}
 
 
@@ -262,8 +331,10 @@ def test_a_run_that_changes_settings_now_is_told_to_one_that_does_not(server: Fa
     assert told == ["another run of bufferlab may change this server's settings at the same time"]
 
 
-@pytest.mark.parametrize("torn", ['{"format": "bufferl', "[]", '{"format": "bufferlab-online-changes"}'])
-def test_a_torn_journal_is_named_and_the_servers_own_record_is_used(server: FakeServer, torn: str) -> None:
+@pytest.mark.parametrize("torn", ['{"format": "bufferl', "[]", '{"format": "bufferlab-online-changes"}', "[" * 100_000])
+def test_a_torn_journal_is_named_and_stops_only_runs_that_would_change_that_server(
+    server: FakeServer, torn: str
+) -> None:
     killed(server)
     (path,) = journal.folder().iterdir()
     path.write_text(torn)
@@ -271,18 +342,6 @@ def test_a_torn_journal_is_named_and_the_servers_own_record_is_used(server: Fake
     assert problem.where == str(path)
     assert everywhere(server) == []
     assert str(path) in changes.left(server, LAB)[0]
-    change(server, then=lambda: None)
-    assert server.variables == {DEPTH: "1024", POOL: "64"}
-    assert journal.unreadable() == []
-
-
-def test_a_torn_journal_without_a_record_on_the_server_stops_only_runs_that_would_change_that_server(
-    server: FakeServer,
-) -> None:
-    killed(server)
-    server.kept.clear()
-    (path,) = journal.folder().iterdir()
-    path.write_text("{")
     with pytest.raises(DataFileError) as caught:
         change(server)
     assert caught.value.where == str(path)

@@ -20,14 +20,14 @@ from typing import Any
 import click
 
 from bufferlab import __version__
-from bufferlab.cli.options import common, data_dir
+from bufferlab.cli.options import common, data_dir, refuse_password
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.existing import journal
-from bufferlab.errors import BufferlabError, Problem, runnable
+from bufferlab.errors import BufferlabError, Problem, SpecError, runnable
 from bufferlab.execute import block_trace_probe, cache, storage, tracefs_clean
 from bufferlab.execute.device_lock import lock_directory
 from bufferlab.execute.restore_host import restore_host
@@ -54,12 +54,20 @@ class Finding:
 
 @click.command("doctor")
 @data_dir
+@click.option(
+    "--forget-mark",
+    metavar="URL",
+    help="Do this alone: remove from the schema of this URL the record of settings that a run had changed. Nothing "
+    "is put back.",
+)
 @common
-def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
+def command(data_dir: Path | None, forget_mark: str | None, as_json: bool, debug: bool) -> int:
     """Tell what this host can measure, and why it cannot measure the rest.
 
     Exit code 3 when the default experiment cannot run.
     """
+    if forget_mark is not None:
+        return _forget_mark(forget_mark, as_json=as_json)
     directory = storage.data_directory(data_dir, Path.cwd())
     findings = [
         *_host(),
@@ -82,6 +90,21 @@ def command(data_dir: Path | None, as_json: bool, debug: bool) -> int:
     else:
         put(runnable(f"{_text(findings)}\n\n{_conclusion(lacking)}"))
     return 3 if lacking else 0
+
+
+def _forget_mark(url: str, *, as_json: bool) -> int:
+    refuse_password(url)
+    scheme = url.partition("://")[0]
+    known = (behaviour for name in engines.names() if scheme in (behaviour := engines.behaviour(name)).url_schemes)
+    found = next(known, None)
+    if found is None:
+        raise SpecError("this is not the URL of a server", "--forget-mark", "write mysql://user@host/schema")
+    record = found.forget_mark(url)
+    if as_json:
+        print_json({"status": "ok", "forgotten": record})
+    else:
+        put(f"forgotten, and nothing put back: {record}" if record else "there was no record of changed settings")
+    return 0
 
 
 def _host() -> Iterable[Finding]:

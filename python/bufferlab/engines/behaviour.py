@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bufferlab.errors import BufferlabError, Failure, FailureKind, Problem, SpecError, is_full
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,6 +156,18 @@ class Behaviour(ABC):
         the next call tries again. A value that somebody else has changed since is left alone.
         """
         return []
+
+    @property
+    def url_schemes(self) -> tuple[str, ...]:
+        """The schemes of the URLs of servers that run already."""
+        return ()
+
+    def forget_mark(self, server: str) -> str | None:
+        """Remove the record of changed settings from the mark in the schema of this URL; put nothing back.
+
+        Return the record's text, None when there was none. Raises EnvironmentLackingError when that cannot be done.
+        """
+        raise EnvironmentLackingError("this engine has no servers that run already", server)
 
     def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
         """Context manager for one sweep's right to change the settings of running servers while the block runs.

@@ -48,6 +48,9 @@ pub struct Load {
 /// The table that marks a schema of the user's server as ours. A load makes it and does not count it.
 const MARKER: &str = "bufferlab_marker";
 
+/// The end of a table's definition: by this comment a later load knows that bufferlab made the table.
+const SIGNED: &str = " COMMENT = 'bufferlab'";
+
 /// The state that the threads of a load share.
 struct Shared<'a> {
     load: &'a Load,
@@ -115,7 +118,8 @@ fn load_tables(
     let place = load.target.place();
     let schemas = table_schemas(&DIALECT, population)?;
     for table in &schemas {
-        control.query_drop(&table.create).map_err(|error| failure("creating tables", &place, &error))?;
+        let create = format!("{}{SIGNED}", table.create);
+        control.query_drop(create).map_err(|error| failure("creating tables", &place, &error))?;
     }
     let form = match load.form {
         Some(form) => form,

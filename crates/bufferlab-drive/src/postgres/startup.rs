@@ -25,8 +25,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of every session: dates are UTC, texts are UTF-8, a statement sees all commits before its beginning.
-/// The server must not end a session that waits between two measured parts.
-const SESSION: [(&str, &str); 6] = [
+/// The server must not end a session that waits between two measured parts. Names are looked for in pg_catalog and
+/// public alone: another path, of the role or the database, could put somebody else's functions and tables before ours.
+const SESSION: [(&str, &str); 7] = [
+    ("search_path", "public"),
     ("application_name", "bufferlab"),
     ("client_encoding", "UTF8"),
     ("TimeZone", "UTC"),

@@ -13,7 +13,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.builds import Build
-from bufferlab.knob import KnobKind
+from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import MIB
 from bufferlab.versions import has
 
@@ -102,6 +102,11 @@ def variable(native_name: str) -> str | None:
     if native_name in _NOT_THE_SERVERS:
         return None
     return _RENAMED.get(native_name, native_name.removeprefix(PREFIX))
+
+
+def knob_of(variable_name: str) -> Knob | None:
+    """Return the knob that sets a variable of the server; None when there is none."""
+    return next((knob for knob in INNODB_KNOBS if variable(knob.native_name) == variable_name), None)
 
 
 def as_asked(native_name: str, told: str) -> int | str:

@@ -30,12 +30,20 @@ class AccessDenied(Exception):
 
 
 def connect(
-    host: Path | str, user: str, password: str, database: str, *, port: int = PORT, statement_seconds: float = 0
+    host: Path | str,
+    user: str,
+    password: str,
+    database: str,
+    *,
+    port: int = PORT,
+    statement_seconds: float = 0,
+    search_path: str = "public",
 ) -> Connection:
     """Open a connection in autocommit; `host` is a name, or the folder of a socket.
 
     Raises psycopg.OperationalError while no server answers, and AccessDenied when the server refuses the user. A
-    statement that takes longer than `statement_seconds` raises psycopg.Error; with 0 it may take any time.
+    statement that takes longer than `statement_seconds` raises psycopg.Error; with 0 it may take any time. Names
+    without a schema are looked for in pg_catalog first, then in `search_path`, whatever role and database have set.
     """
     try:
         return psycopg.connect(
@@ -50,7 +58,8 @@ def connect(
             passfile="/dev/null",
             gssencmode="disable",
             sslmode="disable",
-            options=f"-c statement_timeout={round(statement_seconds * 1000)} -c idle_session_timeout=0",
+            options=f"-c statement_timeout={round(statement_seconds * 1000)} -c idle_session_timeout=0"
+            f" -c search_path={search_path}",
         )
     except psycopg.OperationalError as error:
         said = str(error)

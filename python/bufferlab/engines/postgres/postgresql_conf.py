@@ -14,7 +14,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
-from bufferlab.knob import KnobKind
+from bufferlab.knob import Knob, KnobKind
 from bufferlab.units import canonical_duration, canonical_number
 from bufferlab.versions import has
 
@@ -92,6 +92,11 @@ def variable(native_name: str) -> str | None:
         return None
     knob = _BY_NATIVE_NAME.get(native_name)
     return _RENAMED.get(native_name, knob.name if knob else native_name.removeprefix(PREFIX))
+
+
+def knob_of(variable_name: str) -> Knob | None:
+    """Return the knob that sets a variable of the server; None when there is none."""
+    return next((knob for knob in KNOBS if variable(knob.native_name) == variable_name), None)
 
 
 def as_asked(native_name: str, asked: int | str | None, told: Told) -> int | str:

@@ -171,6 +171,13 @@ class ServerBehaviour(Behaviour):
     def put_back(self, servers: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
         return self._existing.put_back_everywhere(servers)
 
+    @property
+    def url_schemes(self) -> tuple[str, ...]:
+        return self._existing.form.schemes
+
+    def forget_mark(self, server: str) -> str | None:
+        return self._existing.forget_mark(server)
+
     def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
         return self._existing.reserved([server for server in servers if is_url(server)])
 

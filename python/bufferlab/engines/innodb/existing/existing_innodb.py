@@ -61,10 +61,21 @@ class ExistingInnodb(ExistingServer):
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
 
     def needs(self, address: Address) -> str:
-        return f"the account needs ALL on {address.schema}.*, PROCESS, and SUPER for {changes.ALLOW}"
+        return (
+            f"the account needs ALL on {address.schema}.* and PROCESS; "
+            f"for {changes.ALLOW} name one with SUPER by ?admin_user="
+        )
 
     def make_sure_of(self, address: Address) -> None:
         """Do nothing: connections are not made to a schema."""
+
+    def require_safe(self, address: Address) -> None:
+        with closing(connect(address)) as connection:
+            owned_schema.require_safe(connection, address)
+
+    def objects(self, address: Address) -> list[str]:
+        with closing(connect(address)) as connection:
+            return owned_schema.objects(connection, address.schema)
 
     def claim(self, address: Address) -> None:
         with closing(connect(address)) as connection:
@@ -116,7 +127,10 @@ class ExistingInnodb(ExistingServer):
         }
 
     def settle(self, address: Address) -> None:
-        """Do nothing: purge and merge go on by themselves."""
+        """Sign a script's tables. Purge and merge go on by themselves."""
+        with closing(connect(address)) as connection:
+            if mark := owned_schema.marked(connection, address.schema):
+                owned_schema.sign(connection, address.schema, mark)
 
     def allocated_bytes(self, connection: Any, found: Build, address: Address) -> int:
         return table_sizes.allocated(connection, found, address.schema)

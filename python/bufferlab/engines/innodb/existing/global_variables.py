@@ -14,6 +14,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.existing import owned_schema as schemas
 from bufferlab.engines.innodb.existing.connection import connect
+from bufferlab.engines.innodb.option_file import as_asked, knob_of
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.private_server import ANSWER_SECONDS
 from bufferlab.engines.servers.server_process import OnWait
@@ -34,6 +35,10 @@ class GlobalVariables:
     unusable: tuple[type[Exception], ...] = (pymysql.MySQLError,)
 
     def connect(self, address: Address) -> Any:
+        """Open a connection to no schema; its reads time out."""
+        return connect(address.admin, answer_seconds=ANSWER_SECONDS)
+
+    def reader(self, address: Address) -> Any:
         """Open a connection to no schema; its reads time out."""
         return connect(address, answer_seconds=ANSWER_SECONDS)
 
@@ -102,6 +107,15 @@ class GlobalVariables:
         _set(connection, name, entry["found"])
         if name == _POOL:
             _wait_for_pool(connection, lambda what: None)
+
+    def statement(self, schema: str, name: str, entry: Mapping[str, Any]) -> str | None:
+        """Return a SET GLOBAL, where a knob has the variable and takes the value."""
+        knob, found = knob_of(name), entry["found"]
+        if knob is None or not isinstance(found, str) or not found.isascii():
+            return None
+        if not knob.fits(as_asked(knob.native_name, found)):
+            return None
+        return f"SET GLOBAL {name} = {found}"
 
     def records(self, connection: Any) -> dict[str, str]:
         """Return the records in the markers of all schemas that the account may read."""

@@ -5,11 +5,18 @@ A marker table claims it; loads fill it, keep it or replace it.
 A schema with tables that are not in the marker's list of names belongs to somebody else, in whole or in part. bufferlab
 refuses it and touches nothing in it. The marker says which data the schema holds, whether transactions have changed
 them since, and which of the server's settings a run has changed.
+
+Other accounts may write in the schema. A stored function of theirs, behind a view in a table's place, would run with
+our rights (SQL SECURITY INVOKER), so nothing here reads what may be a view, and an account with great rights is refused
+where others may make functions. A trigger runs with the rights of its maker.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pymysql
@@ -18,16 +25,70 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.existing.connection import FORM
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_none
+from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
 
 MARKER = "bufferlab_marker"
 """The marker table's name.
 
 The loader (crates/bufferlab-drive/src/mysql/loader.rs) knows it too: it counts other tables as somebody else's.
 """
-_UNKNOWN_COLUMN = 1054
+_NO_TABLE = (1146, 1347, 1049, 1031, 1142)
+"""No such table, a view, no such schema, no HANDLER for this engine, no right to read it."""
+OURS = "bufferlab"
+"""The comment of our tables: the list of their names may be anybody's, but who may write this may drop the table."""
+_SMALL = frozenset({"USAGE", "PROCESS", "REPLICATION CLIENT", "SHOW DATABASES", "BINLOG MONITOR"})
+"""The rights on the whole server that code of others can do nothing with."""
+_MAKES = ("Create", "Create_view", "Create_routine", "Alter_routine", "Trigger", "Event")
+"""The rights with which somebody makes tables, or code that runs when they are used."""
 _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
 """The words of DROP by type in information_schema, for types other than tables."""
+
+
+def require_safe(connection: Any, address: Address) -> None:
+    """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs."""
+    schema = address.schema
+    grants = [str(said) for (said,) in control.rows(connection, "SHOW GRANTS")]
+    if all(_is_small(said, schema) for said in grants):
+        return
+    hint = (
+        f"name in the URL an account with PROCESS and ALL on {schema}.* and no more; ?admin_user={address.user} lets "
+        "the other change settings, and enter no schema"
+    )
+    try:
+        others = _makers(connection, schema)
+    except pymysql.MySQLError as error:
+        what = f"{address.user} has rights beyond {schema}, and may not see who else may make functions there"
+        raise EngineFailure("environment", f"{what} ({error.args[-1]})", address.place, hint) from error
+    if others:
+        what = f"{address.user} has rights beyond {schema}, and functions that {', '.join(others)} may make there"
+        raise EngineFailure("environment", f"{what} would run with them", address.place, hint)
+
+
+def objects(connection: Any, schema: str) -> list[str]:
+    """Return all that the schema holds but the marker, in words: tables with their columns, indexes, keys, code."""
+    queries = {
+        "SELECT table_name, table_type, column_name FROM information_schema.columns JOIN information_schema.tables "
+        "USING (table_schema, table_name) WHERE table_schema = %s AND table_name <> %s ORDER BY 1, ordinal_position":
+            "{1} {0} ({2})",
+        "SELECT table_name, index_name, column_name FROM information_schema.statistics "
+        "WHERE table_schema = %s AND table_name <> %s ORDER BY 1, 2, seq_in_index": "index {1} on {0} ({2})",
+        "SELECT table_name, CONCAT(constraint_schema, '.', constraint_name), column_name "
+        "FROM information_schema.key_column_usage WHERE referenced_table_schema = %s AND table_name <> %s "
+        "ORDER BY 1, 2, ordinal_position": "foreign key {1} of {0} ({2})",
+        "SELECT event_object_table, trigger_name, action_timing FROM information_schema.triggers "
+        "WHERE event_object_schema = %s AND trigger_name <> %s": "trigger {1} on {0} ({2})",
+        "SELECT LOWER(routine_type), routine_name, definer FROM information_schema.routines "
+        "WHERE routine_schema = %s AND routine_name <> %s": "{0} {1} ({2})",
+        "SELECT 'event', event_name, definer FROM information_schema.events "
+        "WHERE event_schema = %s AND event_name <> %s": "{0} {1} ({2})",
+    }  # fmt: skip
+    found = []
+    for query, words in queries.items():
+        lists: dict[tuple[str, str], list[str]] = {}
+        for first, second, of_it in control.rows(connection, query, (schema, MARKER)):
+            lists.setdefault((str(first), str(second).replace("BASE TABLE", "table").lower()), []).append(str(of_it))
+        found += [words.format(*names, ", ".join(parts)) for names, parts in lists.items()]
+    return found
 
 
 def claim(connection: Any, address: Address) -> None:
@@ -42,8 +103,9 @@ def claim(connection: Any, address: Address) -> None:
             if not control.rows(connection, query, (schema,)):
                 cursor.execute(f"CREATE DATABASE `{schema}`")
             mark, there = marked(connection, schema), _relations(connection, schema)
-            ours = _names(connection, schema, mark.made if mark else ())
+            ours = _names(connection, schema, mark.made if mark else ()) & {MARKER, *_commented(connection, schema)}
             require_none([name for name in there if name not in ours], address, FORM)
+            require_as_loaded(objects(connection, schema), mark, address, FORM)
             cursor.execute(f"USE `{schema}`")
             for kind in ("VIEW", "SEQUENCE", "TABLE"):
                 names = [f"`{name}`" for name, is_a in there.items() if name != MARKER and is_a == kind]
@@ -54,8 +116,8 @@ def claim(connection: Any, address: Address) -> None:
                 cursor.execute(f"DROP TABLE {MARKER}")
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
-                "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, changed MEDIUMTEXT) "
-                "ENGINE = InnoDB DEFAULT CHARACTER SET utf8"
+                "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, objects MEDIUMTEXT NOT NULL, "
+                f"changed MEDIUMTEXT) ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COMMENT = '{OURS}'"
             )
     except pymysql.MySQLError as error:
         raise EngineFailure(
@@ -66,43 +128,128 @@ def claim(connection: Any, address: Address) -> None:
         ) from error
 
 
+def sign(connection: Any, schema: str, mark: Mark) -> None:
+    """Write our comment to the tables that a script's own statements made; those of a load have it already."""
+    unsigned = _names(connection, schema, mark.made) - _commented(connection, schema)
+    for name, is_a in _relations(connection, schema).items():
+        if name in unsigned and is_a != "VIEW":
+            with connection.cursor() as cursor:
+                cursor.execute(f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
+
+
 def mark(connection: Any, schema: str, mark: Mark) -> None:
     """Record in the marker which data the schema holds, what was done with them, and what was made for them."""
-    with connection.cursor() as cursor:
+    told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
+            "objects": json.dumps(mark.objects)}  # fmt: skip
+    with _marker_locked(connection, schema), connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO `{schema}`.{MARKER} (id, data_id, state, made) VALUES (1, %s, %s, %s) "
-            "ON DUPLICATE KEY UPDATE data_id = VALUES(data_id), state = VALUES(state), made = VALUES(made)",
-            (mark.data_id, mark.state, json.dumps(mark.made)),
+            f"INSERT INTO `{schema}`.{MARKER} (id, {', '.join(told)}) VALUES (1, %s, %s, %s, %s) "
+            f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in told)}",
+            tuple(told.values()),
         )
 
 
 def marked(connection: Any, schema: str) -> Mark | None:
     """Return the mark; None where there is none, or one of another version."""
-    if MARKER not in _relations(connection, schema):
-        return None
+    told = _read(connection, schema)
     try:
-        found = control.rows(connection, f"SELECT data_id, state, made FROM `{schema}`.{MARKER} WHERE id = 1")
-    except pymysql.MySQLError as error:
-        if error.args[0] == _UNKNOWN_COLUMN:
-            return None
-        raise
-    return Mark(str(found[0][0]), str(found[0][1]), tuple(json.loads(found[0][2]))) if found else None
+        made, whole = (tuple(map(str, json.loads(told[name]))) for name in ("made", "objects"))
+        return Mark(str(told["data_id"]), str(told["state"]), made, whole)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def records(connection: Any) -> dict[str, str]:
     """Return the records of changed settings, by schema, from every marker that the account may read."""
     query = "SELECT table_schema FROM information_schema.columns WHERE table_name = %s AND column_name = 'changed'"
-    found = {}
-    for (schema,) in control.rows(connection, query, (MARKER,)):
-        for (text,) in control.rows(connection, f"SELECT changed FROM `{schema}`.{MARKER} WHERE changed IS NOT NULL"):
-            found[str(schema)] = str(text)
-    return found
+    schemas = [str(schema) for (schema,) in control.rows(connection, query, (MARKER,))]
+    told = {schema: _read(connection, schema).get("changed") for schema in schemas}
+    return {schema: str(text) for schema, text in told.items() if text is not None}
 
 
 def record(connection: Any, schema: str, text: str | None) -> None:
     """Replace the record of changed settings in a marker; None removes it."""
+    with _marker_locked(connection, schema), connection.cursor() as cursor:
+        cursor.execute(f"UPDATE {_quoted(schema)}.{MARKER} SET changed = %s WHERE id = 1", (text,))
+
+
+def _read(connection: Any, schema: str) -> dict[str, Any]:
+    """Return the marker's row by column; {} where there is none. HANDLER reads tables alone, never a view."""
     with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE `{schema}`.{MARKER} SET changed = %s WHERE id = 1", (text,))
+        try:
+            cursor.execute(f"HANDLER {_quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
+            try:
+                cursor.execute("HANDLER bufferlab_mark READ FIRST")
+                row = cursor.fetchone()
+                return {str(column[0]): value for column, value in zip(cursor.description, row or (), strict=False)}
+            finally:
+                cursor.execute("HANDLER bufferlab_mark CLOSE")
+        except pymysql.MySQLError as error:
+            if error.args[0] in _NO_TABLE:
+                return {}
+            raise
+
+
+@contextmanager
+def _marker_locked(connection: Any, schema: str) -> Iterator[None]:
+    """Context manager during which the marker is a table and stays one: a lock keeps others from replacing it."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLES {_quoted(schema)}.{MARKER} WRITE")
+        try:
+            if _relations(connection, schema).get(MARKER) != "TABLE":
+                raise EngineFailure("usage", f"{schema}.{MARKER} is no table", schema, "drop it, or name a new schema")
+            yield
+        finally:
+            cursor.execute("UNLOCK TABLES")
+
+
+def _quoted(schema: str) -> str:
+    return "`" + schema.replace("`", "``") + "`"
+
+
+def _is_small(grant: str, schema: str) -> bool:
+    """Return whether a line of SHOW GRANTS gives nothing that code in the schema could use elsewhere.
+
+    >>> _is_small("GRANT USAGE, PROCESS ON *.* TO `me`@`%`", "lab"), _is_small("GRANT ALL ON `lab`.* TO `me`", "lab")
+    (True, True)
+    >>> _is_small("GRANT SUPER ON *.* TO `me`@`%`", "lab"), _is_small("GRANT `role`@`%` TO `me`@`%`", "lab")
+    (False, False)
+    """
+    found = re.match(r"GRANT (?P<rights>[A-Z_, ]+) ON (?P<where>\S+) TO ", grant)
+    if found is None:
+        return False
+    if found["where"] == "*.*":
+        return "WITH GRANT OPTION" not in grant and {right.strip() for right in found["rights"].split(",")} <= _SMALL
+    return found["where"].replace("\\", "") == f"`{schema}`.*"
+
+
+def _makers(connection: Any, schema: str) -> list[str]:
+    """Return the accounts that may make tables or code in the schema, beside this one and those with SUPER."""
+    may = " OR ".join(f"{right}_priv = 'Y'" for right in _MAKES)
+    ((me,),) = control.rows(connection, "SELECT CURRENT_USER()")
+    found = control.rows(connection, f"SELECT user, host FROM mysql.user WHERE ({may}) AND Super_priv <> 'Y'")
+    found += control.rows(connection, f"SELECT user, host FROM mysql.db WHERE %s LIKE Db AND ({may})", (schema,))
+    found += control.rows(
+        connection,
+        "SELECT user, host FROM mysql.tables_priv WHERE Db = %s AND "
+        "(FIND_IN_SET('Create', Table_priv) OR FIND_IN_SET('Create View', Table_priv) "
+        "OR FIND_IN_SET('Trigger', Table_priv))",
+        (schema,),
+    )
+    great = set(control.rows(connection, "SELECT user, host FROM mysql.user WHERE Super_priv = 'Y'"))
+    return sorted({f"{_text(user)}@{_text(host)}" for user, host in set(found) - great} - {str(me)})
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _commented(connection: Any, schema: str) -> set[str]:
+    """Return the tables with our comment, and the views whose maker is this account; only it may make it the maker."""
+    query = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_comment = %s"
+    tables = control.rows(connection, query, (schema, OURS))
+    query = "SELECT table_name FROM information_schema.views WHERE table_schema = %s AND definer = CURRENT_USER()"
+    return {str(name) for (name,) in (*tables, *control.rows(connection, query, (schema,)))}
 
 
 def _relations(connection: Any, schema: str) -> dict[str, str]:

@@ -56,11 +56,13 @@ FORM = Form(
 )
 
 
-def connect(address: Address, database: str | None = None, *, patient: bool = False) -> control.Connection:
+def connect(
+    address: Address, database: str | None = None, *, patient: bool = False, search_path: str = "public"
+) -> control.Connection:
     """Open a connection in autocommit, to the address's database or another.
 
-    `patient` removes the statements' time limit. Raises EnvironmentLackingError when the server refuses it or does not
-    answer.
+    `patient` removes the statements' time limit; `search_path` as `control.connect` has it. Raises
+    EnvironmentLackingError when the server refuses it or does not answer.
     """
     try:
         return control.connect(
@@ -70,6 +72,7 @@ def connect(address: Address, database: str | None = None, *, patient: bool = Fa
             database or address.schema,
             port=address.port,
             statement_seconds=0 if patient else _STATEMENT_SECONDS,
+            search_path="pg_catalog" if database == control.SYSTEM_DATABASE else search_path,
         )
     except (psycopg.Error, control.AccessDenied, OSError) as error:
         # libpq tells the error first, and then its own reading of it.

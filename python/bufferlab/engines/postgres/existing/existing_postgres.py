@@ -50,10 +50,17 @@ class ExistingPostgres(ExistingServer):
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
 
     def needs(self, address: Address) -> str:
-        return f"the account must own the database {address.schema}, and be a superuser for {changes.ALLOW}"
+        return f"the account must own the database {address.schema}, and for {changes.ALLOW} ?admin_user= a superuser"
 
     def make_sure_of(self, address: Address) -> None:
         owned_database.make_sure_of(address)
+
+    def require_safe(self, address: Address) -> None:
+        owned_database.require_safe(address)
+
+    def objects(self, address: Address) -> list[str]:
+        with closing(connect(address)) as connection:
+            return owned_database.objects(connection)
 
     def claim(self, address: Address) -> None:
         owned_database.claim(address)

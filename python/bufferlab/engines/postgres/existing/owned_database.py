@@ -21,17 +21,60 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.existing.connection import FORM, connect
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_none
+from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
 
 _BEGIN = "bufferlab: "
 _RELATIONS = """
-SELECT n.nspname, c.relname, c.relkind
+SELECT n.nspname, c.relname, c.relkind, pg_get_userbyid(c.relowner) = current_user
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('e', 'i', 'a'))
 ORDER BY 1, 2
 """
 """Tables, views and sequences that belong to no catalogue, no extension and no column."""
+_OBJECTS = r"""
+WITH ours AS (
+  SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'
+), there (class, oid, more) AS (
+  SELECT 'pg_class'::regclass, c.oid,
+    (SELECT ' (' || string_agg(attname, ', ' ORDER BY attnum) || ')' FROM pg_attribute
+     WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND c.relkind <> 'S')
+  FROM pg_class c WHERE relnamespace IN (TABLE ours) AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'i', 'I')
+  UNION ALL SELECT 'pg_proc'::regclass, oid, NULL FROM pg_proc WHERE pronamespace IN (TABLE ours)
+  UNION ALL SELECT 'pg_operator'::regclass, oid, NULL FROM pg_operator WHERE oprnamespace IN (TABLE ours)
+  UNION ALL SELECT 'pg_trigger'::regclass, oid, NULL FROM pg_trigger WHERE NOT tgisinternal
+  UNION ALL SELECT 'pg_policy'::regclass, oid, NULL FROM pg_policy
+  UNION ALL SELECT 'pg_rewrite'::regclass, w.oid, NULL FROM pg_rewrite w JOIN pg_class c ON c.oid = w.ev_class
+    WHERE c.relnamespace IN (TABLE ours) AND rulename <> '_RETURN'
+  UNION ALL SELECT 'pg_constraint'::regclass, oid, NULL FROM pg_constraint
+    WHERE contype = 'f' AND connamespace IN (TABLE ours)
+)
+SELECT pg_describe_object(class, oid, 0) || coalesce(more, '') FROM there
+WHERE NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = class AND d.objid = there.oid AND d.deptype = 'e')
+ORDER BY 1
+"""
+"""All that a database holds beyond its catalogue and its extensions, in words."""
+_GREAT = """
+SELECT rolsuper OR rolcreaterole OR rolreplication OR rolbypassrls OR EXISTS (
+  SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
+  WHERE m.member = r.oid AND g.rolname NOT IN
+    ('pg_monitor', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_checkpoint')
+) FROM pg_roles r WHERE rolname = session_user
+"""
+"""Whether the user may do more than it needs: code that runs in its session might use that."""
+_MAY_CREATE = r"""
+SELECT pg_get_userbyid(who) FROM (
+  SELECT datdba AS who FROM pg_database WHERE datname = current_database()
+  UNION SELECT nspowner FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%'
+  UNION SELECT a.grantee FROM pg_namespace n, aclexplode(n.nspacl) a
+    WHERE a.privilege_type = 'CREATE' AND n.nspname NOT LIKE 'pg\_%'
+) AS makers
+WHERE who = 0 OR NOT EXISTS (
+  SELECT FROM pg_roles WHERE oid = who AND (rolsuper OR rolname IN (session_user, 'pg_database_owner'))
+)
+ORDER BY 1
+"""
+"""Who, beside superusers and the session's user, may make functions and triggers in the database; 0 is everybody."""
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
 """The kinds in the order in which they can be dropped."""
 
@@ -52,14 +95,46 @@ def make_sure_of(address: Address) -> None:
             ) from error
 
 
+def require_safe(address: Address) -> None:
+    """Raise EngineFailure when code of others could run in the database with more rights than the database needs.
+
+    SET ROLE and SET SESSION AUTHORIZATION would be no border: such code can RESET them. So the user must log in with
+    small rights, or be the only one who may make functions there.
+    """
+    # Before anything of the database's own can be found by its name.
+    with closing(connect(address, search_path="pg_catalog")) as connection:
+        if control.rows(connection, _GREAT) != [(True,)]:
+            return
+        makers = sorted({str(name) if name else "everybody" for (name,) in control.rows(connection, _MAY_CREATE)})
+    if makers:
+        who = ", ".join("everybody" if name.startswith("unknown (OID=0") else name for name in makers)
+        raise EngineFailure(
+            "environment",
+            f"{address.user} has great rights, and {who} may make functions and triggers in {address.schema}, which "
+            "would run with them",
+            address.place,
+            f"name in the URL a role that owns {address.schema} and may do no more; ?admin_user={address.user} lets "
+            "that superuser change settings, and enter no database but postgres",
+        )
+
+
+def objects(connection: control.Connection) -> list[str]:
+    """Return all that the database holds beyond its catalogue and its extensions, in words; tables with columns."""
+    return [str(said) for (said,) in control.rows(connection, _OBJECTS)]
+
+
 def claim(address: Address) -> None:
     """Claim the database and empty it. Raises EngineFailure when somebody else owns it, or something in it."""
     make_sure_of(address)
     with closing(connect(address)) as connection:
         mark = marked(connection, address.schema)
-        there = {(str(schema), str(name)): str(kind) for schema, name, kind in control.rows(connection, _RELATIONS)}
+        found = control.rows(connection, _RELATIONS)
+        there = {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
         ours = _names(connection, mark.made if mark else ())
-        require_none([name for schema, name in there if (schema, name) not in ours], address, FORM)
+        # The list may be anybody's; a table that our role owns was made by our role.
+        theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
+        require_none(theirs, address, FORM)
+        require_as_loaded(objects(connection), mark, address, FORM)
         try:
             # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
             # them.
@@ -81,7 +156,7 @@ def claim(address: Address) -> None:
 
 def mark(connection: control.Connection, database: str, mark: Mark) -> None:
     """Record in the comment which data the database holds, what was done with them, and what was made for them."""
-    told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made}
+    told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
     _write(connection, database, {**_comments(connection).get(database, {}), **told})
 
 
@@ -89,7 +164,8 @@ def marked(connection: control.Connection, database: str) -> Mark | None:
     """Return the mark; None where there is none, or one of another version."""
     told = _comments(connection).get(database, {})
     try:
-        return Mark(str(told["data_id"]), str(told["state"]), tuple(map(str, told["made"])))
+        made, whole = (tuple(map(str, told.get(name, ()))) for name in ("made", "objects"))
+        return Mark(str(told["data_id"]), str(told["state"]), made, whole)
     except (KeyError, TypeError):
         return None
 
@@ -113,7 +189,7 @@ def _comments(connection: control.Connection) -> dict[str, dict[str, Any]]:
         if str(comment).startswith(_BEGIN):
             try:
                 told = json.loads(str(comment).removeprefix(_BEGIN))
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(told, dict):
                 found[str(name)] = told

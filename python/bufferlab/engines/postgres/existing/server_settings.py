@@ -9,6 +9,7 @@ guc.h, GucContext).
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -21,10 +22,10 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.existing import owned_database as databases
 from bufferlab.engines.postgres.existing.connection import connect
-from bufferlab.engines.postgres.postgresql_conf import Told, bytes_of, in_words
+from bufferlab.engines.postgres.postgresql_conf import Told, bytes_of, in_words, knob_of
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.server_process import OnWait
-from bufferlab.units import format_bytes
+from bufferlab.units import UnitError, format_bytes
 
 _SESSION, _SERVER = ("user", "superuser", "backend", "superuser-backend"), ("sighup",)
 _DATABASE, _SYSTEM = "database", "system"
@@ -51,13 +52,17 @@ class ServerSettings:
     unusable: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def connect(self, address: Address) -> control.Connection:
-        """Open a connection to the database that every server has: ours may not exist."""
+        """Open a connection to the database that every server has: ours may not exist, and runs the code of others."""
+        return connect(address.admin, control.SYSTEM_DATABASE)
+
+    def reader(self, address: Address) -> control.Connection:
+        """Open a connection to the database that every server has."""
         return connect(address, control.SYSTEM_DATABASE)
 
     @contextmanager
     def holding(self, address: Address, lock: str, seconds: float) -> Iterator[control.Connection | None]:
         """Hold an advisory lock in the database that every server has: such locks belong to one database."""
-        with closing(self.connect(address)) as connection:
+        with closing(self.reader(address)) as connection:
             deadline = time.monotonic() + seconds
             while not (got := control.rows(connection, f"SELECT {_LOCK}", (lock,)) == [(True,)]):
                 if time.monotonic() > deadline:
@@ -130,20 +135,33 @@ class ServerSettings:
 
         A dropped database took its own along.
         """
-        is_system = any(entry["scope"] == _SYSTEM for entry in variables.values())
+        is_system = any(entry.get("scope") == _SYSTEM for entry in variables.values())
         of_system = _of_system(connection) if is_system else {}
         there = {str(name) for (name,) in control.rows(connection, "SELECT datname FROM pg_database")}
         now = {}
         for name, entry in variables.items():
-            if entry["scope"] == _SYSTEM:
+            if entry.get("scope") == _SYSTEM:
                 now[name] = of_system.get(name)
-            elif entry["database"] in there:
-                now[name] = _of_database(connection, entry["database"]).get(name)
+            elif (database := str(entry.get("database"))) in there:
+                now[name] = _of_database(connection, database).get(name)
         return now
 
     def restore(self, connection: control.Connection, name: str, entry: Mapping[str, Any]) -> None:
         """Set the variable to the found value where it was changed, or reset it there."""
         _set(connection, entry.get("database", ""), name, entry["scope"], entry["found"])
+
+    def statement(self, schema: str, name: str, entry: Mapping[str, Any]) -> str | None:
+        """Return an ALTER SYSTEM or ALTER DATABASE, where a knob has the variable and takes the value."""
+        knob, found, is_system = knob_of(name), entry["found"], entry.get("scope") == _SYSTEM
+        try:
+            # The server's MB are 1024 kB, and bufferlab's sizes say so.
+            if knob is None or not (found is None or knob.parse(re.sub(r"(?<=[kMGT])B$", "iB", str(found)))):
+                return None
+        except UnitError:
+            return None
+        where = "SYSTEM" if is_system else f"DATABASE {schema}"
+        how = f"RESET {name}" if found is None else f"SET {name} = '{found}'"
+        return f"ALTER {where} {how}{'; SELECT pg_reload_conf()' if is_system else ''}"
 
     def records(self, connection: control.Connection) -> dict[str, str]:
         """Return the records in the comments of all databases."""

@@ -3,6 +3,9 @@
 `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `?password_file=/path` names a file in
 the format of the server's clients. A password in a URL would be in process lists, shell histories and results, so such
 a URL is refused.
+
+`?admin_user=name` names a second account, which changes settings and enters no schema of ours, so that the URL's user
+needs no rights beyond its schema; its password is found in the same two ways.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -19,6 +22,9 @@ from bufferlab.errors import EnvironmentLackingError
 
 PASSWORD = "BUFFERLAB_PASSWORD"
 """The environment variable that holds the password."""
+ADMIN_PASSWORD = "BUFFERLAB_ADMIN_PASSWORD"
+"""The environment variable that holds the password of the URL's `admin_user`."""
+_OPTIONS = ("socket", "password_file", "admin_user", "admin_password_file")
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,33 @@ class Address:
     socket: str | None
     """The path of the Unix socket; for PostgreSQL, of the folder that has it. None: TCP."""
     password_file: str | None
+    admin_user: str | None = None
+    """The account that changes the server's settings; None: `user` does."""
+    admin_password_file: str | None = None
+    is_admin: bool = False
+    """Whether `user` is the `admin_user` of the URL."""
+
+    @property
+    def admin(self) -> Address:
+        """The same server and schema, reached as the account that changes settings."""
+        if self.admin_user is None:
+            return self
+        return replace(self, user=self.admin_user, password_file=self.admin_password_file, is_admin=True)
+
+    @property
+    def server(self) -> str:
+        """The server alone, as messages name it."""
+        return self.socket or f"{self.host}:{self.port}"
+
+    def at(self, schema: str) -> str:
+        """Return the URL of another schema of the same server, as the same account."""
+        parts = urlsplit(self.url)
+        return parts._replace(path=f"/{schema}").geturl()
 
     @property
     def place(self) -> str:
         """The server and schema, as messages name them."""
-        return f"{self.socket or f'{self.host}:{self.port}'}/{self.schema}"
+        return f"{self.server}/{self.schema}"
 
 
 @dataclass(frozen=True)
@@ -89,21 +117,31 @@ def parse(url: str, form: Form) -> Address:
         raise EnvironmentLackingError(
             "a password in a URL is seen in process lists, histories and results", shown, f"set {PASSWORD} instead"
         )
-    options = dict(parse_qsl(parts.query))
-    schema, unknown = parts.path.removeprefix("/"), sorted(options.keys() - {"socket", "password_file"})
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    schema, unknown = parts.path.removeprefix("/"), sorted(options.keys() - set(_OPTIONS))
     try:
         port = form.port if parts.port is None else parts.port
     except ValueError:
         port = 0
-    if parts.scheme not in form.schemes or not parts.username or not parts.hostname or unknown or not port:
+    if (
+        parts.scheme not in form.schemes
+        or not parts.username
+        or not parts.hostname
+        or unknown
+        or not port
+        or "" in options.values()
+    ):
         raise EnvironmentLackingError("this is not the URL of a server", shown, hint)
     # Our statements quote the name; the server names files after it.
     if not re.fullmatch(rf"[A-Za-z0-9_]{{1,{form.longest_schema}}}", schema):
         raise EnvironmentLackingError(f"the URL names no {form.schema} of letters, digits and _", shown, hint)
     if schema.lower() in form.own_schemas:
         raise EnvironmentLackingError(f"{schema} is the server's own {form.schema}", shown, "name one for bufferlab")
+    socket, password_file, admin_user, admin_password_file = (options.get(name) for name in _OPTIONS)
+    if admin_password_file and not admin_user:
+        raise EnvironmentLackingError("admin_password_file is of no use without admin_user", shown, hint)
     return Address(
-        url, parts.username, parts.hostname, port, schema, options.get("socket"), options.get("password_file")
+        url, parts.username, parts.hostname, port, schema, socket, password_file, admin_user, admin_password_file
     )
 
 
@@ -113,7 +151,7 @@ def password(address: Address, form: Form) -> str:
     Raise EnvironmentLackingError when the file cannot be read, has no password for this address, or others may read it.
     """
     if address.password_file is None:
-        return os.environ.get(PASSWORD, "")
+        return os.environ.get(ADMIN_PASSWORD if address.is_admin else PASSWORD, "")
     path = Path(address.password_file)
     try:
         if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -2,12 +2,15 @@
 
 Settings belong to the server, not to a schema or a URL. So one run at a time may change them: it holds a lock that the
 server keeps for one connection, and that ends with its holder. The values found are written down before the first
-change, in the journal on this host and on the server itself, where a bufferlab with another cache finds them. A value
-is put back only while it is still the one we set; any other value was set by its owner.
+change: in the journal on this host, and in the mark of the schema, which tells a bufferlab with another cache.
+
+Only the journal puts back, and a value only while it is still the one we set; any other value was set by its owner.
+Whoever may write in the schema may write its mark, so the mark names values and sets none.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -28,24 +31,34 @@ SWEEP = "online-changes-sweep"
 """The lock of a sweep whose runs may change settings: between two of its runs no other sweep begins."""
 LOCK_SECONDS = 5.0
 """How long to wait for a lock whose holder may be ending."""
+_BUSY = "another run of bufferlab may change this server's settings"
 _GLANCE_SECONDS = 1.0
 """A killed holder's connection ends within this time; a live one's does not."""
+_SHOWN, _LONGEST = 3, 60
+"""The settings and the characters that a message repeats of a mark: its writer chose how many there are."""
 
 
 class Settings(Protocol):
     """How a family's settings are locked, changed and put back while a server runs.
 
-    `change`, `restore` and `record` are called only while this process holds the lock CHANGING.
+    `change` and `restore` are called only while this process holds the lock CHANGING. Settings are read and changed
+    over connections of `connect`, marks are read and written over those of `reader` and `holding`.
     """
 
     unusable: tuple[type[Exception], ...]
     """The exceptions of the family's client when the server fails a statement."""
 
     def connect(self, address: Address) -> Any:
-        """Open a connection to the server, which the caller closes. It needs no schema, and its reads time out."""
+        """Open a connection that may change settings, as the URL's `admin_user` if it names one; the caller closes it.
+
+        It enters no schema of ours, and its reads time out.
+        """
+
+    def reader(self, address: Address) -> Any:
+        """Open a connection of the URL's user that enters no schema of ours, which the caller closes."""
 
     def holding(self, address: Address, lock: str, seconds: float) -> AbstractContextManager[Any]:
-        """Context manager for a new connection that holds the lock; yields None when another holds it for `seconds`.
+        """Context manager for a new connection of the URL's user that holds the lock; None if another has it that long.
 
         The server must release the lock when the connection ends, for any reason.
         """
@@ -74,16 +87,25 @@ class Settings(Protocol):
         """
 
     def now(self, connection: Any, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the present values of a record's variables, in the form of `found`; leave out those that are gone."""
+        """Return the present values of a record's variables, in the form of `found`; leave out those that are gone.
+
+        A stranger may have written the entries: one that does not say where its variable was changed is left out.
+        """
 
     def restore(self, connection: Any, name: str, entry: Mapping[str, Any]) -> None:
         """Give a variable the value that its record's entry says was found."""
 
+    def statement(self, schema: str, name: str, entry: Mapping[str, Any]) -> str | None:
+        """Return the statement by which an owner gives a variable the value that an entry says was found.
+
+        None unless a knob of this family has that variable and can have that value: a stranger may have written both.
+        """
+
     def records(self, connection: Any) -> dict[str, str]:
-        """Return the texts of the records on the server that the account may see, by schema."""
+        """Return the texts of the records in the marks that the account may see, by schema. Runs no code of others."""
 
     def record(self, connection: Any, schema: str, text: str | None) -> None:
-        """Replace the record in a schema that is ours; None removes it."""
+        """Replace the record in a schema's mark; None removes it. Runs no code of others with our rights."""
 
 
 class Turn:
@@ -95,7 +117,7 @@ class Turn:
         """The variables that earlier runs had left changed and that this one has put back."""
 
     @contextmanager
-    def changed(self, connection: Any, wanted: Mapping[str, str], on_wait: OnWait) -> Iterator[None]:
+    def changed(self, wanted: Mapping[str, str], on_wait: OnWait) -> Iterator[None]:
         """Context manager that gives the server these variables; leaving puts the server's own values back.
 
         Raises EngineFailure, which names it, when a variable cannot be changed while the server runs. What was
@@ -104,24 +126,10 @@ class Turn:
         if not wanted:
             yield
             return
-        settings, address = self._settings, self._address
-        record = Record(address.url, settings.since(connection), settings.found(connection, address, wanted))
-
-        def keep() -> None:
-            self.journal.write(record)
-            settings.record(connection, address.schema, replace(record, url="").text())
-
         try:
-            keep()
-            for name, value in wanted.items():
-                entry = record.variables[name]
-
-                def on_set(name: str = name, entry: dict[str, Any] = entry) -> None:
-                    # The server may have rounded it, so read the value back.
-                    entry["ours"] = settings.now(connection, {name: entry})[name]
-                    keep()
-
-                settings.change(connection, address, name, value, on_wait, on_set)
+            # Closed before the block: no connection that may change settings is open while others' code may run.
+            with closing(self._settings.connect(self._address)) as connection:
+                self._change(connection, wanted, on_wait)
             yield
         except Exception as error:
             try:
@@ -129,46 +137,65 @@ class Turn:
             except (BufferlabError, EngineFailure) as second:
                 # Why the run failed matters more than that the settings are still changed: the error says both.
                 raise _both(error, second, wanted) from error
-            except settings.unusable as second:
+            except self._settings.unusable as second:
                 raise _both(error, second, wanted) from error
             raise
         self.put_back()
         self._require_lock()
 
+    def _change(self, connection: Any, wanted: Mapping[str, str], on_wait: OnWait) -> None:
+        settings, address = self._settings, self._address
+        record = Record(address.url, settings.since(connection), settings.found(connection, address, wanted))
+
+        def keep() -> None:
+            self.journal.write(record)
+            settings.record(self._lock, address.schema, replace(record, url="").text())
+
+        keep()
+        for name, value in wanted.items():
+            entry = record.variables[name]
+
+            def on_set(name: str = name, entry: dict[str, Any] = entry) -> None:
+                # The server may have rounded it, so read the value back.
+                entry["ours"] = settings.now(connection, {name: entry})[name]
+                keep()
+
+            settings.change(connection, address, name, value, on_wait, on_set)
+
     def put_back(self) -> list[str]:
-        """Put back what the journal and our schema say is changed and is still so; return the variables' names."""
-        settings, names = self._settings, set[str]()
+        """Put back what the journal says is changed and is still so; return the variables' names."""
+        record, names = self.journal.read(), list[str]()
         # A new connection, because the one that changed them may have failed.
-        with closing(settings.connect(self._address)) as connection:
-            kept = _records(settings, connection, self._address).get(self._address.schema)
-            if kept:
-                names.update(_put_back(settings, connection, kept))
-            with suppress(*([DataFileError] if kept else [])):  # Our schema's record has said the same.
-                if record := self.journal.read():
-                    names.update(_put_back(settings, connection, record))
-            if kept:
-                settings.record(connection, self._address.schema, None)
+        with closing(self._settings.connect(self._address)) as connection:
+            if record:
+                names = _put_back(self._settings, connection, record)
+            self._told_by_marks(connection)
         self.journal.clear()
         return sorted(names)
 
     def require_none_left(self) -> None:
-        """Raise EngineFailure when another schema's record says that a setting is changed, and it still is.
+        """Raise EngineFailure when a mark says that a setting is changed, it still is, and no journal here says so."""
+        with closing(self._settings.connect(self._address)) as connection:
+            for schema, told in self._told_by_marks(connection).items():
+                raise EngineFailure(
+                    "environment",
+                    told,
+                    f"{self._address.server}/{schema}",
+                    "put it back by hand, or by bufferlab doctor on the host and with the cache of that run; "
+                    f"then, or if no run wrote this: bufferlab doctor --forget-mark {self._address.at(schema)}",
+                )
 
-        We do not put back the value found there: anyone who may write to that schema could make us set anything.
-        """
-        settings, address = self._settings, self._address
-        with closing(settings.connect(address)) as connection:
-            for schema, record in _records(settings, connection, address).items():
-                if told := _sentences(_still_ours(settings, connection, record)):
-                    raise EngineFailure(
-                        "environment",
-                        f"{told[0]} (noted in {schema}, with no journal of it here)",
-                        address.place,
-                        f"put it back by hand, by bufferlab doctor where that run was started, or by a run on {schema}",
-                    )
-                # The record says nothing that is still true. If the account may not write there, the record stays.
-                with suppress(*settings.unusable):
-                    settings.record(connection, schema, None)
+    def _told_by_marks(self, connection: Any) -> dict[str, str]:
+        """Return, by schema, what the marks say is still changed; remove the records that say nothing true any more."""
+        settings, told = self._settings, {}
+        for schema, text in settings.records(self._lock).items():
+            if said := _said_by_mark(settings, connection, schema, text):
+                told[schema] = said
+            else:
+                # If the account may not write there, the record stays.
+                with suppress(EngineFailure, *settings.unusable):
+                    settings.record(self._lock, schema, None)
+        return told
 
     def _require_lock(self) -> None:
         """Raise EngineFailure when the lock was lost while settings were changed: others may have changed them too."""
@@ -188,8 +215,7 @@ def turn(settings: Settings, address: Address, seconds: float = LOCK_SECONDS) ->
     """
     with _turn(settings, address, seconds) as mine:
         if mine is None:
-            what = "another run of bufferlab may change this server's settings"
-            raise EngineFailure("environment", what, address.place, "wait for it to end")
+            raise EngineFailure("environment", _BUSY, address.place, "wait for it to end")
         mine.left = mine.put_back()
         mine.require_none_left()
         yield mine
@@ -258,14 +284,33 @@ def left(settings: Settings, address: Address) -> list[str]:
     with closing(settings.connect(address)) as connection:
         if settings.is_held(connection, CHANGING):
             return ["another run of bufferlab may change this server's settings at the same time"]
-        said, records = [], list(_records(settings, connection, address).values())
+        said = list[str]()
         try:
-            records += [record] if (record := journal.read(journal.path_of(settings.identity(connection)))) else []
+            if record := journal.read(journal.path_of(settings.identity(connection))):
+                said += [f"{name} is {now}, as an earlier run of bufferlab left it; it was {entry['found'] or 'unset'}"
+                         for name, (now, entry) in _still_ours(settings, connection, record).items()]  # fmt: skip
         except DataFileError as error:
             said.append(f"{error.what} ({error.where}): it says what an earlier run left changed on this server")
-        ours = {name: found for record in records
-                for name, found in _still_ours(settings, connection, record).items()}  # fmt: skip
-    return said + _sentences(ours)
+        if said:
+            return said
+        with closing(settings.reader(address)) as reader:
+            marks = settings.records(reader)
+        told = (_said_by_mark(settings, connection, schema, text) for schema, text in marks.items())
+        return [sentence for sentence in told if sentence]
+
+
+def forget(settings: Settings, address: Address) -> str | None:
+    """Remove the record of changed settings from a schema's mark; return what it said, None when there was none.
+
+    Puts nothing back. Raises EngineFailure while a run may change the server's settings.
+    """
+    with settings.holding(address, CHANGING, _GLANCE_SECONDS) as lock:
+        if lock is None:
+            raise EngineFailure("environment", _BUSY, address.place, "wait for it to end")
+        text = settings.records(lock).get(address.schema)
+        if text is not None:
+            settings.record(lock, address.schema, None)
+        return text
 
 
 @contextmanager
@@ -279,10 +324,30 @@ def _turn(settings: Settings, address: Address, seconds: float) -> Iterator[Turn
             yield Turn(settings, address, lock, file) if file else None
 
 
-def _records(settings: Settings, connection: Any, address: Address) -> dict[str, Record]:
-    """Return the records on the server, by schema."""
-    return {schema: Record.parse(text, f"{address.place.rpartition('/')[0]}/{schema}")
-            for schema, text in settings.records(connection).items()}  # fmt: skip
+def _said_by_mark(settings: Settings, connection: Any, schema: str, text: str) -> str | None:
+    """Return what a mark says is still changed, as the words of a stranger; None when it says nothing that is true."""
+    try:
+        ours = _still_ours(settings, connection, Record.parse(text, schema))
+    except DataFileError as error:
+        return f"the mark of {schema}, written by whoever may write there, tells of changed settings: {error.what}"
+    if not ours:
+        return None
+    told = [
+        f"{_quoted(name)} is {_quoted(now)}, it was {_quoted(entry['found'])}" for name, (now, entry) in ours.items()
+    ]
+    by_hand = [said for name, (_, entry) in ours.items() if (said := settings.statement(schema, name, entry))]
+    more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    return (
+        f"the mark of {schema}, written by whoever may write there, says that an earlier run changed settings, and no "
+        f"journal here says so: {'; '.join(told[:_SHOWN])}{more}; bufferlab puts nothing back by that word alone"
+        + (f". By hand: {'; '.join(by_hand[:_SHOWN])}" if by_hand else "")
+    )
+
+
+def _quoted(value: object) -> str:
+    """Return a stranger's value as JSON, which escapes what a terminal obeys; a long one is cut."""
+    text = "not set" if value is None else json.dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
 
 
 def _still_ours(settings: Settings, connection: Any, record: Record) -> dict[str, tuple[Any, dict[str, Any]]]:
@@ -293,11 +358,6 @@ def _still_ours(settings: Settings, connection: Any, record: Record) -> dict[str
     # Without `ours` the run was killed between the change and its note: another value than the owner's is ours.
     return {name: (now[name], entry) for name, entry in record.variables.items()
             if name in now and now[name] != entry["found"] and now[name] == entry.get("ours", now[name])}  # fmt: skip
-
-
-def _sentences(ours: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> list[str]:
-    return [f"{name} is {now}, as an earlier run of bufferlab left it; it was {entry['found'] or 'not set'}"
-            for name, (now, entry) in ours.items()]  # fmt: skip
 
 
 def _put_back(settings: Settings, connection: Any, record: Record) -> list[str]:

@@ -27,10 +27,10 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, Form
-from bufferlab.engines.servers.existing.mark import Mark, made_by
+from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.life import patience, signs_of_life
 from bufferlab.engines.servers.read_back import ReadBack
-from bufferlab.errors import DataFileError, Problem
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
 
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
 """The states of the data in a schema: as loaded, a load not finished, changed by a run."""
@@ -100,11 +100,22 @@ class ExistingServer(ABC):
         """Create the schema if `connect` needs it to exist and it does not. Must not touch what is in it."""
 
     @abstractmethod
+    def require_safe(self, address: Address) -> None:
+        """Raise EngineFailure when code that others may put into the schema would run with great rights of ours.
+
+        Before: `make_sure_of` was called. Runs no such code.
+        """
+
+    @abstractmethod
+    def objects(self, address: Address) -> list[str]:
+        """Return in words all that the schema holds but the mark: tables with their columns, indexes, code, keys."""
+
+    @abstractmethod
     def claim(self, address: Address) -> None:
         """Make the schema ours and empty: create it if it is missing, and drop the tables of an earlier load.
 
-        Raises EngineFailure, before it drops anything, when the schema holds a table that is not in its mark. After:
-        `mark` can be called.
+        Raises EngineFailure, before it drops anything, when the schema holds something that bufferlab did not make.
+        After: `mark` can be called.
         """
 
     @abstractmethod
@@ -190,6 +201,18 @@ class ExistingServer(ABC):
         """Put back what killed runs left changed, at these URLs or all; return (URL, variables put back or why not)."""
         return changes.put_back_everywhere(self.settings, self.form, urls)
 
+    def forget_mark(self, url: str) -> str | None:
+        """Remove the record of changed settings from the mark in a schema; return it, None when there was none.
+
+        Raises EnvironmentLackingError when the server cannot be asked, or while a run may change its settings.
+        """
+        address = self.parse(url)
+        try:
+            with self._explained(address):
+                return changes.forget(self.settings, address)
+        except EngineFailure as error:
+            raise EnvironmentLackingError(error.what, error.where, error.hint) from error
+
     def load(self, job: Mapping[str, Any], on_event: OnEvent, cancelled: Cancelled) -> dict[str, Any]:
         """Load the workload into the schema; write the note of it and sizes.json into the folder job["database"]."""
         database, knobs = Path(job["database"]), job["knobs"]
@@ -231,6 +254,7 @@ class ExistingServer(ABC):
         ):
             left = [] if allowed else changes.left(self.settings, address)
             self.make_sure_of(address)
+            self.require_safe(address)
             with closing(self.connect(address)) as connection:
                 ours = _connections_of_ours(self.settings, connection, allowed=allowed)
                 wanted = self.wanted(connection, found, self._asked(knobs))
@@ -238,7 +262,7 @@ class ExistingServer(ABC):
                     raise _not_allowed(wanted, self.told(connection), left)
                 start = self._prepare_data(address, found, note, job, on_event, cancelled)
                 others = self._others(connection, ours)
-                with turn.changed(connection, wanted, wait) if turn else nullcontext():
+                with turn.changed(wanted, wait) if turn else nullcontext():
                     told = self._told_to_a_new_connection(address, found, knobs)
                     result = run_core(self.declaration.name, self._core_job(job, address, told.frames), on_event)
                     if not cancelled():
@@ -263,6 +287,8 @@ class ExistingServer(ABC):
         """
         database = Path(job["database"])
         note, address = self._note(database, {})
+        with self._explained(address):
+            self.require_safe(address)
         with (
             self._explained(address),
             closing(self.connect(address, patient=True)) as connection,
@@ -285,6 +311,8 @@ class ExistingServer(ABC):
         mark = Mark(
             note["data_id"], LOADING, made_by(load_recipe(self.declaration.name, note["workload"])["schema_sql"])
         )
+        self.make_sure_of(address)
+        self.require_safe(address)
         self.claim(address)
         self.mark(address, mark)
         core_job = {
@@ -298,7 +326,7 @@ class ExistingServer(ABC):
                 self.settle(address)
         if cancelled():
             raise EngineFailure("interrupted", "stopped on request")
-        self.mark(address, replace(mark, state=CLEAN))
+        self.mark(address, replace(mark, state=CLEAN, objects=tuple(self.objects(address))))
         return loaded
 
     def _prepare_data(
@@ -312,7 +340,8 @@ class ExistingServer(ABC):
     ) -> str:
         """Load the rows again unless they are as loaded; return the report's sentence on what the run began with."""
         mark = self.marked(address)
-        if mark is None or (mark.data_id, mark.state) != (note["data_id"], CLEAN):
+        whole = require_as_loaded(self.objects(address), mark, address, self.form)
+        if mark is None or not whole or (mark.data_id, mark.state) != (note["data_id"], CLEAN):
             self._load(address, found, note, on_event, cancelled)
         if _only_reads(job.get("workload")):
             return "the run began with the rows as they were loaded once, which this workload only reads: no copy"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ class Record:
             if any("found" not in entry for entry in variables.values()):
                 raise ValueError("a variable has no value to be put back")
             return cls(str(told["url"]), str(told["since"]), variables)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             what = f"the record of a server's settings that were changed cannot be read: {error!r}"
             raise DataFileError(what, where, _HINT) from error
 
@@ -125,7 +126,13 @@ def held(server: str) -> Iterator[Journal | None]:
 def read(path: Path) -> Record | None:
     """Return a journal's record; None when the file is missing or empty. Raise DataFileError when it is torn."""
     try:
-        text = path.read_text("utf-8")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        with open(descriptor, encoding="utf-8") as file:
+            status = os.fstat(descriptor)
+            # Its values are set with our rights on the server: nobody else may have written them.
+            if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise DataFileError("others may write this journal of changed settings", str(path), _HINT)
+            text = file.read()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

@@ -1,13 +1,14 @@
 """The mark of a schema that bufferlab has claimed: which data it holds, and which tables bufferlab made there.
 
 bufferlab drops only tables in the mark's list of names. A load writes the list before it makes the first table, from
-the statements that make them, so that the tables of a killed load are known as well.
+the statements that make them, so that the tables of a killed load are known as well. Whoever may write in the schema
+may write the list: each family also asks the server whose these tables are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from bufferlab.engines.behaviour import EngineFailure
@@ -31,6 +32,8 @@ class Mark:
     """The state of the data: clean, loading or written (see existing_server.py)."""
     made: tuple[str, ...]
     """The tables, views and sequences of bufferlab's load, as its statements name them."""
+    objects: tuple[str, ...] = ()
+    """All that the schema holds after a whole load, in words; () where no load was finished."""
 
 
 def made_by(schema_sql: str) -> tuple[str, ...]:
@@ -58,14 +61,29 @@ def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
     return tuple(quoted or double or (plain.lower() if folds else plain) for quoted, double, plain in found)
 
 
-def require_none(theirs: Sequence[str] | Collection[str], address: Address, form: Form) -> None:
-    """Raise EngineFailure when there are tables that bufferlab did not make; the caller must then touch nothing."""
+def require_as_loaded(there: Collection[str], mark: Mark | None, address: Address, form: Form) -> bool:
+    """Return whether all that a load made is there; raise EngineFailure when anything is that it did not make.
+
+    After a load that was not finished only code counts (`CODE`): it would run in our sessions.
+    """
+    known = mark.objects if mark else ()
+    strange = [said for said in there if (said not in known if known else said.startswith(CODE))]
+    require_none(strange, address, form, "objects")
+    return set(there) >= set(known)
+
+
+CODE = ("function ", "procedure ", "trigger ", "rule ", "policy ", "event ", "operator ", "aggregate ")
+"""The first words of objects that run or decide when others' statements do."""
+
+
+def require_none(theirs: Collection[str], address: Address, form: Form, kind: str = "tables") -> None:
+    """Raise EngineFailure when there is something that bufferlab did not make; the caller must then touch nothing."""
     if theirs:
         names = sorted(theirs)
         more = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""
         raise EngineFailure(
             "usage",
-            f"the {form.schema} {address.schema} has tables that bufferlab did not make "
+            f"the {form.schema} {address.schema} has {kind} that bufferlab did not make "
             f"({', '.join(names[:_SHOWN])}{more})",
             address.place,
             f"move or drop them, or name a new or empty {form.schema} in the URL",
