@@ -1,0 +1,266 @@
+"""Samples mutants of the pure code, runs the tests beside each, and lists those that survive. See tools/mutate.
+
+Mutants of Rust come from cargo-mutants, those of Python from cosmic-ray; both change a copy of the tree. A mutant that
+was caught is not tried again while its file is the same; a survivor is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+ROOT = Path(__file__).resolve().parents[1]
+OWN = ROOT / "target/mutate"
+LIMIT = 0.15
+"""The largest share of mutants that may survive."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One small change of a file, by the place where it begins and the name that its tool has for it."""
+
+    file: str
+    line: int
+    name: str
+    handle: Any = field(compare=False)
+    """What the tool needs to make it."""
+
+
+class Mutants(Protocol):
+    """The mutants of a language. The current folder is the copy of the tree."""
+
+    def all(self) -> list[Mutant]:
+        """Return all of them."""
+
+    def told(self, mutant: Mutant) -> str:
+        """Return what it changes, without its place."""
+
+    def unchanged_passes(self, mutants: Sequence[Mutant]) -> bool:
+        """Return whether the tests of these mutants pass without them."""
+
+    def is_caught(self, mutant: Mutant) -> bool | None:
+        """Return whether a test fails with it; None if it is no program."""
+
+
+class Rust:
+    """Mutants of the simulators."""
+
+    package = "bufferlab-sim"
+    timeout_s = 40
+
+    def all(self) -> list[Mutant]:
+        told = json.loads(self._mutants("--list", "--json"))
+        return [Mutant(one["file"], one["span"]["start"]["line"], one["name"], None) for one in told]
+
+    def told(self, mutant: Mutant) -> str:
+        return mutant.name.partition(": ")[2]
+
+    def unchanged_passes(self, mutants: Sequence[Mutant]) -> bool:
+        return subprocess.run(["cargo", "test", "--quiet", "--package", self.package], check=False).returncode == 0
+
+    def is_caught(self, mutant: Mutant) -> bool | None:
+        how = ("--in-place", "--baseline", "skip", "--timeout", str(self.timeout_s), "--output", str(OWN))
+        # Version 27 tries fields whatever --re says.
+        others = () if "delete field" in mutant.name else ("--exclude-re", "delete field")
+        self._mutants(*how, "--re", f"^{re.escape(mutant.name)}$", *others)
+        told = json.loads((OWN / "mutants.out/outcomes.json").read_text(encoding="utf-8"))["outcomes"]
+        (word,) = (one["summary"] for one in told if one["scenario"]["Mutant"]["name"] == mutant.name)
+        return {"CaughtMutant": True, "Timeout": True, "MissedMutant": False, "Unviable": None}[word]
+
+    def _mutants(self, *arguments: str) -> str:
+        # Its exit code tells what became of the mutant, and so does its file.
+        command = ["cargo", "mutants", "--package", self.package, *arguments]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+UNIT = ROOT / "tests/unit"
+STATS = [f"tests/unit/{file.name}" for file in UNIT.glob("test_stats_*.py")]
+RESULTS = [f"tests/unit/{file.name}" for file in UNIT.glob("test_results_*.py")]
+SIMULATED = ("tests/unit/test_stats_compare.py", "tests/unit/test_stats_coverage.py")
+"""They take a minute, and come last."""
+
+
+class Python:
+    """Mutants of statistics, formulas of results, rules of audits, and plans."""
+
+    tests: Mapping[str, Sequence[str]] = {
+        "python/bufferlab/stats/*.py": STATS,
+        **{
+            f"python/bufferlab/results/{name}.py": RESULTS
+            for name in ("derive", "formula", "integrity", "quantity", "standstill", "steady", "window")
+        },
+        "python/bufferlab/engines/*/formulas.py": RESULTS,
+        "python/bufferlab/audit/rules/*.py": ["tests/unit/test_audit_rules.py", "tests/unit/test_audit_planted.py"],
+        "python/bufferlab/plan/*.py": ["tests/unit/test_plan.py", "tests/unit/test_plan_settings.py"],
+    }
+    timeout_s = 600.0
+
+    def __init__(self) -> None:
+        found = ((str(file), tests) for pattern, tests in self.tests.items() for file in Path().glob(pattern))
+        self._tests = dict(sorted(found))
+        self._sources = {file: Path(file).read_text(encoding="utf-8") for file in self._tests}
+
+    def all(self) -> list[Mutant]:
+        from cosmic_ray.commands import init
+        from cosmic_ray.work_db import WorkDB, use_db
+
+        with use_db(OWN / "python.sqlite", WorkDB.Mode.create) as db:
+            init([Path(file) for file in self._tests], db, {})
+            made = [item.mutations[0] for item in db.work_items]
+        unread = {file: list(_annotations(text)) for file, text in self._sources.items()}
+        return [
+            Mutant(str(one.module_path), one.start_pos[0], f"{one.start_pos} {one.operator_name} {one.occurrence}", one)
+            for one in made
+            if not any(start <= tuple(one.start_pos) < end for start, end in unread[str(one.module_path)])
+        ]
+
+    def told(self, mutant: Mutant) -> str:
+        from cosmic_ray.mutating import mutate_code
+        from cosmic_ray.plugins import get_operator
+
+        operator = get_operator(mutant.handle.operator_name)(**mutant.handle.operator_args)
+        changed = mutate_code(self._sources[mutant.file], operator, mutant.handle.occurrence).splitlines()
+        pairs = zip(self._sources[mutant.file].splitlines(), changed, strict=False)
+        return next((new.strip() for old, new in pairs if old != new), "nothing")
+
+    def unchanged_passes(self, mutants: Sequence[Mutant]) -> bool:
+        tests = sorted({test for mutant in mutants for test in self._tests[mutant.file]})
+        return subprocess.run(self._pytest(tests), check=False, stdout=subprocess.DEVNULL).returncode == 0
+
+    def is_caught(self, mutant: Mutant) -> bool | None:
+        from cosmic_ray.mutating import mutate_and_test
+        from cosmic_ray.work_item import TestOutcome, WorkerOutcome
+
+        # Most mutants fall to the tests that have the file's name.
+        stem = Path(mutant.file).stem
+        tests = sorted(self._tests[mutant.file], key=lambda test: (stem not in test, test in SIMULATED, test))
+        result = mutate_and_test([mutant.handle], " ".join(self._pytest(tests)), self.timeout_s)
+        return result.test_outcome == TestOutcome.KILLED if result.worker_outcome == WorkerOutcome.NORMAL else None
+
+    def _pytest(self, tests: Sequence[str]) -> list[str]:
+        # Without compiled modules: a file written twice in a second would pass for the one that was compiled before.
+        words = ["env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=python", os.environ["BUFFERLAB_TESTS_PYTHON"], "-P"]
+        return [*words, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+
+
+def _annotations(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """The places of annotations, which nobody evaluates, as (line, column) of their begin and end."""
+    for node in ast.walk(ast.parse(source)):
+        for one in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if one is not None:
+                yield (one.lineno, one.col_offset), (one.end_lineno, one.end_col_offset)
+
+
+def copy_to(tree: Path) -> None:
+    """Make the copy as the tree is. What cargo built there stays."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")[:-1]
+    names += [str(core.relative_to(ROOT)) for core in (ROOT / "python/bufferlab").glob("_native*.so")]
+    for file in tree.rglob("*") if tree.exists() else ():
+        name = str(file.relative_to(tree))
+        if not name.startswith("target/") and not file.is_dir() and name not in names:
+            file.unlink()
+    for name in names:
+        new, old = ROOT / name, tree / name
+        if new.is_file() and not (old.is_file() and old.read_bytes() == new.read_bytes()):
+            old.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(new, old)
+        elif new.is_symlink() and not old.is_symlink():
+            old.symlink_to(os.readlink(new))
+
+
+class Kept:
+    """The mutants that were caught, in a file of lines; a line holds for one content of the mutant's file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._caught = set(file.read_text(encoding="utf-8").splitlines()) if file.exists() else set()
+
+    def has(self, mutant: Mutant) -> bool:
+        """Return whether the mutant was caught."""
+        return self._line(mutant) in self._caught
+
+    def add(self, mutant: Mutant) -> None:
+        """Keep that the mutant was caught."""
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(self._line(mutant) + "\n")
+
+    def _line(self, mutant: Mutant) -> str:
+        content = sha256((ROOT / mutant.file).read_bytes()).hexdigest()[:16]
+        return f"{content} {mutant.file} {mutant.name}"
+
+
+def sampled(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
+    """Return all mutants in the order in which a sample with this seed takes them."""
+    ordered = sorted(mutants, key=lambda one: (one.file, one.line, one.name))
+    random.Random(seed).shuffle(ordered)
+    return ordered
+
+
+def main() -> int:
+    """Try the sample; return 1 if too many survive."""
+    parser = argparse.ArgumentParser(prog="tools/mutate", description=__doc__)
+    parser.add_argument("language", choices=("rust", "python"))
+    parser.add_argument("--sample", type=int, default=100, metavar="N", help="try N mutants (100)")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample (1)")
+    given = parser.parse_args()
+    tree = OWN / f"{given.language}-tree"
+    copy_to(tree)
+    os.chdir(tree)
+    mutants: Mutants = Rust() if given.language == "rust" else Python()
+    everyone = mutants.all()
+    equivalent = {
+        (one["file"], one["line"], one["mutant"])
+        for one in tomllib.loads((ROOT / "tools/mutants.toml").read_text(encoding="utf-8"))["equivalent"]
+    }
+    kept = Kept(OWN / f"{given.language}.caught")
+    order = sampled(everyone, given.seed)
+    caught, survivors, left_out = 0, [], 0
+    checked = False
+    for mutant in order:
+        if caught + len(survivors) == given.sample:
+            break
+        line, told = (
+            Path(mutant.file).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip(),
+            mutants.told(mutant),
+        )
+        if (mutant.file, line, told) in equivalent:
+            left_out += 1
+            continue
+        if not kept.has(mutant):
+            if not checked and not (checked := mutants.unchanged_passes(order[: given.sample])):
+                sys.exit("the tests fail without a mutant")
+            is_caught = mutants.is_caught(mutant)
+            if is_caught is None:
+                continue
+            word = "caught" if is_caught else "SURVIVED"
+            print(
+                f"{caught + len(survivors) + 1:4} {word:8} {mutant.file}:{mutant.line}: {line}  ->  {told}", flush=True
+            )
+            if not is_caught:
+                survivors.append(f"{mutant.file}:{mutant.line}\n    line   = {line!r}\n    mutant = {told!r}")
+                continue
+            kept.add(mutant)
+        caught += 1
+    tried = caught + len(survivors)
+    print("\n".join(["", *survivors]))
+    print(f"{given.language}: {tried} of {len(everyone):,} mutants, {caught} caught, {len(survivors)} survived "
+          f"({len(survivors) / tried:.0%}), {left_out} equivalent ones left out")  # fmt: skip
+    return int(len(survivors) > LIMIT * tried)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
