@@ -2,11 +2,13 @@
 
 The mark is a file in the folder. The folder's maker keeps it locked (flock(2)) while it lives. A process number would
 not do: the kernel reuses it, and other PID namespaces count for themselves. A folder without this user's mark is never
-removed. No symbolic link is followed: a caller resolves the links that its user chose.
+removed. No symbolic link is followed: a caller resolves the links that its user chose. Nothing is removed through a
+mount point: what somebody mounted there is not bufferlab's.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -44,7 +46,7 @@ def folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
         finally:
             with suppress(OSError):
                 if _is_at(inside, name, above):
-                    _empty(inside)
+                    _empty(inside, above)
                     os.rmdir(name, dir_fd=above)
                 else:
                     os.unlink(MARK, dir_fd=inside)
@@ -69,6 +71,13 @@ def use(kept: Path) -> int | None:
         os.pwrite(mark, _TEXT, 0)
     os.utime(mark)
     return mark
+
+
+def clear(path: Path) -> None:
+    """Remove a folder that is ours because the folder around it is; keep it when that fails or it holds a mount."""
+    with suppress(OSError), opened(path.parent) as above, _opened_in(above, path.name, _FOLDER) as inside:
+        _empty(inside, above)
+        os.rmdir(path.name, dir_fd=above)
 
 
 def last_use_s(kept: Path) -> float:
@@ -127,7 +136,7 @@ def _claim(path: Path, *, remove: bool) -> State:
         except BlockingIOError:
             return "in use"
         if remove:
-            _empty(inside)
+            _empty(inside, above)
             os.rmdir(path.name, dir_fd=above)
         return "left"
 
@@ -167,10 +176,24 @@ def _is_at(inside: int, name: str, above: int) -> bool:
     return os.path.samestat(found, os.fstat(inside))
 
 
-def _empty(inside: int) -> None:
-    """Remove everything in an open folder, the mark last: a folder whose removal was interrupted is still marked."""
+def _empty(inside: int, above: int) -> None:
+    """Remove everything in an open folder, the mark last: a folder whose removal was interrupted is still marked.
+
+    Removes nothing and raises OSError when the folder, or one below it, is a mount point.
+    """
+    mount = _mount_of(above)
+    for where, _, _, folder in os.fwalk(".", dir_fd=inside):
+        if _mount_of(folder) != mount:
+            raise OSError(errno.EBUSY, "something is mounted there; unmount it first", where)
     for name in sorted(os.listdir(inside), key=lambda name: name == MARK):
         if stat.S_ISDIR(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode):
             shutil.rmtree(name, dir_fd=inside)
         else:
             os.unlink(name, dir_fd=inside)
+
+
+def _mount_of(descriptor: int) -> tuple[int, str]:
+    """Return the device of an open folder, and its mount: a bind mount has the device of what is mounted."""
+    with suppress(OSError), open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as told:
+        return os.fstat(descriptor).st_dev, next((line for line in told if line.startswith("mnt_id:")), "")
+    return os.fstat(descriptor).st_dev, ""

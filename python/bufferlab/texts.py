@@ -14,7 +14,16 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 PASSWORD_HINT = "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?password_file=/path (an option file)"
-_PASSWORD = re.compile(r"(://[^\s:/?#@\"']*):[^\s\"']*@")
+_PASSWORD = re.compile(
+    # In a URL, with the @ or blank that somebody forgot to write as %40 or %20.
+    r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:[^\s\"']*|[^\"'@\n]{0,80})(?=@)"
+    # As an option: of a URL, of a list of options, of a client.
+    r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)[^\s&;,\"']+"
+    r"|(?P<client>\b(?:mysql|mariadb|psql)\b[^\n]{0,80}\s-p)(?!…)[^\s\"']+"
+    # A URL without its scheme, or with half of it.
+    r"|(?P<plain>(?<![\w.:-])[\w.-]{1,32}:)(?!…)[^\s/@\"']{1,80}(?=@[\w.\[-])",
+    re.IGNORECASE,
+)
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEPEST_TOML = 16
 """Levels of tables and arrays; an experiment has five."""
@@ -62,16 +71,16 @@ def printable_json(text: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """Return the text with an ellipsis in place of the password in every URL.
+    """Return the text with an ellipsis in place of every password: of a URL, mistyped or not, or of an option.
 
-    >>> without_password("server = mysql://me:secret@host/db")
-    'server = mysql://me:…@host/db'
+    >>> without_password("server = mysql://me:secret@host/db"), without_password("host=h password=secret")
+    ('server = mysql://me:…@host/db', 'host=h password=…')
     """
-    return _PASSWORD.sub(r"\1:…@", text)
+    return _PASSWORD.sub(lambda found: f"{found[found.lastgroup or 0]}…", text)
 
 
 def has_password(text: str) -> bool:
-    """Return whether a URL in the text has a password."""
+    """Return whether the text has what looks like a password: of a URL, mistyped or not, or of an option."""
     return _PASSWORD.search(text) is not None
 
 

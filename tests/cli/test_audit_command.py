@@ -30,6 +30,17 @@ def test_the_object_has_every_finding_and_table(bench: Bench) -> None:
     assert [row["KiB read per NO"] for row in runs["rows"]] == ["20.3", "37.6", "78.0"]
 
 
+def test_a_file_name_puts_no_control_character_into_the_page(bench: Bench) -> None:
+    bench.root.mkdir(exist_ok=True)
+    strange = bench.root / "a\x1b[31m\u202eb\udcff.txt"
+    strange.write_bytes((FIXTURES / "buffer-size.txt").read_bytes())
+    page = bench.root / "audit.html"
+    assert bench.bufferlab("audit", strange, "--html", page).code == 0
+    text = page.read_text("utf-8")
+    assert not set(text) & {"\x1b", "\u202e"}
+    assert "\\x1b[31m\\u202eb\\udcff" in text
+
+
 def test_fail_if_ends_with_four_where_the_rule_finds_something(bench: Bench) -> None:
     page_size = FIXTURES / "page-size.txt"
     assert bench.bufferlab("audit", page_size, "--fail-if", "response-limits").code == 4

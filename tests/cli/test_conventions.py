@@ -39,6 +39,28 @@ def test_a_package_tells_the_commit_that_it_was_built_from(tmp_path: Path, monke
     assert "commit 0123456789ab\n" in version.version_text()
 
 
+@pytest.mark.parametrize("engine", ["mysql", "postgres", "mariadb"])
+@pytest.mark.parametrize(
+    "server",
+    [
+        "mysql://[@h/d",
+        "postgres://me@h/lab?passwd=s3cret",
+        "mysql://me@h/lab?pw=s3cret",
+        f"mysql://me@{'a' * 64}/lab",
+        f"postgres://me@{'a' * 64}/lab",
+        f"/{'a' * 300}",
+        f"/{'a/' * 3000}",
+    ],
+)
+def test_a_server_that_cannot_be_is_refused_before_anything_is_planned(bench: Bench, engine: str, server: str) -> None:
+    ended = bench.bufferlab("run", "hot-rows", "--engine", engine, "--server", server, "--json")
+    assert ended.code in (2, 3)
+    assert "s3cret" not in ended.out + ended.err
+    planned = bench.bufferlab("run", "hot-rows", "--engine", engine, "--server", server, "--dry-run", "--json")
+    assert planned.code == (0 if server.startswith("/") else 2)
+    assert "s3cret" not in planned.out + planned.err
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"), [("runn", "run"), ("repport", "report"), ("docter", "doctor"), ("lst", "list")]
 )

@@ -163,6 +163,19 @@ def test_another_page_size_is_refused_before_anything_is_loaded(existing: Server
     assert existing.ask("SHOW DATABASES LIKE 'lab'") == []
 
 
+def test_a_server_that_nobody_may_write_is_called_that(existing: Server) -> None:
+    existing.ask("SET GLOBAL super_read_only = ON")
+    try:
+        outcome = existing.load(HOT_ROWS)
+    finally:
+        existing.ask("SET GLOBAL super_read_only = OFF")
+        existing.ask("SET GLOBAL read_only = OFF")
+    assert outcome.kind == "environment", outcome
+    assert outcome.failure is not None
+    assert "--super-read-only" in outcome.failure.what
+    assert "name its primary" in str(outcome.failure.hint)
+
+
 def test_a_schema_that_is_somebody_elses_is_refused_and_left_alone(existing: Server) -> None:
     existing.ask("CREATE DATABASE lab")
     existing.ask("CREATE TABLE lab.theirs (id INT PRIMARY KEY)")

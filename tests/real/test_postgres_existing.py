@@ -552,6 +552,22 @@ def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:
     assert plain.settings() == before
 
 
+def test_a_server_that_nobody_may_write_is_called_that(existing: Server) -> None:
+    try:
+        existing.ask("ALTER SYSTEM SET default_transaction_read_only = on")
+        existing.ask("SELECT pg_reload_conf()")
+        wait_until(lambda: existing.ask("SHOW default_transaction_read_only") == [("on",)], "it to be read-only", 10)
+        outcome = existing.load(HOT_ROWS)
+        assert outcome.kind == "environment", outcome
+        assert outcome.failure is not None
+        assert "read-only transaction" in outcome.failure.what
+        assert "name its primary" in str(outcome.failure.hint)
+    finally:
+        existing.ask("ALTER SYSTEM RESET default_transaction_read_only")
+        existing.ask("SELECT pg_reload_conf()")
+    wait_until(lambda: existing.ask("SHOW default_transaction_read_only") == [("off",)], "it to be written", 10)
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [

@@ -31,6 +31,17 @@ def read_only(folder: Path) -> Iterator[Path]:
         _do("umount", "--lazy", folder)
 
 
+@contextmanager
+def bound(folder: Path, source: Path) -> Iterator[Path]:
+    """A folder that is mounted at another place too; both have one device number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _do("mount", "--bind", source, folder)
+    try:
+        yield folder
+    finally:
+        _do("umount", "--lazy", folder)
+
+
 def _do(*command: str | Path) -> None:
     ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{' '.join(map(str, command))}: {ended.stderr.strip()} (these tests run as root)"

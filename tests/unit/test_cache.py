@@ -20,6 +20,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute import cache, storage
 from support.fake import Bench, wait, wait_until
+from support.fake_disks import bound, tiny_disk
 from support.marks import leave_marked
 
 DAY_S = 86400
@@ -30,6 +31,48 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path / "bench")
     with bench.in_environment():
         yield bench
+
+
+@pytest.mark.parametrize("where", ["sub/deeper", "."])
+@pytest.mark.parametrize("kind", ["bind", "tmpfs"])
+def test_nothing_is_removed_through_a_mount_point(bench: Bench, where: str, kind: str) -> None:
+    left = bench.cache / "data" / ".tmp-load"
+    inside, precious = left / where, bench.root / "precious"
+    for folder in (inside, precious):
+        folder.mkdir(parents=True)
+    (precious / "file").write_text("x")
+    leave_marked(left)
+    with bound(inside, precious) if kind == "bind" else tiny_disk(inside, 64):
+        if where == ".":
+            leave_marked(left)
+        (inside / "theirs").touch()
+        before = sorted(path.name for path in left.rglob("*"))
+        pruned = bench.bufferlab("cache", "prune")
+        assert pruned.code == 3
+        assert "something is mounted there" in pruned.err
+        assert sorted(path.name for path in left.rglob("*")) == before
+        marked.clear(left)
+        assert sorted(path.name for path in left.rglob("*")) == before
+    assert (precious / "file").read_text() == "x"
+    assert bench.bufferlab("cache", "prune").code == 0
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("given", ["the folder", "the one around it", "none, from within"])
+def test_what_a_killed_report_left_in_a_sweep_folder_is_found(
+    bench: Bench, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = bench.out / "buffer-size-1"
+    left = sweep / ".tmp-report"
+    for folder in (sweep / "runs", left):
+        folder.mkdir(parents=True)
+    leave_marked(left)
+    (sweep / ".tmp-mine").mkdir()
+    monkeypatch.chdir(sweep)
+    options = {"the folder": ("--data-dir", sweep), "the one around it": ("--data-dir", bench.out)}.get(given, ())
+    pruned = bench.bufferlab("cache", "prune", *options)
+    assert pruned.code == 0, pruned.err
+    assert [path.name for path in sorted(sweep.iterdir())] == [".tmp-mine", "runs"]
 
 
 def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_nothing_else(bench: Bench) -> None:
@@ -47,7 +90,9 @@ def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_not
     leave_marked(load)
     (load.parent / ".tmp-mine").mkdir()
     with storage.scratch(bench.out) as living:
-        assert {entry.path for entry in cache.left_over(bench.root)} == {left, load}
+        # A process that the killed one was just making may hold its locks for a moment longer.
+        found = lambda: {entry.path for entry in cache.left_over(bench.root)}  # noqa: E731
+        wait_until(lambda: found() == {left, load}, "the killed sweep's locks to end", 10)
         assert any(str(left) in finding.detail for finding in doctor._left_over(bench.root))
         shown = bench.bufferlab("cache", "prune", "--dry-run", "--json").json
         assert {entry["path"] for entry in shown["removed"]} == {str(left), str(load)}

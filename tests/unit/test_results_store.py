@@ -163,6 +163,14 @@ def test_a_foreign_folder_is_refused_and_the_file_is_named(sweep: SweepFolder, n
     assert name in (error.value.where or "")
 
 
+@pytest.mark.parametrize("damaged", [{"point": 0}, {"block": 0}, {"point": "x", "block": 0}, {"point": -1, "block": 0}])
+def test_a_plan_with_a_run_of_no_point_or_block_is_refused(sweep: SweepFolder, damaged: dict[str, object]) -> None:
+    path = sweep.path / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "runs": [damaged]}))
+    with pytest.raises(DataFileError, match="plan"):
+        SweepFolder.open(sweep.path)
+
+
 @pytest.mark.parametrize("missing", ["plan.json", "host.json", "experiment.toml", "runs"])
 def test_a_folder_that_lacks_a_part_is_refused(sweep: SweepFolder, missing: str) -> None:
     path = sweep.path / missing

@@ -48,6 +48,12 @@ def test_a_url_says_where_and_as_whom() -> None:
         "mysql://me@localhost/mysql",
         "mysql://me@localhost:0/lab",
         "mysql://me@localhost/lab?ssl=1",
+        "mysql://[@h/d",
+        "mysql://a\x1b[31m@h/d",
+        f"mysql://me@{'a' * 64}/lab",
+        f"mysql://{'a' * 65}@h/lab",
+        "mysql://me@h\udcff/lab",
+        "mysql://me@localhost/lab?socket=/a&socket",
         "postgres://me@localhost/lab",
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.child_process import MissingLibraryError, environment, loaded
 from bufferlab.engines.servers.fetch import Package, fetch
 from bufferlab.errors import EnvironmentLackingError
+from support.fake import wait_until
 
 SERVER = Package("mariadb-10.11", "mariadb", "apt-get", "mariadb-server-core", None, ".", binary="usr/sbin/mariadbd")
 FOREIGN = replace(SERVER, release="sid", tried="10.11.18")
@@ -79,6 +82,19 @@ def test_packages_come_from_the_release_that_has_them_whatever_release_this_mach
     (sources,) = {word for line in lines for word in line.split() if word.startswith("Dir::Etc::sourcelist=")}
     assert "Dir::Etc::sourceparts=/dev/null" in lines[-1], "no other release is asked"
     assert not Path(sources.partition("=")[2]).exists(), "nothing of apt-get's is kept"
+
+
+def test_a_client_that_fetches_ends_with_a_killed_fetch(calls: Path, tmp_path: Path) -> None:
+    client = tmp_path / "bin" / "mvn"
+    client.write_text('#!/bin/sh\necho $$ >"$CALLS"\nexec sleep 600\n')
+    client.chmod(0o755)
+    command = [sys.executable, "-m", "bufferlab", "engines", "fetch", "mysql-5.7"]
+    fetching = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: calls.exists() and bool(calls.read_text()), "the client to start", 30)
+    fetching.kill()
+    fetching.wait()
+    client_pid = int(calls.read_text())
+    wait_until(lambda: not Path(f"/proc/{client_pid}").exists(), "the client to end", 10)
 
 
 def test_the_sources_name_the_release_its_mirror_and_debians_keys(calls: Path, tmp_path: Path) -> None:

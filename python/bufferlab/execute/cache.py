@@ -72,14 +72,14 @@ def kept() -> list[Entry]:
     ]
 
 
-def left_over(directory: Path) -> list[Entry]:
-    """Return the folders that killed processes left in the caches, in `directory`, and where killed sweeps worked."""
+def left_over(*directories: Path) -> list[Entry]:
+    """Return the folders that killed processes left in the caches, in `directories`, and where killed sweeps worked."""
     noted = [place for note in _notes() for place in _directories(note)]
     in_caches = [
         *_left_in({cache / "data": "a killed load" for cache in _caches()}),
         *_left_in({cache / "servers": "a killed fetch" for cache in _caches()}),
     ]
-    worked = dict.fromkeys([directory.resolve(), *noted])
+    worked = dict.fromkeys([*(directory.resolve() for directory in directories), *noted])
     return [*in_caches, *(entry for place in worked for entry in _left_by_sweeps(place))]
 
 
@@ -109,7 +109,9 @@ def _forget() -> None:
 
 def _left_by_sweeps(directory: Path) -> list[Entry]:
     places = {directory / SCRATCH: "copies of a killed sweep", directory: "a sweep folder in the making"}
-    return _left_in(places | dict.fromkeys(sorted(directory.glob("*/runs")), "a run that was being written"))
+    for runs in (directory / "runs", *sorted(directory.glob("*/runs"))):
+        places |= {runs.parent: places.get(runs.parent, "a report in the making"), runs: "a run that was being written"}
+    return _left_in(places)
 
 
 def _left_in(places: Mapping[Path, str]) -> list[Entry]:

@@ -6,7 +6,6 @@ The copy is deleted afterwards in every case.
 from __future__ import annotations
 
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bufferlab import marked
 from bufferlab.errors import Failure, Interrupted, RunFailed
 from bufferlab.execute.asked_probe import EndedRun
 from bufferlab.execute.backend import Gathered, OnStage
@@ -80,7 +80,7 @@ class EngineBackend:
         try:
             yield home
         finally:
-            shutil.rmtree(home, ignore_errors=True)
+            marked.clear(home)
 
     def do(
         self, planned: PlannedRun, point: Point, home: Path, gathered: Gathered, on_stage: OnStage

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bufferlab.chapter.blocks import Figure
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw, for_page
+from bufferlab.texts import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -33,13 +34,15 @@ def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab
         status: sum(check.status == status for check in report.checks)
         for status in ("passed", "failed", "not_applicable")
     }
-    return _template().render(
+    page = _template().render(
         report=report,
         folder_name=folder_name,
         made_by=made_by,
         svg=svg,
         check_counts=counts,
     )
+    # Names of files and texts of logs may hold characters that no page may have.
+    return printable(page)
 
 
 @cache

@@ -534,12 +534,20 @@ class StoredPoint(_Open):
     settings: dict[str, StoredSetting] = {}
 
 
+class StoredPlannedRun(_Open):
+    """A run of plan.json."""
+
+    point: Place
+    block: Place
+
+
 class StoredPlan(_Open):
     """The content of plan.json."""
 
     experiment: str
     engine: str = ""
     points: list[StoredPoint] = []
+    runs: list[StoredPlannedRun] = []
     versions: dict[str, str] = {}
 
 

@@ -124,6 +124,11 @@ def can_join(group: Path) -> str | None:
     return None if tried.returncode == 0 else tried.stderr.decode("utf-8", "replace").strip()
 
 
+def launched(command: Sequence[str]) -> list[str]:
+    """Return a command that becomes this one, with the kernel's word to end it when this process ends."""
+    return [*_launch(None, False, None), *command]
+
+
 def _launch(user: tuple[int, int] | None, own_ipc: bool, group: Path | None, gate: int = -1) -> list[str]:
     uid, gid = user or (-1, -1)
     start = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(uid), str(gid)]

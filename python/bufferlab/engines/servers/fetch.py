@@ -27,7 +27,7 @@ from typing import Literal
 from bufferlab import marked
 from bufferlab.engines.servers import debian, unpacked
 from bufferlab.engines.servers.builds import MANIFEST, Build, Flavour, fetched, servers_root
-from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, MissingLibraryError
+from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, MissingLibraryError, launched
 from bufferlab.errors import EnvironmentLackingError
 
 _NEED_BYTES = 900 << 20
@@ -221,7 +221,8 @@ _CLIENTS = {"mvn": _with_maven, "npm": _with_npm, "apt-get": _with_apt}
 
 
 def _run(package: Package, command: list[str], folder: Path, hint: str) -> None:
-    if shutil.which(command[0]) is None:
+    program = shutil.which(command[0])
+    if program is None:
         raise EnvironmentLackingError(
             f"{package.name} is fetched with {command[0]}, which is not on PATH",
             package.package,
@@ -229,7 +230,13 @@ def _run(package: Package, command: list[str], folder: Path, hint: str) -> None:
         )
     try:
         done = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_FETCH_SECONDS, check=False
+            # The client ends with us, also when we are killed.
+            launched([program, *command[1:]]),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_FETCH_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise EnvironmentLackingError(

@@ -49,7 +49,11 @@ class Finder:
         Raise EnvironmentLackingError, with the way to get one, when there is none.
         """
         if name.startswith("/"):
-            return self.by_path(Path(name), None)
+            try:
+                return self.by_path(Path(name), None)
+            except OSError as error:
+                what = f"the server's path cannot be used: {error.strerror}"
+                raise EnvironmentLackingError(what, name, "give the path of its binary or folder") from error
         if name == ON_PATH:
             return self._first()
         build = fetched(name)

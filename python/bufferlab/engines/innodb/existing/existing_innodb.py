@@ -27,6 +27,9 @@ from bufferlab.engines.servers.private_server import ANSWER_SECONDS
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.errors import EnvironmentLackingError
 
+_READ_ONLY = (1290, 1792, 1836)
+"""ER_OPTION_PREVENTS_STATEMENT (--read-only), ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE."""
+
 
 class ExistingInnodb(ExistingServer):
     """The servers of one of the two flavours."""
@@ -65,6 +68,9 @@ class ExistingInnodb(ExistingServer):
             f"the account needs ALL on {address.schema}.* and PROCESS; "
             f"for {changes.ALLOW} name one with SUPER by ?admin_user="
         )
+
+    def is_read_only(self, error: BaseException) -> bool:
+        return isinstance(error, pymysql.MySQLError) and bool(error.args) and error.args[0] in _READ_ONLY
 
     def make_sure_of(self, address: Address) -> None:
         """Do nothing: connections are not made to a schema."""

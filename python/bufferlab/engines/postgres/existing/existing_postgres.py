@@ -52,6 +52,9 @@ class ExistingPostgres(ExistingServer):
     def needs(self, address: Address) -> str:
         return f"the account must own the database {address.schema}, and for {changes.ALLOW} ?admin_user= a superuser"
 
+    def is_read_only(self, error: BaseException) -> bool:
+        return isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
+
     def make_sure_of(self, address: Address) -> None:
         owned_database.make_sure_of(address)
 

@@ -96,7 +96,11 @@ class Form:
 
 def url_pattern(*schemes: str) -> str:
     """Return the regular expression of a URL, for a knob. It allows no password, because results keep the URL."""
-    return rf"(?:{'|'.join(schemes)})://[^\s:/@?]+@[^\s:/@?]+(?::[0-9]{{1,5}})?/[A-Za-z0-9_]+(?:\?[^\s]*)?"
+    label, option = "[A-Za-z0-9_-]{1,63}", rf"(?:{'|'.join(_OPTIONS)})=[^\s&=\x00-\x1f\x7f-\x9f]+"
+    return (
+        rf"(?:{'|'.join(schemes)})://[^\s:/@?#\[\]\x00-\x1f\x7f-\x9f]{{1,64}}@{label}(?:\.{label}){{0,7}}(?::[0-9]{{1,5}})?"
+        rf"/[A-Za-z0-9_]+(?:\?{option}(?:&{option})*)?"
+    )
 
 
 def is_url(server: object) -> bool:
@@ -110,7 +114,10 @@ def is_url(server: object) -> bool:
 
 def parse(url: str, form: Form) -> Address:
     """Return the address in a URL; raise EnvironmentLackingError when it is none, or holds a password."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, form.example) from error
     shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
     hint = f"write {form.example} or {form.schemes[0]}://user@localhost/{form.schema}?socket={form.socket}"
     if parts.password is not None:
@@ -137,6 +144,8 @@ def parse(url: str, form: Form) -> Address:
         raise EnvironmentLackingError(f"the URL names no {form.schema} of letters, digits and _", shown, hint)
     if schema.lower() in form.own_schemas:
         raise EnvironmentLackingError(f"{schema} is the server's own {form.schema}", shown, "name one for bufferlab")
+    if not re.fullmatch(url_pattern(*form.schemes), url):
+        raise EnvironmentLackingError("this is not the URL of a server", shown, hint)
     socket, password_file, admin_user, admin_password_file = (options.get(name) for name in _OPTIONS)
     if admin_password_file and not admin_user:
         raise EnvironmentLackingError("admin_password_file is of no use without admin_user", shown, hint)

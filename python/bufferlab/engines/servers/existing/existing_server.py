@@ -32,6 +32,7 @@ from bufferlab.engines.servers.life import patience, signs_of_life
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
 
+WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
 """The states of the data in a schema: as loaded, a load not finished, changed by a run."""
 _FILE = "existing.json"
@@ -92,6 +93,10 @@ class ExistingServer(ABC):
     @abstractmethod
     def needs(self, address: Address) -> str:
         """Return the hint that names the privileges the account needs."""
+
+    @abstractmethod
+    def is_read_only(self, error: BaseException) -> bool:
+        """Return whether the server refused a statement because nobody may write there, whatever the account may."""
 
     # The schema that bufferlab claims.
 
@@ -414,7 +419,13 @@ class ExistingServer(ABC):
         except self.unusable as error:
             said = str(error.args[-1] if error.args else error).strip()
             what = f"the server said: {said}"
-            raise EngineFailure("environment", what, address.place, self.needs(address)) from error
+            hint = WRITABLE if self.is_read_only(error) else self.needs(address)
+            raise EngineFailure("environment", what, address.place, hint) from error
+        except EngineFailure as failure:
+            # The family's words explain what the account lacks; here no account has it.
+            if (cause := failure.__cause__) and self.is_read_only(cause):
+                raise EngineFailure(failure.kind, failure.what, failure.where, WRITABLE) from failure
+            raise
 
     @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
