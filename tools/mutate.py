@@ -77,8 +77,10 @@ class Rust:
         others = () if "delete field" in mutant.name else ("--exclude-re", "delete field")
         self._mutants(*how, "--re", f"^{re.escape(mutant.name)}$", *others)
         told = json.loads((OWN / "mutants.out/outcomes.json").read_text(encoding="utf-8"))["outcomes"]
-        (word,) = (one["summary"] for one in told if one["scenario"]["Mutant"]["name"] == mutant.name)
-        return {"CaughtMutant": True, "Timeout": True, "MissedMutant": False, "Unviable": None}[word]
+        words = [one["summary"] for one in told if one["scenario"]["Mutant"]["name"] == mutant.name]
+        if len(words) != 1:
+            sys.exit(f"cargo-mutants did not try {mutant.name}")
+        return {"CaughtMutant": True, "Timeout": True, "MissedMutant": False, "Unviable": None}[words[0]]
 
     def _mutants(self, *arguments: str) -> str:
         # Its exit code tells what became of the mutant, and so does its file.
@@ -86,11 +88,11 @@ class Rust:
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
+SIMULATED = ("test_stats_compare.py", "test_stats_coverage.py")
+"""They take a minute and more."""
 UNIT = ROOT / "tests/unit"
-STATS = [f"tests/unit/{file.name}" for file in UNIT.glob("test_stats_*.py")]
+STATS = [f"tests/unit/{file.name}" for file in UNIT.glob("test_stats_*.py") if file.name not in SIMULATED]
 RESULTS = [f"tests/unit/{file.name}" for file in UNIT.glob("test_results_*.py")]
-SIMULATED = ("tests/unit/test_stats_compare.py", "tests/unit/test_stats_coverage.py")
-"""They take a minute, and come last."""
 
 
 class Python:
@@ -98,6 +100,7 @@ class Python:
 
     tests: Mapping[str, Sequence[str]] = {
         "python/bufferlab/stats/*.py": STATS,
+        "python/bufferlab/stats/comparison.py": ["tests/unit/test_stats_compare.py"],
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
             for name in ("derive", "formula", "integrity", "quantity", "standstill", "steady", "window")
@@ -146,7 +149,7 @@ class Python:
 
         # Most mutants fall to the tests that have the file's name.
         stem = Path(mutant.file).stem
-        tests = sorted(self._tests[mutant.file], key=lambda test: (stem not in test, test in SIMULATED, test))
+        tests = sorted(self._tests[mutant.file], key=lambda test: (stem not in test, test))
         result = mutate_and_test([mutant.handle], " ".join(self._pytest(tests)), self.timeout_s)
         return result.test_outcome == TestOutcome.KILLED if result.worker_outcome == WorkerOutcome.NORMAL else None
 
@@ -199,7 +202,7 @@ class Kept:
             file.write(self._line(mutant) + "\n")
 
     def _line(self, mutant: Mutant) -> str:
-        content = sha256((ROOT / mutant.file).read_bytes()).hexdigest()[:16]
+        content = sha256(Path(mutant.file).read_bytes()).hexdigest()[:16]
         return f"{content} {mutant.file} {mutant.name}"
 
 

@@ -36,7 +36,7 @@ def test_annotations_are_never_evaluated_and_so_never_changed(mutate: ModuleType
 def test_what_was_caught_is_not_tried_again_until_its_file_changes(
     mutate: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(mutate, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "a.py").write_text("x = 1\n")
     mutant = mutate.Mutant("a.py", 1, "x = 2", None)
     mutate.Kept(tmp_path / "caught").add(mutant)
