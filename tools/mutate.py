@@ -88,11 +88,15 @@ class Rust:
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
-SIMULATED = ("test_stats_compare.py", "test_stats_coverage.py")
-"""They take a minute and more."""
-UNIT = ROOT / "tests/unit"
-STATS = [f"tests/unit/{file.name}" for file in UNIT.glob("test_stats_*.py") if file.name not in SIMULATED]
-RESULTS = [f"tests/unit/{file.name}" for file in UNIT.glob("test_results_*.py")]
+def _tests(*names: str) -> list[str]:
+    return [f"tests/unit/test_{name}.py" for name in names]
+
+
+#: Without those that simulate sweeps, which take a minute and more.
+STATS = _tests(*(f"stats_{name}" for name in ("best", "fit", "knee", "series", "trend", "turn", "verdict")))
+RESULTS = _tests(
+    *(f"results_{name}" for name in ("derive", "formulas", "integrity", "metrics", "standstill", "steady", "timeline"))
+)
 
 
 class Python:
@@ -100,20 +104,21 @@ class Python:
 
     tests: Mapping[str, Sequence[str]] = {
         "python/bufferlab/stats/*.py": STATS,
-        "python/bufferlab/stats/comparison.py": ["tests/unit/test_stats_compare.py"],
+        "python/bufferlab/stats/comparison.py": _tests("stats_compare"),
+        "python/bufferlab/stats/noise.py": _tests("noise"),
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
             for name in ("derive", "formula", "integrity", "quantity", "standstill", "steady", "window")
         },
-        "python/bufferlab/engines/*/formulas.py": RESULTS,
-        "python/bufferlab/audit/rules/*.py": ["tests/unit/test_audit_rules.py", "tests/unit/test_audit_planted.py"],
-        "python/bufferlab/plan/*.py": ["tests/unit/test_plan.py", "tests/unit/test_plan_settings.py"],
+        "python/bufferlab/engines/*/formulas.py": _tests("results_formulas", "results_innodb", "results_postgres"),
+        "python/bufferlab/audit/rules/*.py": _tests("audit_rules", "audit_planted"),
+        "python/bufferlab/plan/*.py": _tests("plan", "plan_settings"),
     }
     timeout_s = 600.0
 
     def __init__(self) -> None:
         found = ((str(file), tests) for pattern, tests in self.tests.items() for file in Path().glob(pattern))
-        self._tests = dict(sorted(found))
+        self._tests = dict(found)
         self._sources = {file: Path(file).read_text(encoding="utf-8") for file in self._tests}
 
     def all(self) -> list[Mutant]:

@@ -161,3 +161,17 @@ fn play<M: Manager>(manager: &mut M, columns: &Columns, rows: Range<usize>, from
     }
     now_us
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    #[test]
+    fn a_window_has_what_each_count_grew_by() {
+        let of = |counts: [u64; 6]| {
+            let [misses, prefetch_reads, creates, evictions, made_young, not_made_young] = counts;
+            Counts { misses, prefetch_reads, creates, evictions, made_young, not_made_young }
+        };
+        assert_eq!(of([11, 22, 33, 44, 55, 66]) - of([1, 3, 5, 7, 9, 13]), of([10, 19, 28, 37, 46, 53]));
+    }
+}

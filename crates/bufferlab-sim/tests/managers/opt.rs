@@ -77,3 +77,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn of_three_pages_in_turn_two_frames_give_up_one_that_is_read_again() {
+    let page = vec![0, 1, 2, 0, 1, 2];
+    let events = Events { kind: vec![kind::GET; 6], latch: vec![0; 6], thread: vec![0; 6], delta_us: vec![0; 6], page };
+    let counts = events.counts(Opt::new(frames(2), 3, &events.columns()));
+    assert_eq!((counts.misses, counts.evictions), (4, 1));
+}
