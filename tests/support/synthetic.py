@@ -13,7 +13,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -121,6 +121,8 @@ class Sweep:
     """Raw counter -> added to its change."""
     backwards: str = ""
     """A counter that falls."""
+    silent: Collection[int] = ()
+    """Seconds of every window that have no sample."""
     latency_scale: float = 1.0
     lost_latencies: int = 0
     data_keys: int = 1
@@ -447,6 +449,8 @@ def _samples(
         edge = {warm: "start", warm + whole: "end"}.get(second)
         phase = "warm_up" if second < warm else "measure"
         share = float(done[second])
+        if not edge and second - warm in sweep.silent:
+            continue
         t_s = warm + seconds if edge == "end" else float(second)
         rows += _sample(sweep, truth, t_s, phase, edge, share, changes, pool_bytes, seconds)
     return rows

@@ -13,6 +13,7 @@ import pytest
 import bufferlab.engines.registry  # noqa: F401  (hands in the engines' metrics)
 from bufferlab.results import metrics
 from bufferlab.results.derive import FORMULAS
+from bufferlab.results.gaps import Gaps
 from bufferlab.results.window import Edge, Reading, Window
 
 SECONDS = 10.0
@@ -54,7 +55,7 @@ def window(without: frozenset[str] = frozenset(), changes: Mapping[str, int] | N
             del edge[name]
     course = {name: tuple((t_s, factor * level) for t_s, factor in COURSE) for name, level in LEVELS.items()}
     counts = {name: tuple((2.0 * at, float(sum(of[:at]))) for at in range(len(of) + 1)) for name, of in GROWTHS.items()}
-    return Window(start, end, SECONDS, course, counts)
+    return Window(start, end, SECONDS, course, counts, Gaps(1.75, 4.5))
 
 
 def mean(gauge: str) -> float:
@@ -207,6 +208,8 @@ OTHERS: dict[str, float] = {
     "requests_cv": (40 / (2 * 5)) ** 0.5 / 2,
     "page_cache_share": PAGES_CACHED / C["pages_read"],
     "checkpoints_in_window": C["postgres_checkpointer_num_timed"] + C["postgres_checkpointer_num_requested"],
+    "longest_gap_s": 1.75,
+    "gaps_s": 4.5,
     **{f"cpu_{column}_share": C[f"cpu_{column}_us"] / CPU_US for column in metrics.CPU_COLUMNS},
 }
 for word in ("read", "write", "discard"):

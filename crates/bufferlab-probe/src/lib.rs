@@ -24,6 +24,7 @@ pub mod page_trace;
 pub mod parse;
 mod proc_file;
 mod process;
+mod pulse;
 mod reading;
 mod server;
 pub mod tracefs;
@@ -33,8 +34,8 @@ pub use process::{DriverThread, ProcessProbe};
 pub use reading::{Probe, Reading, Table};
 pub use server::ServerProbe;
 
-/// Returns the probes that watch the whole host, in every run.
+/// Returns the probes that need to know nothing of a run: of the whole host, and of this process's pulse.
 #[must_use]
 pub fn of_host() -> Vec<Box<dyn Probe>> {
-    vec![Box::new(cpu::CpuProbe::new()), Box::new(memory::MemoryProbe::new())]
+    vec![Box::new(cpu::CpuProbe::new()), Box::new(memory::MemoryProbe::new()), Box::new(pulse::PulseProbe::new())]
 }

@@ -17,6 +17,7 @@ from bufferlab.chapter import words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
 from bufferlab.results.check import SettingWords, results_of
+from bufferlab.results.gaps import Gaps
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import IntegrityRow, StoredSetting
@@ -270,6 +271,9 @@ class Analysis:
 
     def claim_blocked(self, metric: str) -> str | None:
         """Return why nothing may be claimed about this metric, at any interval; None when claims are allowed."""
+        if metrics.get(metric).is_timed and (broken := self.with_gaps(phase_of(metric)[0])):
+            worst = max(gaps.sum_s for _, gaps in broken)
+            return f"gaps of {words.number(worst)} s, in {len(broken)} of {words.plural(len(self.runs), 'run')}"
         if not all(run.engine.needs_long_windows for run in self.runs):
             return None
         window_s = self._shortest_s(metric)
@@ -277,6 +281,19 @@ class Analysis:
             shown = f"{window_s:.0f}" if window_s >= 1 else f"{window_s:.1g}"
             return f"window {shown} s, needs {LONG_WINDOW_SECONDS:.0f} s"
         return None
+
+    def with_gaps(self, phase: str = "") -> list[tuple[MeasuredRun, Gaps]]:
+        """Return the runs whose window, or whose phase, had gaps so long that its times are not to be believed."""
+        found = []
+        for run in self.runs:
+            values = run.phases.get(phase, {}) if phase else run.values
+            told = (values[name].value for name in ("longest_gap_s", "gaps_s", "measured_seconds") if name in values)
+            match list(told):
+                case [float(longest_s), float(sum_s), float(window_s)]:
+                    gaps = Gaps(longest_s, sum_s)
+                    if gaps.exceed(window_s):
+                        found.append((run, gaps))
+        return found
 
     def _comparisons(self, present: set[Hashable]) -> list[tuple[Hashable, Hashable]]:
         pairs: list[tuple[Hashable, Hashable]] = []

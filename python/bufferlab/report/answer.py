@@ -88,6 +88,8 @@ def banners(analysis: Analysis) -> list[Banner]:
     if noisy:
         text = "The host was not quiet: what the database counted stands, times and the device's figures may not."
         found.append(Banner("warning", f"{text} What did not hold: {'; '.join(noisy)}."))
+    if said_of_gaps := _gaps(analysis):
+        found.append(Banner("warning", said_of_gaps))
     missing = sum(len(point.failures) for point in analysis.points)
     unrun = _unrun(analysis)
     if missing:
@@ -97,6 +99,25 @@ def banners(analysis: Analysis) -> list[Banner]:
     if unrun:
         found.append(Banner("warning", unrun))
     return found
+
+
+def _gaps(analysis: Analysis) -> str:
+    """Return which windows had gaps and what they take from the answer; "" where none is worth saying."""
+    told = []
+    for phase in ("", *analysis.phases):
+        if broken := analysis.with_gaps(phase):
+            run, gaps = max(broken, key=lambda pair: pair[1].sum_s)
+            window = f"phase {phase}" if phase else "the measured window"
+            told.append(
+                f"{window} of {words.plural(len(broken), 'run')} (the longest gap at {run.label}: "
+                f"{words.number(gaps.longest_s)} s; all its gaps: {words.number(gaps.sum_s)} s)"
+            )
+    if not told:
+        return ""
+    return (
+        f"Gaps in {words.listing(told)}: the worker, the server or the host stood still or was overloaded. "
+        "Throughput and times are not resolved; counts stand."
+    )
 
 
 def _is_scripted(run: Run) -> bool:

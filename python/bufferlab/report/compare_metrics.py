@@ -186,7 +186,6 @@ def _context(sides: Sides, metric: str) -> list[Cell]:
 
 
 def _blocked(sides: Sides, metric: str) -> str | None:
-    """Return why nothing may be claimed: the rule of a sweep's own report, for the shorter of the two windows."""
-    analyses: list[Analysis] = [sides.a, sides.b]
-    shortest = min(analyses, key=lambda analysis: analysis.shortest_window_s or 0.0)
-    return shortest.claim_blocked(metric)
+    """Return why nothing may be claimed: the rule of a sweep's own report, first for the shorter of the two windows."""
+    analyses: list[Analysis] = sorted([sides.a, sides.b], key=lambda analysis: analysis.shortest_window_s or 0.0)
+    return next(filter(None, (analysis.claim_blocked(metric) for analysis in analyses)), None)

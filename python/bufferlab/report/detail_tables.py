@@ -154,7 +154,8 @@ def run_table(analysis: Analysis) -> Table:
         run = record.run
         warm_up, measured, base = run.warm_up, run.measured, run.database
         grown = base.bytes_end - base.bytes_start if base and base.bytes_end and base.bytes_start else None
-        reads = values[record.run_id][analysis.headline].value if record.ok else None
+        of_run = values[record.run_id] if record.ok else None
+        reads = of_run[analysis.headline].value if of_run else None
         rows.append(
             Row(
                 (
@@ -167,6 +168,7 @@ def run_table(analysis: Analysis) -> Table:
                     words.number(warm_up.seconds if warm_up else None),
                     words.number(measured.seconds if measured else None),
                     format_count(measured.transactions) if measured else words.NOTHING,
+                    *(words.number(of_run[name].value if of_run else None) for name in ("longest_gap_s", "gaps_s")),
                     words.number(reads),
                     format_bytes(grown) if grown is not None else words.NOTHING,
                     run.started_at,
@@ -178,8 +180,11 @@ def run_table(analysis: Analysis) -> Table:
     words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
     heads = (
         "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
-        words.title_of(analysis.headline), "Database grew by", "Started", "Run",
+        "Longest gap (s)", "Gaps (s)", words.title_of(analysis.headline), "Database grew by", "Started", "Run",
     )  # fmt: skip
     columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
-    caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
+    caption = (
+        "Blocks are repetitions; all points of a block share its seed, and their order within it is random. A gap is "
+        "how much further than the interval two samples lie apart, from 1.5 on, or how late the worker's pulse was."
+    )
     return Table("runs", "Every run", columns, tuple(rows), caption, folded=True)

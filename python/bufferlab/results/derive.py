@@ -7,14 +7,15 @@ computed as iostat -x does, CPU columns as mpstat does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bufferlab.results import metrics
 from bufferlab.results.formula import quantity
-from bufferlab.results.quantity import Quantity, checked
+from bufferlab.results.gaps import Gaps
+from bufferlab.results.quantity import Quantity, Unit, checked
 from bufferlab.results.sampled import Sampled, elapsed
-from bufferlab.results.window import MEASURE, Value, Window
+from bufferlab.results.window import MEASURE, PULSE, Value, Window
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,6 +34,17 @@ _NEW_ORDERS_ROLLED_BACK = counted("transactions_rolled_back", "new_order").count
 _NEW_ORDERS = _NEW_ORDERS_COMMITTED + _NEW_ORDERS_ROLLED_BACK
 
 
+def _gap(name: str, seconds: Callable[[Gaps], float]) -> Quantity:
+    """Return the length of a window's gaps, told by the times of its samples."""
+
+    def evaluate(window: Window) -> Value:
+        if window.gaps is None:
+            return Value(None, "too few samples to tell")
+        return Value(seconds(window.gaps))
+
+    return Quantity(Unit.parse("s"), evaluate, name, frozenset({PULSE}))
+
+
 def _cpu_formulas(subject: str) -> dict[str, Quantity]:
     columns = [counted(f"cpu_{column}_us", subject) for column in metrics.CPU_COLUMNS]
     whole = columns[0]
@@ -48,6 +60,8 @@ _NAMED = {
     "new_orders": _NEW_ORDERS,
     "new_orders_committed": _NEW_ORDERS_COMMITTED,
     "new_orders_rolled_back": _NEW_ORDERS_ROLLED_BACK,
+    "longest_gap_s": _gap("the longest gap", lambda gaps: gaps.longest_s),
+    "gaps_s": _gap("the sum of gaps", lambda gaps: gaps.sum_s),
     "worker_cpu": counted("process_user_us") + counted("process_system_us"),
     "db_reads": counted("pages_read").counted_as("reads") + counted("db_other_reads"),
     "db_writes": counted("pages_written").counted_as("writes"),

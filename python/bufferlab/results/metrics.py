@@ -59,6 +59,11 @@ class Metric:
         return self.kind == "share"
 
     @property
+    def is_timed(self) -> bool:
+        """Return whether the value is a time or a rate: then a stretch in which nothing ran changes it."""
+        return self.kind == "latency" or "seconds" in self.formula
+
+    @property
     def top_unit(self) -> str:
         """Return the unit of the metric's numerator: "pages" of pages/New-Order."""
         return self.unit.partition("/")[0]
@@ -260,6 +265,8 @@ run_queue_length       | tasks | lower   | tasks that run or wait for a core
 blocked_processes      | tasks | lower   | tasks blocked on I/O
 """
 
+_PULSE = "pulse_late_us | us | lower | time by which the worker's pulse of 100 ms came late: it or the host stood still"
+
 _MEMORY_COUNTERS = """
 context_switches | switches   | lower | context switches of the host
 interrupts       | interrupts | lower | interrupts of the host
@@ -289,6 +296,7 @@ _RAW_LIST = [
     *raw("device", "/proc/diskstats, the whole disk that holds the data", "counter", _DEVICE_COUNTERS),
     *raw("device", "/proc/diskstats, each disk below a stacked device", "counter", _DISK_COUNTERS),
     *raw("device", "/proc/diskstats", "gauge", "device_in_flight | requests | lower | requests in flight"),
+    *raw("pulse", "a thread of the worker that wakes every 100 ms", "counter", _PULSE),
     *raw("cpu", "/proc/stat", "counter", _CPU_COUNTERS),
     *raw("memory", "/proc/meminfo and /proc/stat", "gauge", _MEMORY_GAUGES),
     *raw("memory", "/proc/stat and /proc/vmstat", "counter", _MEMORY_COUNTERS),
@@ -362,6 +370,8 @@ cpu_us_per_transaction         | us/transaction | ratio | lower  | Worker CPU pe
 server_cpu_us_per_transaction  | us/transaction | ratio | lower  | Server CPU per transaction       | user and system time of the server | = (server_user_us + server_system_us) / transactions
 driver_cpu_us_per_transaction  | us/transaction | ratio | lower  | Driver CPU per transaction       | of the driver thread | = driver_cpu_us / transactions
 measured_seconds               | s             | gauge | neither | Measured window                  | between the two edge samples | = seconds
+longest_gap_s                  | s             | gauge | lower   | Longest gap                      | in which no sample came, or the worker's pulse, beyond the interval
+gaps_s                         | s             | gauge | lower   | Gaps                             | the sum of all gaps
 new_orders                     | New-Order     | counter | neither | New-Orders completed           | rolled back included
 transactions                   | transaction   | counter | neither | Transactions completed         | rolled back included
 """  # noqa: E501  (a table reads best in one line per row)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from bufferlab.results import metrics
+from bufferlab.results.gaps import Gaps, gaps_of, usual_interval
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,8 +36,10 @@ class Reading(NamedTuple):
 Edge = dict[str, dict[str, Reading]]
 #: Gauge -> (time in s, number) of every sample of a window, in time's order.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
-#: Counters whose course is kept too; `handed_in` fills it.
-COURSES: set[str] = set()
+#: The lateness of the worker's pulse.
+PULSE = "pulse_late_us"
+#: Counters whose course is kept too; `handed_in` adds those of engines.
+COURSES: set[str] = {PULSE}
 #: The phase of the samples that bound the main window.
 MEASURE = "measure"
 
@@ -52,6 +55,8 @@ class Window:
     """Gauges without a subject, sample by sample; a window cut out between two samples has its edges only."""
     counts: Course = field(default_factory=dict)
     """The same for the counters of COURSES, summed over their subjects."""
+    gaps: Gaps | None = None
+    """The window's gaps; None where too few samples tell, and in a window cut out between two samples."""
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
@@ -62,7 +67,9 @@ class Window:
         start, start_s = _edge(samples, phase, "start")
         end, end_s = _edge(samples, phase, "end")
         seconds = end_s - start_s if start_s is not None and end_s is not None else None
-        return cls(start, end, seconds, _course(samples, phase), _counts(samples, phase))
+        counts = _counts(samples, phase)
+        gaps = _gaps(samples, phase, counts) if seconds else None
+        return cls(start, end, seconds, _course(samples, phase), counts, gaps)
 
     def subjects(self, metric: str) -> list[str]:
         """Return the devices, cores or transaction types that a metric was sampled for."""
@@ -126,6 +133,12 @@ class Window:
         if after.number < before.number:
             return Value(None, f"{metric} went backwards, from {before.number:.0f} to {after.number:.0f}")
         return Value(after.number - before.number)
+
+
+def _gaps(samples: pl.DataFrame, phase: str, counts: Course) -> Gaps | None:
+    between = samples.filter(samples["edge"].is_null())["t_s"].unique().sort().to_list()
+    times = samples.filter(samples["phase"] == phase)["t_s"].unique().sort().to_list()
+    return gaps_of(times, usual_interval(between), counts.get(PULSE, ()))
 
 
 def _shown(edge: Edge, metric: str, subject: str) -> Value:
