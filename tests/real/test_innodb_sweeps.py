@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -104,6 +105,32 @@ def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measure
     assert place.servers() == []
     # What the sweep that was killed left is gone with this one.
     assert list((place.data / ".bufferlab-work").glob("*/*")) == []
+
+
+def experiments_of_readme() -> list[str]:
+    """The experiments that the README names and that run on MySQL and MariaDB."""
+    named = dict.fromkeys(re.findall(r"bufferlab run ([a-z-]+)", (core.ROOT / "README.md").read_text()))
+    texts = {name: core.ROOT / "experiments" / name / "experiment.toml" for name in named}
+    return [name for name, file in texts.items() if file.is_file() and re.search(r"innodb|mysql", file.read_text())]
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", experiments_of_readme())
+@pytest.mark.parametrize("server", ["mysql-9", "mariadb-11.8"])
+def test_an_experiment_of_the_readme_runs_on_todays_servers_without_a_failed_check(
+    place: Place, server: str, experiment: str
+) -> None:
+    innodb.build(server)
+    engine = server.partition("-")[0]
+    done = place.run("run", experiment, "--engine", engine, "--server", server, "--smoke", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert all(point["status"] == "ok" for point in answer["points"])
+    checks = {check["name"]: check for check in answer["checks"]}
+    assert [check for check in checks.values() if check["status"] == "failed"] == []
+    # Bytes that the server counts, and those that the kernel counts for it.
+    assert checks["process_read_bytes"]["status"] == "passed", checks["process_read_bytes"]
 
 
 @pytest.mark.servers

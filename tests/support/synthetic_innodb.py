@@ -68,6 +68,8 @@ class Innodb(Kind):
     adaptive_hash_index: str = "off"
     gets_for_each_read: float = 1.0
     """A look at the change buffer's bitmap, where the version does so."""
+    edge_read_bytes: float = 0.0
+    """Read while an edge was sampled."""
     axis: str = "lru_scan_depth"
     actual: Mapping[str, Any] = field(default_factory=dict)
 
@@ -171,7 +173,8 @@ class Innodb(Kind):
         pages = {"total": total, "free": free, "data": data, "dirty": round(0.3 * data), "misc": self.misc_frames}
         if name.startswith("innodb_buffer_pool_pages_"):
             return float(pages[name.rpartition("_")[2]]) * sweep.scale.get(name, 1.0)
-        levels = {"pool_frames": total, "pool_frames_used": total - free, "innodb_lsn_age_bytes": 9.0 * MIB}
+        levels = {"pool_frames": total, "pool_frames_used": total - free, "innodb_lsn_age_bytes": 9.0 * MIB,
+                  "server_edge_read_bytes": self.edge_read_bytes}  # fmt: skip
         return float(data) * self.page_bytes if name == "innodb_buffer_pool_bytes_data" else levels.get(name)
 
 

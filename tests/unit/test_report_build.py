@@ -262,6 +262,13 @@ def test_only_a_smoke_size_may_end_its_warm_ups_at_their_cap_and_its_answer_says
     assert ("This is a smoke size" in found.answer) == (profile == "smoke")
 
 
+@pytest.mark.parametrize(("profile", "status"), [("smoke", "not_applicable"), ("quick", "failed")])
+def test_only_a_smoke_size_may_measure_for_too_short_a_time(tmp_path: Path, profile: str, status: str) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=1, latency_scale=1.08, profile=profile))
+    (check,) = (check for check in found.checks if check.name == "littles_law")
+    assert check.status == status
+
+
 def test_numbers_that_nobody_measured_get_a_loud_banner_whatever_the_engine(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], source="predicted"))
     assert found.banners[0].kind == "danger"

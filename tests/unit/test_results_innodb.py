@@ -157,6 +157,28 @@ _LRU = "innodb_metric_buffer_lru_"
 
 
 @pytest.mark.parametrize(
+    ("version", "scale", "status"),
+    [("8.0.15", 1.006, "passed"), ("8.0.15", 0.994, "failed"), ("8.0.15", 1.5, "failed"), ("9.7.4", 1.006, "failed")],
+)
+def test_what_mysql_80_reads_for_its_redo_log_is_allowed_and_no_more(
+    tmp_path: Path, version: str, scale: float, status: str
+) -> None:
+    found = checks(tmp_path, scale={"server_read_bytes": scale}, kind=Innodb(version=version))["process_read_bytes"]
+    assert found.status == status
+    assert ("redo log" in found.detail) == (version == "8.0.15")
+
+
+@pytest.mark.parametrize(("at_edges_bytes", "status"), [(0.0, "failed"), (8.0 * MIB, "passed")])
+@pytest.mark.parametrize("scale", [0.994, 1.006])
+def test_what_a_server_read_while_an_edge_was_sampled_may_be_in_either_count(
+    tmp_path: Path, scale: float, at_edges_bytes: float, status: str
+) -> None:
+    kind = Innodb(edge_read_bytes=at_edges_bytes)
+    found = checks(tmp_path, scale={"server_read_bytes": scale}, kind=kind)["process_read_bytes"]
+    assert found.status == status, found
+
+
+@pytest.mark.parametrize(
     ("fault", "name"),
     [
         ({"scale": {f"{_LRU}get_free_search": 0.97}}, "innodb_frames"),

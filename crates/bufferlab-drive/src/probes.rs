@@ -123,6 +123,13 @@ impl Probes {
         }
     }
 
+    /// Tells all of them that the next sample is an edge's. Call it before reading the engine's counters.
+    pub fn before_edge(&self) {
+        for probe in self.lock().iter_mut() {
+            probe.before_edge();
+        }
+    }
+
     /// Begins or ends recording at an edge of the measured window. Call it last at the start, and first at the end.
     /// Probes do not record further windows of a run.
     pub fn at_edge(&self, edge: Edge, phase: &Phase) {

@@ -98,6 +98,7 @@ impl<'a> Watch<'a> {
         }
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(512);
+        self.probes.before_edge();
         engine.read(&mut values)?;
         if let Some(board) = &stage.board {
             board.sample(Instant::now(), &mut values);

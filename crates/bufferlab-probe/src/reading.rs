@@ -68,6 +68,9 @@ pub trait Probe: Send {
     /// Appends one reading per metric and subject, and does not clear `out`.
     fn sample(&mut self, out: &mut Vec<Reading>);
 
+    /// Tells the probe that the next sample is an edge's, before the engine's counters are read for it.
+    fn before_edge(&mut self) {}
+
     /// Begins recording at the start of the measured window, after all other work of its start edge. Keeps an error for
     /// the table.
     fn begin(&mut self) {}

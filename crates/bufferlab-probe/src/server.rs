@@ -10,6 +10,9 @@ use crate::reading::{Probe, Reading};
 use std::sync::Arc;
 
 const NAME: &str = "server";
+/// The bytes that the server itself read between [`Probe::before_edge`] and the sample: while it answered the questions
+/// for its own counters, its threads went on.
+const AT_EDGE: &str = "server_edge_read_bytes";
 /// The counters, in the order of [`Totals`].
 const COUNTERS: [&str; 6] = [
     "server_read_bytes",
@@ -33,6 +36,8 @@ pub struct ServerProbe {
     statm: ProcFile,
     children: ProcFile,
     told: [i64; COUNTERS.len()],
+    /// The bytes read when an edge began, until its sample.
+    before_edge: Option<u64>,
     page_bytes: f64,
     microseconds_per_tick: u64,
     subject: Arc<str>,
@@ -51,6 +56,7 @@ impl ServerProbe {
             statm: open("statm"),
             children: open(&format!("task/{pid}/children")),
             told: [0; COUNTERS.len()],
+            before_edge: None,
             page_bytes: page_bytes as f64,
             microseconds_per_tick: microseconds_per_tick(),
             subject: "".into(),
@@ -103,9 +109,16 @@ impl Probe for ServerProbe {
         NAME
     }
 
+    fn before_edge(&mut self) {
+        self.before_edge = self.own()[0].as_ref().ok().copied().flatten();
+    }
+
     fn sample(&mut self, out: &mut Vec<Reading>) {
         let children: Vec<(Totals, u64)> = self.children().into_iter().filter_map(child).collect();
         let own = self.own();
+        if let (Some(before), Ok(Some(now))) = (self.before_edge.take(), &own[0]) {
+            out.push(Reading::gauge(NAME, AT_EDGE, &self.subject, now.saturating_sub(before) as f64));
+        }
         for (place, (metric, value)) in COUNTERS.into_iter().zip(own).enumerate() {
             let sum = value.and_then(|value| {
                 let own = value.ok_or_else(|| Arc::from("the kernel does not tell it"))?;
@@ -157,6 +170,19 @@ mod tests {
         out.clear();
         probe.sample(&mut out);
         assert!(out.iter().all(|row| row.reason.is_some()), "{out:?}");
+    }
+
+    #[test]
+    fn an_edge_tells_what_was_read_since_it_began_and_other_samples_do_not() {
+        let mut probe = ServerProbe::new(std::process::id());
+        let edge = |out: &[Reading]| out.iter().find(|row| row.metric == AT_EDGE).map(|row| row.value);
+        let mut out = Vec::new();
+        probe.before_edge();
+        probe.sample(&mut out);
+        assert!(edge(&out).flatten().is_some(), "{out:?}");
+        out.clear();
+        probe.sample(&mut out);
+        assert_eq!(edge(&out), None);
     }
 
     #[test]

@@ -172,6 +172,10 @@ class EngineResults:
     """Return why the same work asks for other numbers of pages in pools of other sizes; None where it does not."""
     asked_for: Callable[[MeasuredRun], Value] = lambda run: run.values["page_gets_per_transaction"]
     """Return the page gets per transaction that the work itself asks for."""
+    reads_beside: Callable[[MeasuredRun], float] = lambda run: 0.0
+    """Return the most bytes that its process may have read in the window from files that are not the database's."""
+    reads_beside_are: str = ""
+    """What these reads are, for a reader of the check that allows them."""
     has_pool: bool = True
     """True if the engine keeps pages in its own pool."""
     version_of: str = ""

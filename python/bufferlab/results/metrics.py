@@ -220,7 +220,10 @@ server_system_us    | us     | lower | CPU time of the server in the kernel, in 
 server_minor_faults | faults | lower | page faults of the server served without I/O
 server_major_faults | faults | lower | page faults of the server that needed I/O
 """
-_SERVER_RESIDENT = "server_resident_bytes | bytes | neither | resident memory of the server"
+_SERVER_LEVELS = """
+server_resident_bytes  | bytes | neither | resident memory of the server
+server_edge_read_bytes | bytes | neither | bytes it read while an edge was sampled: so far apart may its counters and the kernel's be
+"""  # noqa: E501
 
 _DEVICE_COUNTERS = """
 device_reads           | requests | lower   | read requests completed
@@ -292,7 +295,7 @@ _RAW_LIST = [
     *raw("process", _PROC_SELF, "counter", _PROCESS_COUNTERS),
     *raw("process", _PROC_SELF, "gauge", "resident_bytes | bytes | neither | resident memory of the worker"),
     *raw("server", _SERVERS_PROCESS, "counter", _SERVER_COUNTERS),
-    *raw("server", _SERVERS_PROCESS, "gauge", _SERVER_RESIDENT),
+    *raw("server", _SERVERS_PROCESS, "gauge", _SERVER_LEVELS),
     *raw("device", "/proc/diskstats, the whole disk that holds the data", "counter", _DEVICE_COUNTERS),
     *raw("device", "/proc/diskstats, each disk below a stacked device", "counter", _DISK_COUNTERS),
     *raw("device", "/proc/diskstats", "gauge", "device_in_flight | requests | lower | requests in flight"),

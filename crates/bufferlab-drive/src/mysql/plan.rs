@@ -21,14 +21,16 @@ pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Resul
     })
 }
 
-/// Returns the plan for the table, in the explanation's JSON.
+/// Returns the plan for the table, in the explanation's JSON. `MySQL` 9 words it in another way, by default
+/// (`explain_json_format_version` 2).
 fn plan_of(text: &str) -> Option<Plan> {
     let explained: Value = serde_json::from_str(text).ok()?;
     let table = access(&explained)?;
-    let key = table.get("key").and_then(Value::as_str);
-    match (table.get("access_type")?.as_str()?, key) {
-        ("range", Some(key)) if key == SHIPDATE_INDEX => Some(Plan::IndexScan),
-        ("ALL", None) => Some(Plan::Sequential),
+    let word = |name| table.get(name).and_then(Value::as_str);
+    match (word("access_type")?, word("key").or(word("index_name")), word("index_access_type")) {
+        ("range", Some(SHIPDATE_INDEX), None) => Some(Plan::IndexScan),
+        ("index", Some(SHIPDATE_INDEX), Some("index_range_scan")) => Some(Plan::IndexScan),
+        ("ALL" | "table", None, None) => Some(Plan::Sequential),
         _ => None,
     }
 }
@@ -55,6 +57,23 @@ mod tests {
         let mariadb = r#"{"query_block": {"select_id": 1, "filesort": {"temporary_table": {"nested_loop": [{"table":
             {"table_name": "lineitem", "access_type": "ALL", "rows": 5}}]}}}}"#;
         assert_eq!(plan_of(mariadb), Some(Plan::Sequential));
+    }
+
+    #[test]
+    fn plans_are_found_in_the_words_of_mysql_9() {
+        let of = |table: &str| {
+            plan_of(&format!(
+                r#"{{"query": "select 1", "query_plan": {{"inputs": [{{"inputs": [{table}],
+                "access_type": "temp_table_aggregate"}}], "operation": "Table scan on <temporary>",
+                "table_name": "<temporary>", "access_type": "table"}}, "json_schema_version": "2.0"}}"#
+            ))
+        };
+        let range = r#"{"table_name": "lineitem", "access_type": "index", "index_name": "lineitem_by_shipdate",
+            "index_access_type": "index_range_scan", "multi_range_read": true, "covering": false}"#;
+        assert_eq!(of(range), Some(Plan::IndexScan));
+        assert_eq!(of(&range.replace("range_scan", "scan")), None);
+        let whole = r#"{"table_name": "lineitem", "access_type": "table", "operation": "Table scan on lineitem"}"#;
+        assert_eq!(of(&format!(r#"{{"access_type": "filter", "inputs": [{whole}]}}"#)), Some(Plan::Sequential));
     }
 
     #[test]

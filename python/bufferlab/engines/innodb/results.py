@@ -34,4 +34,6 @@ RESULTS = EngineResults(
     same_work=checks.SAME_WORK,
     page_gets_vary=checks.page_gets_vary,
     asked_for=checks.asked_for,
+    reads_beside=checks.redo_read_bytes,
+    reads_beside_are="pages of MySQL 8.0's redo log, which the kernel reads before a part of one is written",
 )
