@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -177,6 +179,89 @@ def test_rates_that_rise_and_small_tables_are_no_counters() -> None:
     assert found(head + rising, "counters-as-rates") == []
     assert len(found("Pool\tTpmC\tr/s\n32M\t2425\t90516\n", "counters-as-rates")) == 1
     assert found("Pool\tTpmC\tr/s\n32M\t2425\t9051\n", "counters-as-rates") == []
+
+
+@pytest.mark.parametrize(
+    ("rates", "count"),
+    [
+        ((3000, 6000, 10000), 1),
+        ((3000, 6000, 9999), 0),  # Smaller numbers agree with a counter by chance.
+        ((3000, 3000, 10000), 0),
+        ((6000, 3000, 10000), 0),
+        ((10000, 10000, 10000), 0),
+        ((3000, 6000, 12000), 1),  # Steps of 3,000 and 6,000 are just alike.
+        ((3000, 6000, 12001), 0),
+        ((10000, 15000, 20000), 1),
+        ((10001, 15000, 20001), 0),  # It must grow to the double.
+    ],
+)
+def test_whole_numbers_that_grow_by_like_steps_are_counters(rates: tuple[int, ...], count: int) -> None:
+    rows = "".join(f"{5 * at} s\t{value}\n" for at, value in enumerate(rates, start=1))
+    assert len(found(f"Time\tr/s\n{rows}", "counters-as-rates")) == count
+
+
+def test_reads_per_transaction_that_are_reads_per_second_by_tpmc_are_found_in_one_table_too() -> None:
+    head = "Pool\tTpmC\tr/s\treads/tx\n"
+    assert len(found(f"{head}32M\t2400\t960\t0.40\n64M\t3000\t600\t0.20\n", "minute-by-second")) == 1
+    assert found(f"{head}32M\t2400\t960\t24.0\n64M\t3000\t600\t12.0\n", "minute-by-second") == []
+
+
+def log_of(counts: Sequence[int]) -> str:
+    """A log of tpcc-mysql with a line each 5 s."""
+    lines = [
+        f"{5 * at}, trx: {count}, 95%: 1.000, 99%: 2.000, max_rt: 3.000" + f", {count}|3.000" * 4
+        for at, count in enumerate(counts, start=1)
+    ]
+    minutes = 5 * len(counts) / 60
+    return "\n".join([*lines, "<TpmC>", f"                 {sum(counts) / minutes:.3f} TpmC", ""])
+
+
+@pytest.mark.parametrize(
+    ("counts", "cold"),
+    [
+        ([10, 10, 10, *[100] * 9], 1),
+        ([10, *[100] * 11], 1),
+        ([49, *[100] * 11], 1),  # One line alone must be below half.
+        ([50, *[100] * 11], 0),
+        ([69, 69, *[100] * 10], 1),
+        ([70, 70, *[100] * 10], 0),
+        ([100, 10, 10, *[100] * 9], 0),
+        ([*[10] * 12, *[100] * 12], 1),
+        ([*[10] * 13, *[100] * 11], 0),  # What more than half of the lines have is no beginning.
+        ([10, 10, 100, 100, 100, 100], 1),
+        ([10, 100, 100, 100, 100], 0),  # Too few lines.
+    ],
+)
+def test_a_first_part_far_below_the_rest_is_a_cold_start(counts: list[int], cold: int) -> None:
+    assert len(found(log_of(counts), "cold-start")) == cold
+
+
+def test_a_cold_start_is_told_with_its_lines_and_both_throughputs() -> None:
+    (told,) = found(log_of([10, 20, *[100, 110] * 5]), "cold-start")
+    assert told.what == "until 10 s 10 to 20 New-Orders a line, later 100 to 110"
+    # 12 lines a minute of 105 New-Orders, or of 90.
+    assert told.corrected.startswith("1260.0 TpmC after 10 s, not 1080.0;")
+    assert "14.3 % below" in told.consequence
+    assert told.numbers == {
+        "rampup_s": None, "cold_s": 10, "cold_counts": [10, 20], "tpmc": 1080.0, "tpmc_settled": 1260.0,
+    }  # fmt: skip
+
+
+FINDINGS = FIXTURES.parent / "audit-findings.txt"
+
+
+def test_what_is_found_in_every_fixture_reads_as_it_did() -> None:
+    """UPDATE_SNAPSHOTS=1 writes the findings anew; a changed one says why in the commit."""
+    files = sorted(file for file in FIXTURES.rglob("*.*") if file.is_file() and file.suffix != ".toml")
+    told = []
+    for file in files:
+        for one in audit_of(file.read_text(encoding="utf-8")).findings:
+            words = (one.rule, str(one.where), one.what, one.consequence, one.corrected, str(one.numbers))
+            told += [f"{file.relative_to(FIXTURES)}: {words[0]}", *(f"  {word}" for word in words[1:])]
+    text = "\n".join([*told, ""])
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        FINDINGS.write_text(text, encoding="utf-8")
+    assert text == FINDINGS.read_text(encoding="utf-8")
 
 
 def test_shares_of_one_whole_are_not_corrected() -> None:

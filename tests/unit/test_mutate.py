@@ -56,6 +56,6 @@ def test_every_equivalent_mutant_is_of_a_line_that_exists_and_has_a_reason() -> 
 
 def test_the_files_that_are_changed_and_their_tests_exist(mutate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    for pattern, tests in mutate.Python.tests.items():
+    for pattern, tests in mutate.Python.tests_of.items():
         assert list(ROOT.glob(pattern)), pattern
         assert [test for test in tests if not (ROOT / test).exists()] == []

@@ -105,7 +105,7 @@ def _growing(table: ResultTable) -> Finding | None:
         if any(b <= a for (a, _), (b, _) in pairwise(known)) or known[-1][1].value < _BY_CHANCE:
             continue
         steps = [(y.value - x.value) / (b - a) for (a, x), (b, y) in pairwise(known)]
-        if min(steps) <= 0 or max(steps) > _ALIKE * min(steps) or known[-1][1].value < _ALIKE * known[0][1].value:
+        if max(steps) > _ALIKE * min(steps) or known[-1][1].value < _ALIKE * known[0][1].value:
             continue
         values = " ".join(str(number) for _, number in known)
         rate = (known[-1][1].value - known[0][1].value) / (known[-1][0] - known[0][0])
