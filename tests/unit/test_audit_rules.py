@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from bufferlab.audit.rules import RULES
+from bufferlab.audit.rules import RULES, response_limits
 from support.audit_files import audit_of, found, text_of
 
 PAGE, BUFFER, DEPTH, CLEAN = "page-size.txt", "buffer-size.txt", "scan-depth.txt", "clean.txt"
@@ -92,6 +95,18 @@ def test_response_limits_are_judged_by_the_slowest_transactions() -> None:
     }
     assert first.numbers["slowest_ms"]["New-Order"] == 553.578  # type: ignore[index]
     assert set(first.numbers["percent_within_seconds"].values()) == {100.0}  # type: ignore[attr-defined]
+
+
+def test_the_share_within_a_limit_is_the_least_that_the_percentiles_allow() -> None:
+    def line(max_ms: float, p99_ms: float | None, p95_ms: float | None) -> SimpleNamespace:
+        return SimpleNamespace(counts=[100] * 5, max_ms=[max_ms] * 5, p99_ms=p99_ms, p95_ms=p95_ms)
+
+    log: Any = SimpleNamespace(
+        intervals=[line(4999, 6000, 6000), line(5000, 4999, 6000), line(9000, 5000, 4999), line(9000, None, 5000)]
+    )
+    assert response_limits._share_within(log, 0) == pytest.approx((100 + 99 + 95) / 4)
+    assert response_limits._share_within(log, 1) == pytest.approx(100 / 4), "percentiles are of New-Orders"
+    assert response_limits._share_within(cast(Any, SimpleNamespace(intervals=[])), 0) is None
 
 
 def test_reads_per_new_order_are_sixty_times_what_was_said() -> None:

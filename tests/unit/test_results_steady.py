@@ -12,7 +12,7 @@ from bufferlab.results.steady import device_drift, drift
 SECONDS = 12
 
 
-def samples(misses_per_s: list[int], transactions_per_s: int = 1000) -> pl.DataFrame:
+def samples(misses_per_s: list[int], transactions_per_s: list[int] | None = None) -> pl.DataFrame:
     """Samples of a window with those misses in each second, a warm-up second before it and none after."""
     rows, misses, done = [], 5_000, 700
     for second in range(len(misses_per_s) + 1):
@@ -25,7 +25,7 @@ def samples(misses_per_s: list[int], transactions_per_s: int = 1000) -> pl.DataF
         ):
             rows.append((10.0 + second, "measure", edge, metric, "", count, None, None, "engine"))
         if second < len(misses_per_s):
-            misses, done = misses + misses_per_s[second], done + transactions_per_s
+            misses, done = misses + misses_per_s[second], done + (transactions_per_s or [1000] * SECONDS)[second]
     names = ("t_s", "phase", "edge", "metric", "subject", "count", "value", "reason", "probe")
     return pl.DataFrame(rows, schema=list(names), orient="row", infer_schema_length=None)
 
@@ -36,6 +36,10 @@ def test_a_level_window_has_no_drift() -> None:
 
 def test_misses_that_fall_by_a_third_are_told_as_the_last_third_over_the_first() -> None:
     assert drift(samples([1500] * 4 + [1200] * 4 + [1000] * 4)) == pytest.approx(1000 / 1500)
+
+
+def test_misses_are_counted_per_transaction() -> None:
+    assert drift(samples([800] * SECONDS, [1000] * 4 + [700] * 4 + [500] * 4)) == pytest.approx(2.0)
 
 
 def test_a_pool_that_hardly_misses_is_not_judged_by_its_scatter() -> None:

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bufferlab.stats.fit import Cell, fit
+from bufferlab.stats.fit import OWN_WEIGHT, Cell, _half_widths, _median_of_variance, _shift_found, fit
 from bufferlab.stats.verdict import judge, judge_sweep
 
 Matrix = npt.NDArray[np.float64]
@@ -278,3 +278,23 @@ def test_points_that_scatter_alike_are_seldom_called_uneven() -> None:
     found = [fit(cells(np.exp(rng.normal(0, 0.02, (5, 3))))).spread for _ in range(200)]
     called = sum(one is not None and one.p_value < 0.05 for one in found)
     assert called <= 20, f"{called} of 200 even sweeps were called uneven at the 5 % level"
+
+
+def test_half_widths_of_drawn_sweeps_follow_the_mixture_of_both_variances() -> None:
+    # With very many degrees of freedom nothing scatters: the error is one, that of the other points is two.
+    mixed = OWN_WEIGHT * 1 + (1 - OWN_WEIGHT) * 4
+    assert _half_widths(1e9, 1e9, 2.0, 0.95) == pytest.approx(1.959964 * mixed**0.5, rel=1e-3)
+    assert _half_widths(1e9, 0, 2.0, 0.95) == pytest.approx(1.959964, rel=1e-3)
+    # With few the estimates of the variance scatter around it.
+    few = _half_widths(4, 12, 2.0, 0.95)
+    assert float(np.mean(few**2)) > 1.959964**2 * mixed
+
+
+def test_the_shift_that_is_found_is_the_half_width_and_the_quantile_of_the_power() -> None:
+    assert _shift_found(np.full(5, 2.0), 0.5, 0.8) == pytest.approx(2 + 0.5 * 0.841621, rel=1e-5)
+    assert _shift_found(np.array([1.0, 3.0]), 1e-6, 0.75) == pytest.approx(3.0, rel=1e-4)
+
+
+def test_the_median_of_a_variance_is_below_its_mean() -> None:
+    assert _median_of_variance(1) == pytest.approx(0.454936, rel=1e-5)
+    assert _median_of_variance(10) == pytest.approx(0.934182, rel=1e-5)
