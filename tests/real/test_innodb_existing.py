@@ -7,9 +7,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,15 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control, packages
 from bufferlab.engines.innodb.existing import owned_schema
+from bufferlab.engines.innodb.existing.connection import FORM, connect
 from bufferlab.engines.innodb.existing.existing_innodb import ExistingInnodb
 from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
+from bufferlab.engines.innodb.mysqld import InnodbProcess
 from bufferlab.engines.innodb.private_innodb import PrivateInnodb
 from bufferlab.engines.servers.existing import changes, journal
+from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.servers.existing.mark import Mark
-from bufferlab.errors import Problem
+from bufferlab.errors import EnvironmentLackingError, Problem
 from support import innodb
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
@@ -97,6 +101,52 @@ def test_a_server_is_reached_over_tcp_as_well(existing: Server) -> None:
         assert outcome.result["measured"]["transactions"] == 300
         assert outcome.result["actual"]["innodb_lru_scan_depth"] == 256
         assert existing.settings() == before
+
+
+def test_an_account_that_must_use_tls_gets_that_as_its_hint(existing: Server) -> None:
+    existing.ask("CREATE USER IF NOT EXISTS 'needs_tls'@'localhost' IDENTIFIED BY 'secret' REQUIRE SSL")
+    address = parse(existing.url.replace("bufferlab@", "needs_tls@"), FORM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BUFFERLAB_PASSWORD", "secret")
+        with pytest.raises(EnvironmentLackingError, match="Access denied") as caught:
+            connect(address)
+    assert "REQUIRE SSL" in str(caught.value.hint)
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mysql-8.0", "mysql-9"])
+def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a relay to the socket it would not need the server's key."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    configuration = InnodbProcess.configuration
+
+    def listening(self: InnodbProcess, connections: int, settings: Mapping[str, str]) -> str:
+        return configuration(self, connections, settings).replace(
+            "skip_networking", f"port = {port}\nbind_address = 127.0.0.1"
+        )
+
+    monkeypatch.setattr(InnodbProcess, "configuration", listening)
+    monkeypatch.setenv("BUFFERLAB_PASSWORD", "a secret")
+    keys = {"caching_sha2_password_auto_generate_rsa_keys": "ON"}
+    with innodb.folder() as path:
+        place = innodb.Place(innodb.build(name), path).initialise()
+        with place.server(connections=20, settings=keys) as server:
+            with closing(server.connect()) as connection:
+                for statement in (
+                    "CREATE USER new@'%' IDENTIFIED WITH caching_sha2_password BY 'a secret'",
+                    "GRANT ALL ON lab.* TO new@'%'",
+                    "GRANT PROCESS ON *.* TO new@'%'",
+                ):
+                    control.rows(connection, statement)
+            knobs: dict[str, int | str] = {"page_size_bytes": 16384, "pool_size_bytes": 64 * MIB, "statements": "spec"}
+            existing = Existing("mysql", f"mysql://new@127.0.0.1:{port}/lab", tmp_path, knobs)
+            assert existing.load(HOT_ROWS).kind == "ok"
+            outcome = existing.run(READS, allowed=False)
+            assert outcome.kind == "ok", outcome
 
 
 def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) -> None:

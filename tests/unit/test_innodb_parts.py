@@ -17,6 +17,7 @@ import pytest
 from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import find_mysqld, option_file, packages, program
+from bufferlab.engines.innodb.existing import connection
 from bufferlab.engines.innodb.existing.connection import FORM, connect
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.mysqld import InnodbProcess
@@ -321,6 +322,27 @@ def test_a_folder_closed_to_the_servers_user_is_named(tmp_path: Path) -> None:
         user.require_reachable(inner, (65534, 65534))
     assert user.VARIABLE in (caught.value.hint or "")
     user.require_reachable(inner, None)
+
+
+def test_an_account_whose_password_must_be_sent_encrypted_is_logged_in_by_the_core_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+
+    def pymysql_connect(**given: Any) -> str:
+        if not done:
+            raise RuntimeError("'cryptography' package is required")
+        return "a connection"
+
+    class Core:
+        def log_in(self, engine: str, target: str) -> str:
+            done.append(json.loads(target)["user"])
+            return "null"
+
+    monkeypatch.setattr(pymysql, "connect", pymysql_connect)
+    monkeypatch.setattr(connection, "native", Core)
+    assert connect(parse("mysql://me@db.example/lab", FORM)) == "a connection"
+    assert done == ["me"]
 
 
 DROPPED = """

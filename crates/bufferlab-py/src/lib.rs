@@ -107,6 +107,15 @@ fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String>
     }
 }
 
+/// Logs in to a server and out again. Takes the target of a job.
+#[pyfunction]
+fn log_in(py: Python<'_>, engine: &str, target: &str) -> PyResult<String> {
+    match engine {
+        "mysql" | "mariadb" => done(py, target, |target| mysql::connection::connect_to_server(target).map(drop)),
+        other => Err(unknown(other)),
+    }
+}
+
 /// Asks this process's job, begun or not, to stop at the next transaction or partition.
 #[pyfunction]
 fn cancel() {
@@ -203,6 +212,6 @@ mod native {
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,
-        load_recipe, resolve_device, run, sqlite_pages, sqlite_shape, sqlite_version,
+        load_recipe, log_in, resolve_device, run, sqlite_pages, sqlite_shape, sqlite_version,
     };
 }

@@ -74,6 +74,10 @@ class Native(Protocol):
         """Return what decides loaded data of this workload, apart from scale, seed and page size."""
         ...
 
+    def log_in(self, engine: str, target: str) -> str:
+        """Log in to a server and out again; `target` is that of a job."""
+        ...
+
     def cancel(self) -> None:
         """Stop the running job at the next transaction."""
         ...

@@ -1,7 +1,7 @@
 //! The meaning of a server's or a connection's error for a run. Numbers: mysql's include/mysqld_error.h and errmsg.h.
 
 use bufferlab_workload::client::ClientError;
-use mysql::Error;
+use mysql::{DriverError, Error};
 
 use super::line::ANSWER_WITHIN;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
@@ -101,11 +101,18 @@ pub fn client_error(statement: &str, error: &Error) -> ClientError {
 pub(crate) const SERVER_SILENT_HINT: &str =
     "it is stopped, or waits for its device: see its process's state (ps -o stat,wchan) and the kernel's log (dmesg)";
 
+/// The hint when the account's authentication plugin is unknown here. Python has the same words for its own client.
+const OTHER_WAY_HINT: &str = "the account's way to log in is not known here: make one IDENTIFIED WITH \
+    caching_sha2_password, or before MySQL 8.0 mysql_native_password";
+
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
 /// is the server's, or the name of the statement.
 #[must_use]
 pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
     let (kind, hint) = match meaning(error) {
+        _ if matches!(error, Error::DriverError(DriverError::UnknownAuthPlugin(_))) => {
+            (FailureKind::Environment, OTHER_WAY_HINT)
+        }
         Meaning::DiskFull => (FailureKind::FullDisk, FULL_DISK_HINT),
         Meaning::Lost if is_silence(error) => (FailureKind::Io, SERVER_SILENT_HINT),
         Meaning::Lost => (FailureKind::Io, SERVER_GONE_HINT),
@@ -181,6 +188,12 @@ mod tests {
         assert!(told.what.contains("has not answered for 30 s"), "{told}");
         let reset = Error::IoError(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
         assert_eq!(failure("reading counters", "a socket", &reset).hint, SERVER_GONE_HINT);
+    }
+
+    #[test]
+    fn an_unknown_way_to_log_in_is_the_accounts_and_no_lost_connection() {
+        let unknown = Error::DriverError(DriverError::UnknownAuthPlugin("sha256_password".to_owned()));
+        assert_eq!(failure("connecting", "a socket", &unknown).hint, OTHER_WAY_HINT);
     }
 
     #[test]

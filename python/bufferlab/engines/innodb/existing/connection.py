@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pymysql
 
 from bufferlab.engines.innodb import control
+from bufferlab.engines.native import ask_host, native
 from bufferlab.engines.servers.existing.address import PASSWORD, Address, Form, password
 from bufferlab.errors import EnvironmentLackingError
 
 _SECTIONS = ("client", "mysql", "mariadb", "bufferlab")
+_UNUSABLE = "the server cannot be used"
+_OTHER_WAY = (
+    "the account's way to log in is not known here: make one IDENTIFIED WITH caching_sha2_password, "
+    "or before MySQL 8.0 mysql_native_password"
+)
 _NO_TLS = "bufferlab speaks no TLS"
 _DENIED = (
     f"is the password right ({PASSWORD}, or an option file by ?password_file=/path)? The server also says this to an "
@@ -21,7 +28,7 @@ _HINTS = {
     1044: "grant the account its schema: GRANT ALL ON schema.* TO the user",
     1045: _DENIED,
     1698: _DENIED,
-    2059: "the account's way to log in is not known here: make one IDENTIFIED WITH mysql_native_password",
+    2059: _OTHER_WAY,
     3159: f"{_NO_TLS}: connect by the server's socket (?socket=/path), or SET GLOBAL require_secure_transport = OFF",
 }
 
@@ -61,21 +68,38 @@ def connect(
     """
     secret = password(address, FORM)
     try:
-        return pymysql.connect(
-            **({"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}),
-            user=address.user,
-            password=secret,
-            connect_timeout=10,
-            read_timeout=None if patient else answer_seconds,
-            autocommit=True,
-            charset="utf8mb4",
-            read_default_file=None,
-        )
+        return _connect(address, secret, None if patient else answer_seconds)
+    except RuntimeError:
+        # PyMySQL cannot send an encrypted password; the core can. Afterwards a server with caching_sha2_password knows
+        # the password, and is content with the proof that PyMySQL gives.
+        target = {"socket": address.socket, "host": address.host, "port": address.port}
+        account = {"user": address.user, "password": secret, "database": address.schema}
+        ask_host(_UNUSABLE, lambda: native().log_in("mysql", json.dumps({**target, **account})))
+    except (pymysql.MySQLError, OSError) as error:
+        raise _refused(error, address) from error
+    try:
+        return _connect(address, secret, None if patient else answer_seconds)
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
-        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        said = str(error.args[-1]) if error.args else str(error)
-        raise EnvironmentLackingError(
-            f"the server cannot be used: {said}",
-            address.place,
-            _HINTS.get(number, "is it running, and is this its socket or address?"),
-        ) from error
+        raise _refused(error, address) from error
+
+
+def _connect(address: Address, secret: str, answer_seconds: float | None) -> Any:
+    """Open a connection by PyMySQL. Raise RuntimeError where the server wants the password itself, encrypted."""
+    place = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
+    return pymysql.connect(
+        **place,
+        user=address.user,
+        password=secret,
+        connect_timeout=10,
+        read_timeout=answer_seconds,
+        autocommit=True,
+        charset="utf8mb4",
+        read_default_file=None,
+    )
+
+
+def _refused(error: Exception, address: Address) -> EnvironmentLackingError:
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    said = str(error.args[-1]) if error.args else str(error)
+    usual = _OTHER_WAY if isinstance(error, RuntimeError) else "is it running, and is this its socket or address?"
+    return EnvironmentLackingError(f"{_UNUSABLE}: {said}", address.place, _HINTS.get(number, usual))
