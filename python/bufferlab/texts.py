@@ -19,9 +19,9 @@ _PASSWORD = re.compile(
     r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:[^\s\"']*|[^\"'@\n]{0,80})(?=@)"
     # As an option: of a URL, of a list of options, of a client.
     r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)[^\s&;,\"']+"
-    r"|(?P<client>\b(?:mysql|mariadb|psql)\b[^\n]{0,80}\s-p)(?!…)[^\s\"']+"
+    r"|(?P<client>\b(?:mysql|mariadb|psql)\b[^\n]{0,400}?\s-p)(?!…)[^\s\"']+"
     # A URL without its scheme, or with half of it.
-    r"|(?P<plain>(?<![\w.:-])[\w.-]{1,32}:)(?!…)[^\s/@\"']{1,80}(?=@[\w.\[-])",
+    r"|(?P<plain>(?<![\w.:-])[\w.-]{1,32}:)(?!…)[^\s/@\"']{1,80}(?=@)",
     re.IGNORECASE,
 )
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""

@@ -8,15 +8,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from campaign import fuzz, kills, pairs
+from campaign import fuzz, kills, mounts, pairs, planted
 from campaign.inputs import FAMILIES, ROOT
 from campaign.records import State, table
 
-_INPUTS, _KILLS, _PAIRS = 10_000, 25, 10
+_INPUTS, _KILLS, _PAIRS, _PLANTED, _MOUNTS = 10_000, 25, 10, 25, 50
 GOALS = {
     **{f"fuzz:{name}": _INPUTS for name in FAMILIES},
     **{f"kills:{name}": _KILLS for name in kills.ENGINES},
     **{f"pairs:{name}": _PAIRS for name in pairs.SERVERS},
+    **{f"planted:{name}": _PLANTED for name in pairs.SERVERS},
+    **{f"mounts:{name}": _MOUNTS for name in mounts.NAMES},
 }
 """Trials of a whole campaign."""
 
@@ -42,6 +44,10 @@ def main(arguments: Sequence[str]) -> int:
                 kills.run(state, name, **more)
             case "pairs":
                 pairs.run(state, name, **more)
+            case "planted":
+                planted.run(state, name, **more)
+            case "mounts":
+                mounts.run(state, name, **more)
     print(table(state, {family: GOALS[family] for family in families}))
     return int(any(state.total(family).findings for family in state.families()))
 

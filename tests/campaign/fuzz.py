@@ -155,7 +155,8 @@ class Batch:
         arguments = self.family.make(rng_of(self.name, self.seed, number))
         outcome = judge.call(arguments)
         self.counts[f"exit {outcome.code}" if outcome.code is not None else "exception"] += 1
-        for what in outcome.wrong:
+        leaks = ["a password was shown"] if self.family.secret and self.family.secret in outcome.detail else []
+        for what in (*outcome.wrong, *leaks):
             self.kinds[what] += 1
             kept = f"kept/{number}" if self.kinds[what] <= KEPT_OF_A_KIND else ""
             if kept:

@@ -40,6 +40,9 @@ _AUDIT = ROOT / "tests/fixtures/audit"
 class Family(ABC):
     """One family: makes inputs in a folder of its own."""
 
+    secret = ""
+    """A word of the inputs that no command may show; "": there is none."""
+
     def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
         """Prepare the folder. `corpus`: text files of the user's own, which importers are fed with too."""
         self.folder = folder
@@ -115,6 +118,41 @@ class Toml(_Text):
             value = rng.choice((rng.choice(mutate.NUMBERS), rng.choice(mutate.WORDS), "8k", "10%", "64MiB", "1,2,3"))
             arguments += [rng.choice(("--set", "--sweep")), f"{name}={value}"]
         return arguments
+
+
+class Flags(Family):
+    """Values of options as people mistype them, URLs of servers most of all; none of them may show a password."""
+
+    secret = "s3cr3t"
+    _HOSTS = ("h", "db.example", "[::1]", "[", "a" * 64, "a." * 40 + "b", "é", "127.0.0.1:3306", ":", "h:99999", "")
+    _URLS = (
+        "{scheme}://me:{secret}@{host}/{schema}", "{scheme}://me@{host}/{schema}?{option}={secret}",
+        "{scheme}:/me:{secret}@{host}/{schema}", "{scheme}//me:{secret}@{host}", "me:{secret}@{host}",
+        "{scheme}://me:{secret} x@{host}/{schema}", "jdbc:{scheme}://{host}/{schema}?user=me&{option}={secret}",
+        "host={host} user=me {option}={secret}", "{scheme}://me@{host}/{schema}", "{scheme}://{word}@{host}/{schema}",
+        "{scheme}://me@{host}/{word}", "{scheme}://me@{host}/{schema}?socket={word}", "/{path}", "{word}",
+        "{scheme}://me@{host}/{schema}?admin_user=root&{option}={secret}", "psql -h {host} -p{secret}",
+    )  # fmt: skip
+    _OPTIONS = ("password", "passwd", "pw", "Password", "PWD", "pass")
+    _OTHERS = (
+        ("--data-dir",), ("--out",), ("--repetitions",), ("--duration",), ("--seed",), ("--set",), ("--sweep",),
+        ("--set", "pool_size={}"), ("--set", "rows={}"), ("--sweep", "hot_rows=1,{}"), ("--set", "{}=1"),
+        ("--connections",), ("--rate",),
+    )  # fmt: skip
+
+    def make(self, rng: random.Random) -> list[str]:
+        engine = rng.choice(("mysql", "postgres", "mariadb", "sqlite"))
+        value = rng.choice(self._URLS).format(
+            scheme=rng.choice(("mysql", "postgres", "postgresql", "mariadb", "http", "MYSQL")),
+            host=rng.choice(self._HOSTS), schema=rng.choice(("lab", "", "mysql", "a" * 70, "lab/x")),
+            option=rng.choice(self._OPTIONS), secret=self.secret, word=rng.choice((*mutate.WORDS, *mutate.NUMBERS)),
+            path=rng.choice(("a" * 300, "a/" * 3000, "dev/null", "proc/self/mem", "\udcff", "etc/passwd/x")),
+        )  # fmt: skip
+        given = ["--server", value]
+        if rng.random() < 0.4:
+            form = rng.choice((("--set", "server={}"), ("--sweep", "server=path,{}"), *self._OTHERS))
+            given = [form[0], form[1].format(value) if len(form) > 1 else value]
+        return ["run", "hot-rows", "--engine", engine, "--dry-run", *given, *(["--json"] * (rng.random() < 0.5))]
 
 
 class Script(_Text):
@@ -327,6 +365,32 @@ class Json(_Folder):
             path.write_bytes(mutate.mangle_bytes(data, rng))
 
 
+class Shared(Json):
+    """Values that all runs of a folder share, or all points of its plan: no run differs from the others in them."""
+
+    sweeps = (
+        Sweep(truths=BUFFER_SIZE[:2], blocks=2, transactions=600, warm_up_seconds=2),
+        scan_depth(truths=SCAN_DEPTH[:2], blocks=2, transactions=600, warm_up_seconds=2),
+        memory_split(truths=SPLITS[:2], blocks=2, transactions=600, warm_up_seconds=2),
+    )
+
+    def change(self, rng: random.Random) -> None:
+        if (template := rng.choice(self.templates)) != self.whole:
+            self.begin_with(template)
+        if rng.random() < 0.2:
+            plan = self.read(self.path / "plan.json")
+            part, seed = rng.choice(("runs", "points")), rng.random()
+            plan[part] = [mutate.mangle_json(one, random.Random(seed)) for one in plan[part]]
+            (self.path / "plan.json").write_text(json.dumps(plan))
+            return
+        first, seed = self.run, rng.random()
+        for run in sorted(path.parent for path in self.path.glob("runs/*/run.json")):
+            self.run = run
+            # Runs of one sweep have the same shape, so the same choices hit the same place in each.
+            self.seal(mutate.mangle_json(self.read(self.run / "run.json"), random.Random(seed)))
+        self.run = first
+
+
 class Parquet(_Folder):
     """samples.parquet and latency.parquet: bytes changed, or well-formed tables with hostile contents."""
 
@@ -514,6 +578,8 @@ FAMILIES: dict[str, type[Family]] = {
     "toml": Toml,
     "json": Json,
     "parquet": Parquet,
+    "flags": Flags,
+    "shared": Shared,
     "scripts": Script,
     "tpcc-mysql": TpccLog,
     "innodb-status": Status,

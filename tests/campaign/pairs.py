@@ -186,7 +186,7 @@ def _trial(state: State, where: Place, owned: Owned, family: str, seed: str, rng
         killed = rng.randrange(2)
         _wait(processes[killed], rng.uniform(1.0, _LATEST_START_SECONDS))
         processes[killed].send_signal(signal.SIGKILL)
-    codes = [_end(process) for process in processes]
+    codes = [ended(process) for process in processes]
     counts = Counter({"pairs started": 1, "pairs killed": int(killed is not None)})
     counts.update(f"exit {code}" for code in codes)
     wrong = left_over(where, shared)
@@ -237,7 +237,8 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
         return
 
 
-def _end(process: subprocess.Popen[bytes]) -> int:
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a sweep; one that takes too long is killed."""
     try:
         return process.wait(_LONGEST_SECONDS)
     except subprocess.TimeoutExpired:

@@ -39,6 +39,13 @@ def test_a_package_tells_the_commit_that_it_was_built_from(tmp_path: Path, monke
     assert "commit 0123456789ab\n" in version.version_text()
 
 
+@pytest.mark.parametrize("given", [("--server", "/\udcff"), ("--duration", "\udcff"), ("--set", "rows=\udcff")])
+def test_a_value_that_is_no_utf_8_is_refused(bench: Bench, given: tuple[str, str]) -> None:
+    ended = bench.bufferlab("run", "hot-rows", "--engine", "mysql", "--dry-run", *given)
+    assert ended.code == 2
+    assert "not UTF-8" in ended.err
+
+
 @pytest.mark.parametrize("engine", ["mysql", "postgres", "mariadb"])
 @pytest.mark.parametrize(
     "server",

@@ -15,7 +15,7 @@ import pytest
 
 from bufferlab.cli import app
 from campaign import __main__ as campaign
-from campaign import fuzz, inputs, judge, kills, mutate, pairs, witness
+from campaign import fuzz, inputs, judge, kills, mounts, mutate, pairs, planted, witness
 from campaign.place import Place
 from campaign.records import Finding, Record, State, table
 from support.synthetic import BUFFER_SIZE, Sweep, build
@@ -204,6 +204,43 @@ def test_a_pair_that_measured_at_once_or_ended_otherwise_is_a_finding() -> None:
     assert witness.differences("setting", {"depth": "1024"}, {"depth": "777"}) == [
         "setting: depth changed from 1024 to 777"
     ]
+
+
+def test_what_a_planted_thing_brings_about_is_a_finding(tmp_path: Path) -> None:
+    assert planted.judged("great", 3, "error: the mark of lab, written by whoever may write there") == []
+    assert planted.judged("tenant", 0, "put back on h, where a run had left them: archive_command") == [
+        "something was put back by a planted record"
+    ]
+    assert planted.judged("great", 1, "refused") == []
+    assert planted.judged("great", 0, "") == ["the sweep of the great account ended with code 0"]
+    assert planted.judged("tenant", 70, "") == ["the sweep of the tenant account ended with code 70"]
+    assert planted.judged("tenant", 3, "\x1b[31m") == ["a control character on standard error"]
+    assert mounts.judged(3, "", {"a", "b"}, {"a"}, mounted=True) == ["removed beside or through a mount: b"]
+    assert mounts.judged(0, "", {"a"}, {"a"}, mounted=False) == ["left though nothing was mounted: a"]
+    assert mounts.judged(3, "", {"a"}, {"a"}, mounted=True) == []
+
+
+def test_a_password_that_a_command_shows_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = fuzz.Batch("flags", inputs.Flags(tmp_path), 1, tmp_path)
+    monkeypatch.setattr(judge, "call", lambda arguments: judge.Outcome(2, (), f"error: {' '.join(arguments)}"))
+    while not batch.findings:
+        batch.attempt(batch.counts.total())
+    assert {finding.what for finding in batch.findings} == {"a password was shown"}
+
+
+def test_a_value_that_all_runs_share_is_changed_in_all_of_them(tmp_path: Path) -> None:
+    family = inputs.Shared(tmp_path)
+    whole = [family.read(path) for path in sorted(family.path.glob("runs/*/run.json"))]
+    assert len(whole) == 4
+    for number in range(20):
+        family.change(fuzz.rng_of("shared", 1, number))
+        runs = [json.loads(path.read_text()) for path in sorted(family.path.glob("runs/*/run.json"))]
+        changed = [before != after for before, after in zip(whole, runs, strict=True)]
+        family.clear()
+        if family.whole == family.templates[0] and any(changed):
+            assert all(changed)
+            return
+    pytest.fail("none was changed")
 
 
 def test_totals_come_from_the_records_and_a_finding_is_exit_code_1(

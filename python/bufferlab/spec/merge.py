@@ -166,6 +166,12 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
 
 
 def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
+    try:
+        "".join((*path, *(map(str, value) if isinstance(value, list) else [str(value)]))).encode()
+    except UnicodeEncodeError:
+        # Bytes of the command line that are no UTF-8: results could not keep them.
+        merged.problems.append(Problem("a setting's value is not UTF-8", flag, "write it in UTF-8"))
+        return
     table = merged.document
     for key in path[:-1]:
         inner = table.setdefault(key, {})

@@ -55,7 +55,8 @@ def connect(
             connect_timeout=_CONNECT_SECONDS,
             autocommit=True,
             application_name="bufferlab",
-            passfile="/dev/null",
+            # A path that cannot be: libpq warns on the terminal of one that is no plain file.
+            passfile="/dev/null/none",
             gssencmode="disable",
             sslmode="disable",
             options=f"-c statement_timeout={round(statement_seconds * 1000)} -c idle_session_timeout=0"
