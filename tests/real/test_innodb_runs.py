@@ -158,6 +158,19 @@ def test_a_database_is_loaded_checked_run_and_checked_again(
     assert job.processes() == []
 
 
+@pytest.mark.servers
+@pytest.mark.slow
+def test_transactions_that_meet_at_a_row_under_snapshot_isolation_are_tried_again(root: Path) -> None:
+    """MariaDB's error 1020, as on a server that runs already with the default of 11.6.2 and later."""
+    job = Job("mariadb-11.8", root)
+    assert job.load().kind == "ok"
+    outcome = job.run(2000, innodb_snapshot_isolation="on")
+    assert outcome.kind == "ok", outcome
+    assert outcome.result is not None
+    assert job.edges["end"].get("transaction_retries", 0) > 0
+    assert job.passed(outcome.result["delivered_orders"]) == [True] * 13
+
+
 def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(closed: Job) -> None:
     job = closed
 
