@@ -522,6 +522,18 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
                     uptime = int(control.status(connection, "Uptime")["uptime"])
                     assert abs(int(started[-1]) - (clock - uptime)) <= 2
                     if len(started) == 1:
+                        # Who else may make functions is asked in words that every server understands.
+                        owned_schema.require_safe(connection, lab)
+                        control.rows(connection, "CREATE USER tenant@localhost IDENTIFIED BY 'a tenant of lab'")
+                        for grant in ("CREATE ROUTINE ON lab.*", "TRIGGER ON `l%`.*", "CREATE VIEW ON lab.t"):
+                            control.rows(connection, "CREATE DATABASE IF NOT EXISTS lab")
+                            control.rows(connection, "CREATE TABLE IF NOT EXISTS lab.t (id INT)")
+                            control.rows(connection, f"GRANT {grant} TO tenant@localhost")
+                            with pytest.raises(EngineFailure, match="functions that tenant@localhost may make"):
+                                owned_schema.require_safe(connection, lab)
+                            control.rows(connection, f"REVOKE {grant} FROM tenant@localhost")
+                            owned_schema.require_safe(connection, lab)
+                        control.rows(connection, "DROP DATABASE lab")
                         # A lock each: none releases another.
                         with (
                             ExistingInnodb(flavour).locked(lab),
