@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import os
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,6 +145,22 @@ def test_a_release_without_updates_is_asked_of_the_archive_alone(calls: Path, tm
     debian.options(tmp_path / "apt", debian.UNSTABLE)
     lines = (tmp_path / "apt" / "sources.list").read_text().splitlines()
     assert [line.split()[2:] for line in lines] == [["http://mirror.test/debian/", "sid", "main"]]
+
+
+@pytest.mark.skipif(not shutil.which("apt-config"), reason="NOT TESTED: there is no apt here")
+def test_commands_that_this_machines_apt_runs_after_an_update_are_not_run(calls: Path, tmp_path: Path) -> None:
+    hooks = [f"APT::Update::{when}" for when in ("Pre-Invoke", "Post-Invoke", "Post-Invoke-Success")]
+    machines = tmp_path / "machines.conf"
+    machines.write_text("".join(f'{hook} {{"touch {tmp_path}/ran";}};\n' for hook in hooks))
+    told = subprocess.run(
+        ["apt-config", *debian.options(tmp_path / "apt"), "dump"],
+        env={**os.environ, "APT_CONFIG": str(machines)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Dir::Etc::sourceparts" in told.stdout
+    assert not [line for line in told.stdout.splitlines() if line.startswith("APT::Update::P") and "touch" in line]
 
 
 def test_an_expired_list_is_used_and_told(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -482,7 +482,7 @@ def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
     return (math.inf if value == UNLIMITED else 0.0), point.index
 
 
-_NOT_OF_SMOKE = ("warm_up_gates", "steady_window", "page_gets_constant", "littles_law")
+_NOT_OF_SMOKE = ("warm_up_gates", "steady_window", "page_gets_constant", "littles_law", "arrival_rate")
 """The checks of warm pools, and of windows so long that the mix of transactions, beginning and end even out."""
 
 

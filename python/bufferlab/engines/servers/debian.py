@@ -24,6 +24,10 @@ _MIRRORS = ("/debian/", "/debian-security/")
 """The ends of the addresses of Debian's archives, on every mirror."""
 
 
+_HOOKS = ("APT::Update::Pre-Invoke", "APT::Update::Post-Invoke", "APT::Update::Post-Invoke-Success")
+"""The settings of apt that hold commands which `apt-get update` runs (apt.conf(5))."""
+
+
 def options(folder: Path, release: str = RELEASE) -> list[str]:
     """Return the options that make apt-get read only this release, and write only into `folder`.
 
@@ -48,7 +52,10 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
         "Acquire::Check-Valid-Until": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     }
-    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    # What this machine's apt runs after an update, as to empty its cache, is for its own lists.
+    cleared = folder / "cleared.conf"
+    cleared.write_text("".join(f"#clear {hook};\n" for hook in _HOOKS))
+    return ["-c", str(cleared), *(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))]
 
 
 def expired(folder: Path) -> list[str]:
