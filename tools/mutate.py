@@ -106,6 +106,7 @@ class Python:
         "python/bufferlab/stats/*.py": STATS,
         "python/bufferlab/stats/comparison.py": _tests("stats_compare"),
         "python/bufferlab/stats/noise.py": _tests("noise"),
+        "python/bufferlab/stats/factors.py": _tests("random_read_parts"),
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
             for name in ("derive", "formula", "integrity", "quantity", "standstill", "steady", "window")

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab import spec
+from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import Rates
 from bufferlab.errors import SpecError
 from bufferlab.plan import DataFacts, Plan, block_order, estimate, run_seed
 from bufferlab.plan import make as make_plan
+from bufferlab.plan.facts import workload_of
 from bufferlab.spec import Experiment, Overrides
 
 
@@ -106,6 +108,32 @@ def test_the_estimate_adds_up_and_knows_what_is_loaded() -> None:
     )
     assert warm.cache_bytes == 0
     assert warm.data_bytes > 165_000_000
+
+
+def test_every_part_of_an_estimate_is_reckoned_twice() -> None:
+    size, per_s = 160_000_000, 1000
+    plan = make(experiment(transactions=10_000, repetitions=3), size)
+    wanted, engine = plan.experiment, engines.declaration("sqlite")
+    rates = Rates(
+        load_bytes_per_s=size / 8, restore_bytes_per_s=size / 4, warm_up_bytes_per_s=size / 2, check_bytes_per_s=size,
+        transactions_per_s=per_s,
+    )  # fmt: skip
+    warming_s = min(
+        wanted.warm_up.max_duration,
+        wanted.warm_up.max_transactions / per_s,
+        max(2, wanted.warm_up.min_transactions / per_s),
+    )
+    grown = int((10 + warming_s) * per_s * workload_of(wanted).grows_bytes_per_transaction)
+    assert grown > 1_000_000
+    found = estimate(plan, rates)
+    assert found.load_seconds == pytest.approx(8)
+    assert found.restore_seconds == pytest.approx(15 * (4 * (1 + engine.base_bytes / size) + engine.start_seconds))
+    assert found.warm_up_seconds == pytest.approx(15 * warming_s)
+    # The data of every run with what it grew by, and once those that were loaded.
+    assert found.check_seconds == pytest.approx(15 * (1 + grown / size) + 1)
+    assert found.data_bytes == size + engine.base_bytes + grown
+    assert found.cache_bytes == size + engine.base_bytes
+    assert found.results_bytes == 15 * (200_000 + 20_000 * 10)
 
 
 def test_a_measuring_time_cap_bounds_the_estimate() -> None:

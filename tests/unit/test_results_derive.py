@@ -17,7 +17,7 @@ from bufferlab.results.latency import latency_values, total_us
 from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.timeline import finest_share, measured_instants, part, per_second
-from bufferlab.results.window import Window
+from bufferlab.results.window import Window, _subject_in
 from support.synthetic import BUFFER_SIZE, Sweep, build
 from support.synthetic_innodb import scan_depth
 from support.synthetic_postgres import memory_split
@@ -334,3 +334,19 @@ def test_a_formula_names_every_metric_that_decides_its_value(tmp_path: Path) -> 
             needed = Window.of(rows.filter(rows["metric"].is_in(formula.reads)))
             if needed.seconds is not None:
                 assert formula.evaluate(needed) == formula.evaluate(whole), name
+
+
+@pytest.mark.parametrize(
+    ("phase", "metric", "subject", "called"),
+    [
+        ("measure", "transactions_committed", "new_order", "new_order"),
+        ("measure", "transactions_committed", "scan.read", None),
+        ("scan", "transactions_committed", "scan.read", "read"),
+        ("scan", "transactions_committed", "new_order", None),
+        ("scan", "pages_read", "", ""),
+        ("scan", "device_reads", "sda", "sda"),
+        ("measure", "device_reads", "dm.0", "dm.0"),
+    ],
+)
+def test_only_transaction_types_belong_to_a_phase(phase: str, metric: str, subject: str, called: str | None) -> None:
+    assert _subject_in(phase, metric, subject) == called

@@ -103,3 +103,14 @@ def test_not_distinguishable_is_not_equivalent() -> None:
 def test_two_points_at_the_margin_are_called_equivalent_in_5_per_cent_of_sweeps_at_most() -> None:
     called = sum(equivalent(found, 0, 1, within=0.05) for found in sweeps([1.0, 1.05], seed=10))
     assert called / SWEEPS <= 0.05 + 3 * (0.05 * 0.95 / SWEEPS) ** 0.5, f"{called} of {SWEEPS}"
+
+
+@pytest.mark.parametrize(("low", "still"), [(0.0, 0.0), (1.0, 1.0)])
+def test_points_with_the_same_numbers_are_not_behind_each_other(low: float, still: float) -> None:
+    """A zero makes the scale linear: nothing behind is a difference of zero, else a factor of one."""
+    rows = {"a": (low, 2.0, 3.0), "b": (low, 2.0, 3.0), "c": (50.0, 61.0, 72.0)}
+    best = equivalence_set(
+        fit([(point, at, value) for point, row in rows.items() for at, value in enumerate(row)]), "less"
+    )
+    assert best.members == ("a", "b")
+    assert best.behind == {"a": still, "b": still}

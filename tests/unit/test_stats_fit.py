@@ -298,3 +298,13 @@ def test_the_shift_that_is_found_is_the_half_width_and_the_quantile_of_the_power
 def test_the_median_of_a_variance_is_below_its_mean() -> None:
     assert _median_of_variance(1) == pytest.approx(0.454936, rel=1e-5)
     assert _median_of_variance(10) == pytest.approx(0.934182, rel=1e-5)
+
+
+def test_what_a_pair_could_have_found_follows_from_the_noncentral_t_distribution() -> None:
+    found = fit(cells(noisy(seed=3, points=2, blocks=6)), pooling="never")
+    changes = np.diff(np.log(noisy(seed=3, points=2, blocks=6)), axis=0)[0]
+    df = len(changes) - 1
+    # The error is more often too small than too large: as much as the median of its square is below its mean.
+    error = changes.std(ddof=1) / len(changes) ** 0.5 / (stats.chi2.median(df) / df) ** 0.5
+    power = stats.nct.sf(stats.t.ppf(0.975, df), df, math.log(found.detectable(0, 1) or 0) / error)
+    assert power == pytest.approx(0.8, abs=0.02)
