@@ -133,7 +133,7 @@ KEPT=()
 
 is_part() { [[ $1 =~ ^[1-9][0-9]*/[1-9][0-9]*$ ]] && [ "${1%/*}" -le "${1#*/}" ]; }
 
-keep_outcomes() { KEPT=(--outcomes "$ROOT/target/test-parts/$(tree_state)" --part "$1"); }
+keep_outcomes() { KEPT=("--outcomes=$ROOT/target/test-parts/$(tree_state)" "--part=$1"); }
 
 # tree_state: a name for the files that git knows or would add, as they are now.
 tree_state() {
@@ -142,7 +142,7 @@ tree_state() {
 }
 
 # told_of_parts: what is known of all tests on this state of the tree.
-told_of_parts() { PYTHONPATH=$ROOT/tests python -m support.parts "${KEPT[1]}" --part "${KEPT[3]}"; }
+told_of_parts() { PYTHONPATH=$ROOT/tests python -m support.parts "${KEPT[0]#*=}" "${KEPT[1]}"; }
 
 # --- Tools that only tests need --------------------------------------------------------------------
 

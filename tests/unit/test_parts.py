@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,38 +55,34 @@ def test_five(): pass
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "test_project.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    alone\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_project.py").write_text(TESTS)
+    (tmp_path / "tests/conftest.py").write_text('pytest_plugins = ["support.parts"]\n')
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers =\n    alone\n")
     return tmp_path
 
 
 def run(project: Path, part: str, *arguments: str) -> tuple[int, str]:
     """Exit code and summary of a part, and the tests that ran in it."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "support.parts",
-        "--outcomes",
-        "kept",
-        "--part",
-        part,
-        "-v",
-        *arguments,
-    ]
+    # As ./test says it.
+    script = f"ROOT={project}; . {ROOT}/tools/steps.sh; tree_state() {{ echo kept; }}; keep_outcomes {part}"
+    script += "; echo ${KEPT[@]}"
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    command = [sys.executable, "-m", "pytest", *said, "-v", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
 
 
 def ran(text: str) -> set[str]:
-    return {line.split("::")[1].split()[0] for line in text.splitlines() if "::test_" in line and " test_" not in line}
+    """The tests in the list of -v: one process puts the outcome behind the name, lanes put it before."""
+    listed = re.findall(r"(?:^|(?:PASSED|SKIPPED|FAILED) )tests/test_project\.py::(test_\w+) ", text, re.MULTILINE)
+    return set(listed)
 
 
 def test_an_interrupted_part_goes_on_where_it_stopped_and_failed_tests_run_again(project: Path) -> None:
     run(project, "1/1")
-    kept = parts.Outcomes(project / "kept")
+    kept = parts.Outcomes(project / "target/test-parts/kept")
     assert {name.split("::")[1]: one.word for name, one in kept.ended().items()} == {
         "test_one": "passed", "test_two": "skipped", "test_three": "failed",
     }  # fmt: skip
@@ -104,7 +101,7 @@ def test_an_interrupted_part_goes_on_where_it_stopped_and_failed_tests_run_again
 
 def test_the_parts_run_every_test_once_and_what_did_not_run_is_told(project: Path) -> None:
     (project / "alive").touch()
-    kept = parts.Outcomes(project / "kept")
+    kept = parts.Outcomes(project / "target/test-parts/kept")
     # The one that is alone counts for three lanes, so that one other test is in its part.
     assert ran(run(project, "1/2", "-m", "not alone")[1]) == {"test_two"}
     assert parts.summary(kept, 2).splitlines() == [
@@ -114,11 +111,12 @@ def test_the_parts_run_every_test_once_and_what_did_not_run_is_told(project: Pat
         "  skipped: 1 tests: no such disk",
     ]
     assert ran(run(project, "1/2", "-m", "alone")[1]) == {"test_five"}
-    assert ran(run(project, "2/2", "-m", "not alone")[1]) == {"test_one", "test_three", "test_four"}
+    assert ran(run(project, "2/2", "-n", "2", "-m", "not alone")[1]) == {"test_one", "test_three", "test_four"}
     assert run(project, "2/2", "-m", "alone")[0] == 0, "a part may have no test of a kind"
+    assert run(project, "2/2", "-n", "2", "-m", "alone")[0] == 0
     assert parts.summary(kept, 2).splitlines()[:2] == [
         "on this state of the tree: 3 passed, 1 skipped, 1 failed, 0 not run",
-        "  failed: test_project.py::test_three",
+        "  failed: tests/test_project.py::test_three",
     ]
 
 
