@@ -83,6 +83,8 @@ def test_packages_come_from_the_release_that_has_them_whatever_release_this_mach
     assert lines[-1].endswith(" download mariadb-server-core")
     (sources,) = {word for line in lines for word in line.split() if word.startswith("Dir::Etc::sourcelist=")}
     assert "Dir::Etc::sourceparts=/dev/null" in lines[-1], "no other release is asked"
+    for unchecked in ("Acquire::AllowInsecureRepositories", "APT::Get::AllowUnauthenticated"):
+        assert f"{unchecked}=false" in lines[-1], "signatures are checked, whatever this machine's apt puts up with"
     assert not Path(sources.partition("=")[2]).exists(), "nothing of apt-get's is kept"
 
 

@@ -50,6 +50,9 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::Check-Valid-Until": "false",
+        # Whatever this machine's apt puts up with.
+        "Acquire::AllowInsecureRepositories": "false",
+        "APT::Get::AllowUnauthenticated": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     }
     # What this machine's apt runs after an update, as to empty its cache, is for its own lists.
