@@ -10,7 +10,6 @@ import argparse
 import ast
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -112,6 +111,7 @@ class Python:
             for name in ("derive", "formula", "integrity", "quantity", "standstill", "steady", "window")
         },
         "python/bufferlab/engines/*/formulas.py": _tests("results_formulas", "results_innodb", "results_postgres"),
+        "python/bufferlab/engines/file/formulas.py": _tests("results_formulas", "random_read_parts"),
         "python/bufferlab/audit/rules/*.py": _tests("audit_rules", "audit_planted"),
         "python/bufferlab/plan/*.py": _tests("plan", "plan_settings"),
     }
@@ -217,10 +217,11 @@ class Kept:
 
 
 def sampled(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
-    """Return all mutants in the order in which a sample with this seed takes them."""
-    ordered = sorted(mutants, key=lambda one: (one.file, one.line, one.name))
-    random.Random(seed).shuffle(ordered)
-    return ordered
+    """Return all mutants in the order in which a sample with this seed takes them.
+
+    A changed file moves its own mutants alone.
+    """
+    return sorted(mutants, key=lambda one: sha256(f"{seed} {one.file} {one.name}".encode()).digest())
 
 
 def main() -> int:

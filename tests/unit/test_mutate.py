@@ -24,6 +24,8 @@ def test_a_seed_takes_the_same_mutants_in_whatever_order_they_are_listed(mutate:
     assert mutate.sampled(list(reversed(mutants)), 1) == taken
     assert sorted(taken, key=lambda one: (one.line, one.name)) == mutants
     assert mutate.sampled(mutants, 2) != taken
+    more = [*mutants, mutate.Mutant("b.py", 1, "z", None)]
+    assert [one for one in mutate.sampled(more, 1) if one.file == "a.py"] == taken, "other files change nothing"
 
 
 def test_annotations_are_never_evaluated_and_so_never_changed(mutate: ModuleType) -> None:

@@ -7,6 +7,7 @@ one out or reads a gauge otherwise gives another number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -258,3 +259,15 @@ def test_pages_of_lru_batches_are_what_others_did_not_write_where_their_own_coun
     assert FORMULAS["lru_batch_writes_per_s"].evaluate(window(changes=alive)).value == 0
     few = {**dead, "pages_written": 1}
     assert FORMULAS["lru_batch_writes_per_s"].evaluate(window(changes=few)).value == 0
+
+
+def test_a_stretch_of_odd_length_is_left_out_of_the_scatter() -> None:
+    even = window()
+    counts = {name: (*points, (points[-1][0] + 0.5, points[-1][1] + 1000)) for name, points in even.counts.items()}
+    for name in ("reads_cv", "reads_dispersion_index", "requests_cv"):
+        assert FORMULAS[name].evaluate(replace(even, counts=counts)).value == pytest.approx(EXPECTED[name])
+
+
+def test_a_gauge_without_samples_inside_the_window_is_the_mean_of_its_edges() -> None:
+    edges: tuple[Edge, Edge] = ({"dirty": {"": Reading(2.0, None)}}, {"dirty": {"": Reading(5.0, None)}})
+    assert Window(*edges, SECONDS).time_mean("dirty").value == 3.5

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from bufferlab.results import integrity
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.window import Reading, Window
 from support.fake import Bench
@@ -194,3 +197,16 @@ def test_arms_of_one_setting_must_ask_for_the_same_pages(tmp_path: Path) -> None
     bench = Bench(tmp_path / "bench")
     bench.measure(bench.experiment(sweep='arm = ["a", "b"]', repetitions=1))
     assert found([MeasuredRun.read(record) for record in bench.sweep().runs()])["page_gets_constant"].status == "passed"
+
+
+@pytest.mark.parametrize(("inside", "share"), [(9.0, 0.05), (9.6, 0.0), (10.4, 0.0), (11.0, 0.05)])
+def test_each_terminal_may_be_half_inside_the_window_once(inside: float, share: float) -> None:
+    run: Any = SimpleNamespace(
+        run=SimpleNamespace(workload={"name": "tpcc", "terminals": 10}),
+        open_loop=False,
+        window=SimpleNamespace(seconds=20.0),
+        # In 20 s as many terminals as `inside` spent all their time: a quarter in the queue.
+        latency_us={"queue": inside * 5e6, "service": inside * 15e6},
+        latency_n=200,
+    )
+    assert integrity._little_off(run).share == pytest.approx(share)

@@ -114,3 +114,7 @@ def test_points_with_the_same_numbers_are_not_behind_each_other(low: float, stil
     )
     assert best.members == ("a", "b")
     assert best.behind == {"a": still, "b": still}
+
+
+def test_single_runs_are_equivalent_to_nothing() -> None:
+    assert not equivalent(fit([("a", 0, 1.0), ("b", 0, 1.0001)]), "a", "b", within=0.5)

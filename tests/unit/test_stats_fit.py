@@ -308,3 +308,21 @@ def test_what_a_pair_could_have_found_follows_from_the_noncentral_t_distribution
     error = changes.std(ddof=1) / len(changes) ** 0.5 / (stats.chi2.median(df) / df) ** 0.5
     power = stats.nct.sf(stats.t.ppf(0.975, df), df, math.log(found.detectable(0, 1) or 0) / error)
     assert power == pytest.approx(0.8, abs=0.02)
+
+
+def test_the_interval_of_a_step_mixes_the_noise_of_its_pair_with_that_of_the_others() -> None:
+    table = np.log(noisy(seed=5, points=4, blocks=5))
+    points, blocks = table.shape
+    residuals = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    df_all, df_own = (points - 1) * (blocks - 1), blocks - 1
+    own = (table[1] - table[0]).var(ddof=1) / 2
+    rest = (float((residuals**2).sum()) - df_own * own) / (df_all - df_own)
+    parts = [(OWN_WEIGHT * own, df_own, OWN_WEIGHT), ((1 - OWN_WEIGHT) * rest, df_all - df_own, 1 - OWN_WEIGHT)]
+    variance = sum(part for part, _, _ in parts)
+    df = variance**2 / sum(part**2 / df for part, df, _ in parts)
+    df = min(df, 1 / sum(weight**2 / df for _, df, weight in parts))
+    found = fit(cells(np.exp(table)))
+    half = stats.t.ppf(1 - (1 - found.comparison_level) / 2, df) * (2 * variance / blocks) ** 0.5
+    step = found.step(0, 1)
+    centre = float((table[1] - table[0]).mean())
+    assert (math.log(step.ci_low or 0), math.log(step.ci_high or 0)) == pytest.approx((centre - half, centre + half))
