@@ -221,7 +221,7 @@ def sampled(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
 
     A changed file moves its own mutants alone.
     """
-    return sorted(mutants, key=lambda one: sha256(f"{seed} {one.file} {one.name}".encode()).digest())
+    return sorted(mutants, key=lambda one: sha256(f"{seed} {one.file} {one.line} {one.name}".encode()).digest())
 
 
 def main() -> int:
