@@ -121,6 +121,8 @@ class Sweep:
     """Raw counter -> added to its change."""
     backwards: str = ""
     """A counter that falls."""
+    unscheduled: bool = False
+    """True if the kernel does not count how long threads wait for a processor."""
     silent: Collection[int] = ()
     """Seconds of every window that have no sample."""
     latency_scale: float = 1.0
@@ -426,6 +428,8 @@ def _rates(sweep: Sweep, truth: Truth, factor: float, seconds: float) -> dict[st
         "device_flushes": 40,
         "device_flush_ms": 60,
         "context_switches": 52_000,
+        "sched_cpu_ns": sweep.transactions * 310_000,
+        "sched_wait_ns": sweep.transactions * 30_000,
         "interrupts": 31_000,
         "paged_in_bytes": reads * page,
         "paged_out_bytes": writes * page,
@@ -486,6 +490,8 @@ def _sample(
             continue
         if why := sweep.kind.missing(name):
             rows.append(row(name, "", None, None, why))
+        elif metric.probe == "sched" and sweep.unscheduled:
+            rows.append(row(name, "worker", None, None, "this kernel counts nothing in schedstat"))
         elif metric.kind == "latency":
             rows += [row(name, kind, None, 700.0, None) for kind in MIX]
         elif name.startswith("transactions_"):

@@ -209,6 +209,7 @@ OTHERS: dict[str, float] = {
     "requests_cv": (40 / (2 * 5)) ** 0.5 / 2,
     "page_cache_share": PAGES_CACHED / C["pages_read"],
     "checkpoints_in_window": C["postgres_checkpointer_num_timed"] + C["postgres_checkpointer_num_requested"],
+    "processor_wait_share": C["sched_wait_ns"] / (C["sched_wait_ns"] + C["sched_cpu_ns"]),
     "longest_gap_s": 1.75,
     "gaps_s": 4.5,
     **{f"cpu_{column}_share": C[f"cpu_{column}_us"] / CPU_US for column in metrics.CPU_COLUMNS},

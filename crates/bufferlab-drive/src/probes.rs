@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bufferlab_probe::block_trace::{BlockTracer, Settings};
 use bufferlab_probe::page_trace::{PageTraceAsked, WindowProbe};
 use bufferlab_probe::tracefs::TraceError;
-use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, ServerProbe, Table, device, of_host};
+use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, SchedProbe, ServerProbe, Table, device, of_host};
 use serde::Deserialize;
 
 use crate::event::{Edge, Phase};
@@ -96,6 +96,7 @@ impl Probes {
         }
         probes.extend(of_host());
         probes.push(Box::new(run.process));
+        probes.push(Box::new(SchedProbe::new(run.server_pid)));
         if let Some(trace) = &run.asked.block_trace {
             let hint = "leave the block trace out, or let bufferlab start the server";
             let what = "this host does not know the device of the data";

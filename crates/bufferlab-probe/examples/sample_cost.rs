@@ -1,17 +1,22 @@
-//! Measures the cost of one sample: `cargo run --release --example sample_cost -- [PATH] [SAMPLES]`. It prints
+//! Measures the cost of one sample: `cargo run --release --example sample_cost -- [PATH] [SAMPLES] [PID]`. It prints
 //! processor time per probe and the share of a core at one sample a second. It needs no idle machine, because it
 //! measures processor time, not elapsed time.
 
-use bufferlab_probe::{DeviceProbe, DriverThread, Probe, ProcessProbe, of_host};
+use bufferlab_probe::{DeviceProbe, DriverThread, Probe, ProcessProbe, SchedProbe, ServerProbe, of_host};
 use std::path::PathBuf;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let path = PathBuf::from(arguments.next().unwrap_or_else(|| ".".to_owned()));
     let samples = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(2_000_u64).max(1);
+    let server = arguments.next().and_then(|pid| pid.parse().ok());
     let mut probes: Vec<Box<dyn Probe>> = vec![Box::new(DeviceProbe::for_path(&path))];
     probes.extend(of_host());
     probes.push(Box::new(ProcessProbe::new().with_driver(DriverThread::current())));
+    probes.push(Box::new(SchedProbe::new(server)));
+    if let Some(pid) = server {
+        probes.push(Box::new(ServerProbe::new(pid)));
+    }
     let mut total_us = 0.0;
     for probe in &mut probes {
         let (cost_us, readings) = cost(probe.as_mut(), samples);

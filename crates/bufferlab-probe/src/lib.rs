@@ -26,12 +26,14 @@ mod proc_file;
 mod process;
 mod pulse;
 mod reading;
+mod sched;
 mod server;
 pub mod tracefs;
 
 pub use device::DeviceProbe;
 pub use process::{DriverThread, ProcessProbe};
 pub use reading::{Probe, Reading, Table};
+pub use sched::SchedProbe;
 pub use server::ServerProbe;
 
 /// Returns the probes that need to know nothing of a run: of the whole host, and of this process's pulse.

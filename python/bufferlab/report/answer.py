@@ -28,6 +28,8 @@ _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are 
 _PREDICTED = "One trace is one run: how far another run of the same point would differ is not known."
 #: Below this share of the misses, the log does not act as a cache worth naming.
 LOG_SHARE_WORTH_SAYING = 0.005
+#: From this share on waiting for a processor moves times more than most settings do.
+WAITING_SHARE_WORTH_SAYING = 0.20
 _KNOB_WORDS = {
     "pool_size": "the buffer pool",
     "page_size": "the page",
@@ -61,7 +63,8 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     metric = metric or analysis.headline
     if predicted.said(analysis):
         return [*filter(None, [_caveat(analysis)]), *predicted.doubts(analysis), _PREDICTED]
-    found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), *_settings(analysis)]
+    found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
+    found += _settings(analysis)
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
     found += ["One host, one device, one engine build: ratios travel better than absolute numbers."]
     return [*filter(None, [_caveat(analysis)]), *filter(None, found)]
@@ -302,6 +305,20 @@ def _long_window(analysis: Analysis) -> str | None:
     return (
         f"Throughput and writes are not resolved: the shortest window is {words.number(window_s)} s, and checkpoints "
         f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts per transaction of reads are."
+    )
+
+
+def _waiting(analysis: Analysis) -> str | None:
+    """Return how much of their time the threads waited for a processor, where it is worth saying."""
+    shares = [(value, run) for run in analysis.runs if (value := run.values["processor_wait_share"].value) is not None]
+    many = [share for share, _ in shares if share > WAITING_SHARE_WORTH_SAYING]
+    if not many:
+        return None
+    worst, run = max(shares, key=lambda pair: pair[0])
+    return (
+        f"In {len(many)} of {words.plural(len(shares), 'run')} the threads of worker and server waited for a processor "
+        f"for more than {words.share(WAITING_SHARE_WORTH_SAYING, 0)} of the time that they could have run (at most "
+        f"{words.share(worst)}, {run.label}): times depend on the host's processors and on its other work."
     )
 
 

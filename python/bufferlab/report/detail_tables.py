@@ -156,6 +156,7 @@ def run_table(analysis: Analysis) -> Table:
         grown = base.bytes_end - base.bytes_start if base and base.bytes_end and base.bytes_start else None
         of_run = values[record.run_id] if record.ok else None
         reads = of_run[analysis.headline].value if of_run else None
+        waited = of_run["processor_wait_share"].value if of_run else None
         rows.append(
             Row(
                 (
@@ -169,6 +170,7 @@ def run_table(analysis: Analysis) -> Table:
                     words.number(measured.seconds if measured else None),
                     format_count(measured.transactions) if measured else words.NOTHING,
                     *(words.number(of_run[name].value if of_run else None) for name in ("longest_gap_s", "gaps_s")),
+                    words.share(waited) if waited is not None else words.NOTHING,
                     words.number(reads),
                     format_bytes(grown) if grown is not None else words.NOTHING,
                     run.started_at,
@@ -180,7 +182,8 @@ def run_table(analysis: Analysis) -> Table:
     words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
     heads = (
         "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
-        "Longest gap (s)", "Gaps (s)", words.title_of(analysis.headline), "Database grew by", "Started", "Run",
+        "Longest gap (s)", "Gaps (s)", "Waiting for a processor", words.title_of(analysis.headline),
+        "Database grew by", "Started", "Run",
     )  # fmt: skip
     columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
     caption = (

@@ -93,7 +93,7 @@ def main_table(analysis: Analysis) -> Table:
 
 def per_transaction(analysis: Analysis) -> Table | None:
     """Return the same counts over transactions of any type, where the main table is told per one type."""
-    metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction")
+    metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction", "processor_wait_share")
     if analysis.unit_of_work == "transaction":
         title = "CPU per transaction"
         return point_table(analysis, "cpu-per-transaction", title, headed(metrics), "Rolled back ones included.")

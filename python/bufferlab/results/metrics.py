@@ -268,6 +268,12 @@ run_queue_length       | tasks | lower   | tasks that run or wait for a core
 blocked_processes      | tasks | lower   | tasks blocked on I/O
 """
 
+#: The kernel keeps nothing of a thread that has ended.
+_SCHED_COUNTERS = """
+sched_cpu_ns  | ns | lower | time that threads ran, of the worker and of the server; without what ended threads ran after their last sample
+sched_wait_ns | ns | lower | time in which they could run and no processor was free; without what ended threads waited after their last sample
+"""  # noqa: E501
+
 _PULSE = "pulse_late_us | us | lower | time by which the worker's pulse of 100 ms came late: it or the host stood still"
 
 _MEMORY_COUNTERS = """
@@ -299,6 +305,7 @@ _RAW_LIST = [
     *raw("device", "/proc/diskstats, the whole disk that holds the data", "counter", _DEVICE_COUNTERS),
     *raw("device", "/proc/diskstats, each disk below a stacked device", "counter", _DISK_COUNTERS),
     *raw("device", "/proc/diskstats", "gauge", "device_in_flight | requests | lower | requests in flight"),
+    *raw("sched", "/proc/PID/task/TID/schedstat, the server's children too", "counter", _SCHED_COUNTERS),
     *raw("pulse", "a thread of the worker that wakes every 100 ms", "counter", _PULSE),
     *raw("cpu", "/proc/stat", "counter", _CPU_COUNTERS),
     *raw("memory", "/proc/meminfo and /proc/stat", "gauge", _MEMORY_GAUGES),
@@ -373,6 +380,7 @@ cpu_us_per_transaction         | us/transaction | ratio | lower  | Worker CPU pe
 server_cpu_us_per_transaction  | us/transaction | ratio | lower  | Server CPU per transaction       | user and system time of the server | = (server_user_us + server_system_us) / transactions
 driver_cpu_us_per_transaction  | us/transaction | ratio | lower  | Driver CPU per transaction       | of the driver thread | = driver_cpu_us / transactions
 measured_seconds               | s             | gauge | neither | Measured window                  | between the two edge samples | = seconds
+processor_wait_share           | 1             | share | lower   | Waiting for a processor          | of the time that threads of worker and server ran or could have run | = sched_wait_ns / (sched_wait_ns + sched_cpu_ns)
 longest_gap_s                  | s             | gauge | lower   | Longest gap                      | in which no sample came, or the worker's pulse, beyond the interval
 gaps_s                         | s             | gauge | lower   | Gaps                             | the sum of all gaps
 new_orders                     | New-Order     | counter | neither | New-Orders completed           | rolled back included

@@ -1,0 +1,44 @@
+"""What a report says of threads that waited for a processor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import bufferlab.engines.registry  # noqa: F401  (hands in the engines' metrics)
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.report import answer
+from bufferlab.report.analyse import analysis_of
+from bufferlab.report.detail_tables import run_table
+from support.synthetic import BUFFER_SIZE, Sweep, build
+
+#: What a made run waits for each nanosecond that it runs.
+ORDINARY = 30 / 310
+
+
+def waited(tmp_path: Path, share: float) -> Analysis:
+    """A sweep whose threads waited for this share of the time that they could have run."""
+    scale = {"sched_wait_ns": share / (1 - share) / ORDINARY}
+    return analysis_of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], blocks=2, scale=scale)))
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.19, False), (0.21, True)])
+def test_waiting_for_more_than_a_fifth_of_the_time_is_a_caveat(tmp_path: Path, share: float, said: bool) -> None:
+    analysis = waited(tmp_path, share)
+    found = [limit for limit in answer.limits(analysis) if "waited for a processor" in limit]
+    assert bool(found) == said
+    assert all("4 of 4 runs" in limit and "21.0 %" in limit for limit in found)
+
+
+def test_the_table_of_runs_shows_the_share(tmp_path: Path) -> None:
+    table = run_table(waited(tmp_path, 0.4))
+    place = [column.title for column in table.columns].index("Waiting for a processor")
+    assert {row.cells[place] for row in table.rows} == {"40.0 %"}
+
+
+def test_a_kernel_that_does_not_count_it_leaves_a_reason_and_no_caveat(tmp_path: Path) -> None:
+    analysis = analysis_of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], blocks=2, unscheduled=True)))
+    value = analysis.runs[0].values["processor_wait_share"]
+    assert (value.value, value.reason) == (None, "this kernel counts nothing in schedstat")
+    assert not any("waited for a processor" in limit for limit in answer.limits(analysis))
