@@ -104,6 +104,11 @@ def test_what_honest_programs_print_is_not_reported(changes: list[tuple[str, str
     assert found(text_of(LOG, changes), rule) == []
 
 
+@pytest.mark.parametrize(("said", "count"), [("43.38", 1), ("43.42", 0), ("43.50", 0), ("43.54", 1)])
+def test_a_printed_percentage_is_of_the_counts_to_one_decimal(said: str, count: int) -> None:
+    assert len(found(text_of(LOG, [("Payment: 43.46%", f"Payment: {said}%")]), "totals-agree")) == count
+
+
 def test_a_log_cut_after_some_lines_is_not_judged_by_them() -> None:
     lines = text_of(LOG).splitlines()
     text = "\n".join([*[line for line in lines if ", trx: " in line][:5], "<TpmC>", lines[-1]])
