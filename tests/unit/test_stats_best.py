@@ -53,6 +53,7 @@ def test_more_may_be_better() -> None:
     assert equivalence_set(found, "more").members == (1, 2)
     assert equivalence_set(found, "more").others == (0,)
     assert equivalence_set(found, "more").observed in (1, 2)
+    assert min(equivalence_set(found, "more").behind.values()) > 1
     assert equivalence_set(found, "less").observed == 0
     assert equivalence_set(found, "less").members == (0,)
 
