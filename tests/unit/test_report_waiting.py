@@ -10,7 +10,7 @@ import bufferlab.engines.registry  # noqa: F401  (hands in the engines' metrics)
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import answer
 from bufferlab.report.analyse import analysis_of
-from bufferlab.report.detail_tables import run_table
+from bufferlab.report.detail_tables import disturbance_table
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 #: What a made run waits for each nanosecond that it runs.
@@ -31,10 +31,11 @@ def test_waiting_for_more_than_a_fifth_of_the_time_is_a_caveat(tmp_path: Path, s
     assert all("4 of 4 runs" in limit and "21.0 %" in limit for limit in found)
 
 
-def test_the_table_of_runs_shows_the_share(tmp_path: Path) -> None:
-    table = run_table(waited(tmp_path, 0.4))
+def test_a_table_shows_the_share_of_every_run(tmp_path: Path) -> None:
+    table = disturbance_table(waited(tmp_path, 0.4))
+    assert table is not None
     place = [column.title for column in table.columns].index("Waiting for a processor")
-    assert {row.cells[place] for row in table.rows} == {"40.0 %"}
+    assert {row.cells[place] for row in table.rows} == {"40 %"}
 
 
 def test_a_kernel_that_does_not_count_it_leaves_a_reason_and_no_caveat(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import bufferlab.engines.registry  # noqa: F401  (hands in the engines' metrics)
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import answer
 from bufferlab.report.analyse import analysis_of
-from bufferlab.report.detail_tables import run_table
+from bufferlab.report.detail_tables import disturbance_table
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.gaps import Gaps, gaps_of, usual_interval
 from bufferlab.results.window import PULSE, Window
@@ -117,9 +117,10 @@ def test_long_gaps_leave_counts_resolved_and_take_the_claim_on_throughput(tmp_pa
     assert not any("Gaps" in banner.text for banner in answer.banners(quiet))
 
 
-def test_the_table_of_runs_shows_longest_and_sum(tmp_path: Path) -> None:
+def test_a_table_shows_longest_and_sum_of_every_run(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, silent=(4, 5, 20))
-    table = run_table(analysis)
+    table = disturbance_table(analysis)
+    assert table is not None
     heads = [column.title for column in table.columns]
     shown = [row.cells[heads.index("Longest gap (s)")] for row in table.rows]
     sums = [row.cells[heads.index("Gaps (s)")] for row in table.rows]

@@ -17,6 +17,7 @@ from bufferlab.report.detail_tables import (
     consistency_table,
     cpu_table,
     device_table,
+    disturbance_table,
     failed_checks,
     latency_table,
     run_table,
@@ -160,6 +161,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             cpu_table(analysis),
             consistency_table(analysis),
             run_table(analysis),
+            disturbance_table(analysis),
             folded=True,
         ),
     )

@@ -154,9 +154,7 @@ def run_table(analysis: Analysis) -> Table:
         run = record.run
         warm_up, measured, base = run.warm_up, run.measured, run.database
         grown = base.bytes_end - base.bytes_start if base and base.bytes_end and base.bytes_start else None
-        of_run = values[record.run_id] if record.ok else None
-        reads = of_run[analysis.headline].value if of_run else None
-        waited = of_run["processor_wait_share"].value if of_run else None
+        reads = values[record.run_id][analysis.headline].value if record.ok else None
         rows.append(
             Row(
                 (
@@ -169,8 +167,6 @@ def run_table(analysis: Analysis) -> Table:
                     words.number(warm_up.seconds if warm_up else None),
                     words.number(measured.seconds if measured else None),
                     format_count(measured.transactions) if measured else words.NOTHING,
-                    *(words.number(of_run[name].value if of_run else None) for name in ("longest_gap_s", "gaps_s")),
-                    words.share(waited) if waited is not None else words.NOTHING,
                     words.number(reads),
                     format_bytes(grown) if grown is not None else words.NOTHING,
                     run.started_at,
@@ -182,12 +178,27 @@ def run_table(analysis: Analysis) -> Table:
     words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
     heads = (
         "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
-        "Longest gap (s)", "Gaps (s)", "Waiting for a processor", words.title_of(analysis.headline),
-        "Database grew by", "Started", "Run",
+        words.title_of(analysis.headline), "Database grew by", "Started", "Run",
     )  # fmt: skip
     columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
-    caption = (
-        "Blocks are repetitions; all points of a block share its seed, and their order within it is random. A gap is "
-        "how much further than the interval two samples lie apart, from 1.5 on, or how late the worker's pulse was."
-    )
+    caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
     return Table("runs", "Every run", columns, tuple(rows), caption, folded=True)
+
+
+def disturbance_table(analysis: Analysis) -> Table | None:
+    """Return the gaps of every measured window, and the share of time that its threads waited for a processor."""
+    shown = ("longest_gap_s", "gaps_s", "processor_wait_share")
+    rows = tuple(
+        Row((run.label, *(words.cell(name, run.values[name].value) for name in shown)))
+        for run in analysis.runs
+        if any(run.values[name].value is not None for name in shown)
+    )
+    if not rows:
+        return None
+    heads = (words.title_of(name) if metrics.get(name).is_share else words.axis_title(name) for name in shown)
+    columns = (Column("Run", numeric=False), *map(Column, heads))
+    caption = (
+        "A gap is how much further than the interval two samples lie apart, from 1.5 intervals on, or how late the "
+        "worker's pulse was."
+    )
+    return Table("disturbances", "What disturbed every run", columns, rows, caption, folded=True)
