@@ -276,6 +276,10 @@ class TracedRun(Document):
     pages_touched: int
     work: dict[str, int]
     measured_reads: int
+    modelled_reads: int
+    """By the model at the run's own point."""
+    own_error: Number
+    """Null where the engine counted no read."""
 
 
 class Counts(Document):
@@ -304,11 +308,13 @@ class PredictedPoint(Document):
     pool_frames: int
     nominal_frames: int
     predicted: Counts | None
-    """Null where only two ends can be told."""
-    ends: dict[str, Counts]
+    """Null where the reads depend on the speed of the run."""
+    replays: dict[str, Counts]
+    """At several speeds, by name, where a setting makes time matter; else empty."""
     lru: Counts
     opt: Counts
     turnovers: float
+    turnovers_before: float
     is_traced_point: bool
     error: Number
     verdicts: list[Verdict]
@@ -364,6 +370,15 @@ class AccuracySummary(Document):
     times_better_than_lru: Number
 
 
+class Stretch(Document):
+    traced: int
+    """Transactions of the traced run."""
+    measured: tuple[int, int]
+    """The least and the most of the measured runs."""
+    differ: bool
+    """By more than a quarter."""
+
+
 class Accuracy(Printed):
     """`accuracy`; docs/prediction.md explains the keys."""
 
@@ -373,6 +388,7 @@ class Accuracy(Printed):
     metric: str
     unit: str
     model: Model
+    transactions: dict[Literal["warm_up", "window"], Stretch]
     points: list[AccuratePoint]
     only_measured: list[str]
     only_predicted: list[str]

@@ -70,13 +70,15 @@ def build(
     actual: Mapping[str, Any] | None = None,
     counters: Mapping[str, int] | None = None,
     trace: Mapping[str, Any] | None = None,
+    gauges: Mapping[str, tuple[float, float]] | None = None,
     new_orders: int = 4,
 ) -> SweepFolder:
     """Write a sweep whose first point ran; an event takes `step_us`, and the window begins between two events.
 
     An event before the window takes `warm_up_step_us`.
 
-    `reads` is the engine's own count, `counters` further ones in the window, `trace` changes the page trace's entry.
+    `reads` is the engine's own count, `counters` further ones in the window, `gauges` the levels at its two edges;
+    `trace` changes the page trace's entry.
     """
     text = _EXPERIMENT.format(
         engine=engine, connections=connections, page_size=page_size, knobs=knobs, sweep=sweep, transactions=transactions
@@ -126,14 +128,21 @@ def build(
         "started_at": "2026-01-05T10:00:00Z",
         "ended_at": "2026-01-05T10:00:09Z",
     }
-    rows = _samples(
-        frames or pool_bytes // spec_bytes(page_size), {"pages_read": reads, **(counters or {})}, new_orders
-    )
+    frames = frames or pool_bytes // spec_bytes(page_size)
+    rows = _samples(frames, {"pages_read": reads, **(counters or {})}, new_orders, gauges)
     folder.publish_run(run, rows, [], "", tables=tables if stored["status"] == "ok" else {})
     return SweepFolder.open(folder.path)
 
 
-def repeat(folder: SweepFolder, reads: Sequence[Sequence[int]], *, new_orders: int = 4) -> SweepFolder:
+def repeat(
+    folder: SweepFolder,
+    reads: Sequence[Sequence[int]],
+    *,
+    new_orders: int = 4,
+    gauges: Mapping[str, tuple[float, float]] | None = None,
+    page_size: str = "4KiB",
+    transactions: int = 10,
+) -> SweepFolder:
     """Add measured runs without a trace to a sweep of `build`: for each point, the reads of each further run.
 
     Runs of a point are its blocks; the traced run is block 0 of the first point.
@@ -152,9 +161,11 @@ def repeat(folder: SweepFolder, reads: Sequence[Sequence[int]], *, new_orders: i
                 "block": block,
                 "repetition": block,
                 "seed": block + 1,
+                "measured": {"seconds": 1.0, "transactions": transactions},
             }
-            frames = settings["pool_size"]["actual"] // 4096
-            folder.publish_run(run, _samples(frames, {"pages_read": count, "db_other_reads": 0}, new_orders), [], "")
+            frames = settings["pool_size"]["actual"] // spec_bytes(page_size)
+            rows = _samples(frames, {"pages_read": count, "db_other_reads": 0}, new_orders, gauges)
+            folder.publish_run(run, rows, [], "")
     return SweepFolder.open(folder.path)
 
 
@@ -177,12 +188,19 @@ def _table(path: Path, events: Sequence[Access], steps_us: Sequence[int]) -> Pat
     return path
 
 
-def _samples(frames: int, counters: Mapping[str, int], new_orders: int) -> list[dict[str, Any]]:
+def _samples(
+    frames: int,
+    counters: Mapping[str, int],
+    new_orders: int,
+    gauges: Mapping[str, tuple[float, float]] | None = None,
+) -> list[dict[str, Any]]:
     def row(edge: str, metric: str, *, subject: str = "", count: int | None = None, value: float | None = None) -> Any:
         return {"t_s": float(edge == "end"), "phase": "measure", "edge": edge, "metric": metric, "subject": subject,
                 "count": count, "value": value, "reason": None, "probe": "engine"}  # fmt: skip
 
-    rows = [row("end", "pool_frames", value=float(frames)), row("start", "pool_frames", value=float(frames))]
+    levels = {"pool_frames": (frames, frames), **(gauges or {})}
+    edges = ("start", "end")
+    rows = [row(edge, name, value=float(levels[name][at])) for name in levels for at, edge in enumerate(edges)]
     types = {"transactions_committed": new_orders, "transactions_rolled_back": 0}
     for edge in ("start", "end"):
         rows += [row(edge, name, count=counted if edge == "end" else 0) for name, counted in counters.items()]

@@ -133,7 +133,9 @@ def test_every_counter_of_innodb_says_where_its_number_comes_from() -> None:
     assert all(metric.meaning and metric.source for metric in ours)
     levels = {metric.name for metric in ours if metric.kind == "gauge" and metric.name.startswith(METRIC_PREFIX)}
     # The page cleaner sets it anew for each batch: as a counter it would go backwards.
-    assert levels == {f"{METRIC_PREFIX}buffer_flush_n_to_flush_requested"}
+    assert levels == {
+        f"{METRIC_PREFIX}{name}" for name in ("buffer_flush_n_to_flush_requested", "trx_rseg_history_len")
+    }
 
 
 # The checks.

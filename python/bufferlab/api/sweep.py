@@ -183,17 +183,18 @@ class Sweep:
     def predictions(self) -> pl.DataFrame:
         """Return a row for each point that a model filled: pages read in the window, and why to doubt them.
 
-        `reads` is null where only two ends can be told, `reads_low` and `reads_high`. LRU is the yardstick, OPT the
-        floor. Of a measured sweep there is no row.
+        `reads` is null where they depend on the speed of the run; `reads_low` and `reads_high` then have the least and
+        the most of the replays, which are no bounds. LRU is the yardstick, OPT the floor. Of a measured sweep there is
+        no row.
         """
         rows = []
         for point, prediction in predictions(self._analysis):
-            ends = [end.reads for end in prediction.ends.values()]
+            replays = [one.reads for one in prediction.replays.values()] if prediction.found is None else []
             found = prediction.found.reads if prediction.found else None
             verdicts = [verdict.sentence for verdict in prediction.verdicts]
             rows.append(
-                (point, prediction.pool_frames, found, min(ends, default=None),
-                 max(ends, default=None), prediction.lru.reads, prediction.opt.reads,
+                (point, prediction.pool_frames, found, min(replays, default=None),
+                 max(replays, default=None), prediction.lru.reads, prediction.opt.reads,
                  prediction.traced.work["transaction"], prediction.is_traced_point, verdicts)
             )  # fmt: skip
         return pl.DataFrame(rows, schema=_PREDICTIONS, orient="row")

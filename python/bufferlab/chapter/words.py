@@ -140,6 +140,15 @@ def share(value: float | None, decimals: int = 1) -> str:
     return NOTHING if value is None else f"{100 * value:.{decimals}f} %"
 
 
+def signed_share(value: float | None) -> str:
+    """Return a ratio less one as per cent with its sign.
+
+    >>> signed_share(0.0213), signed_share(-0.3)
+    ('+2.1 %', '-30.0 %')
+    """
+    return NOTHING if value is None else f"{100 * value:+.1f} %"
+
+
 def share_interval(estimate: Estimate) -> str:
     """Return a share with its interval as per cent. The interval is cut at 0 and 1, which the fit does not know.
 

@@ -125,8 +125,8 @@ def _counted(prediction: Prediction) -> dict[str, float | None]:
 
 
 def _why_null(prediction: Prediction) -> str:
-    both = next((one.sentence for one in prediction.verdicts if one.name == "both_ends"), None)
-    return both or f"not predicted: the model {prediction.model} knows reads, and neither writes nor time"
+    speed = next((one.sentence for one in prediction.verdicts if one.name == "depends_on_speed"), None)
+    return speed or f"not predicted: the model {prediction.model} knows reads, and neither writes nor time"
 
 
 def _rows(metric: str, subject: str, number: float | None, why: str) -> Iterator[dict[str, Any]]:

@@ -6,17 +6,17 @@ a model obeys and where it must not be believed stands in its declaration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.load_knobs import CONNECTIONS
 from bufferlab.models.managers import registry
-from bufferlab.models.managers.declaration import BothEnds, BufferManager
-from bufferlab.models.managers.declaration import Point as ModelPoint
-from bufferlab.models.source import LARGEST_POOL, Source
+from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
+from bufferlab.models.source import AS_TRACED, LARGEST_POOL, Clock, Source
 from bufferlab.plan import DataFacts, Plan, Point, make
 from bufferlab.results.schema import Prediction, Replayed, TracedRun, Verdict
 from bufferlab.spec import Experiment, Overrides, loads
@@ -24,9 +24,19 @@ from bufferlab.units import format_bytes, format_count, format_percent
 
 YARDSTICK = "lru"
 FLOOR = "opt"
-_TURNOVERS = 2
+_UNFILLED_LIMIT = 0.2
+"""Of what the window brings in: with less missing before it, predictions are within 3 % (docs/prediction.md)."""
 _READ_AHEAD_LIMIT = 0.05
 _HIDDEN_LIMIT = 0.001
+_OWN_LIMIT = 0.05
+"""The model's error at the traced run's own point from which on no point is believed."""
+_SPEED_LIMIT = 0.03
+"""Replays at several speeds that differ by less agree."""
+_FEW_READS = 30
+"""So many reads more or less are single events, whatever share they are."""
+_CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
+_SLOWEST = 10.0
+"""The most by which the rough time of a point may differ from the trace's: it is no prediction."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,29 @@ class Target:
     verdicts: tuple[Verdict, ...]
     """Those of the source, which hold at every point."""
 
-    @property
+    @cached_property
+    def pool(self) -> Pool:
+        """Return the pool of the traced run, with its settings."""
+        return Pool(self.source.frames, _values(self.source, self.manager, None))
+
+    @cached_property
+    def own(self) -> Replayed:
+        """Return what the model counts at the traced run's own point. Raises DataFileError."""
+        return self.replayed(self.pool)
+
+    @cached_property
+    def seen(self) -> Traced:
+        """Return what the model may know of the traced run."""
+        source = self.source
+        return Traced(source.server, self.pool, source.edges, source.work["transaction"], source.others)
+
+    def replayed(self, pool: Pool, clock: Clock = AS_TRACED) -> Replayed:
+        """Return what the model counts with a pool and its settings. Raises DataFileError."""
+        return self.source.replay(
+            self.manager.name, self.manager.settings(self.source.server, pool.values), pool.frames, clock
+        )
+
+    @cached_property
     def traced(self) -> TracedRun:
         """Return the source as a predicted run holds it."""
         source = self.source
@@ -54,6 +86,7 @@ class Target:
             pages_touched=source.pages,
             work=dict(source.work),
             measured_reads=source.measured(self.manager.read_ahead).reads,
+            modelled_reads=self.own.reads,
         )
 
 
@@ -82,30 +115,34 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
     source, manager = target.source, target.manager
     pool_bytes = _pool_bytes(source, point)
     frames, nominal = _frames(source, pool_bytes, point)
-    values = _values(source, manager, point)
+    pool = Pool(frames, _values(source, manager, point))
+    is_traced_point = pool_bytes == source.pool_bytes and pool.values == target.pool.values
 
-    def replay(name: str, settings: Mapping[str, Any], frames: int) -> Replayed:
+    def yardstick(name: str, frames: int) -> Replayed:
         before_replay()
-        return source.replay(name, settings, frames)
+        return source.replay(name, {}, frames)
 
-    found = replay(manager.name, manager.settings(source.server, values), frames)
-    both = _both_ends(source, manager, values, frames, found)
-    turnovers = found.brought_in_since_start / frames
+    before_replay()
+    found = target.own if is_traced_point else target.replayed(pool)
+    why = None if is_traced_point else manager.by_speed(pool)
+    replays = _at_speeds(target, pool, found, before_replay) if why else {}
+    speed = _depends_on_speed(why, replays, source.work["transaction"]) if why else None
     return Prediction(
         model=manager.name,
         model_version=manager.version,
         traced=target.traced,
-        values=values,
+        values=dict(pool.values),
         pool_bytes=pool_bytes,
         pool_frames=frames,
         nominal_frames=nominal,
-        found=None if both else found,
-        ends={name: replay(manager.name, end, frames) for name, end in both.ends} if both else {},
-        lru=replay(YARDSTICK, {}, nominal),
-        opt=replay(FLOOR, {}, frames),
-        turnovers=turnovers,
-        is_traced_point=pool_bytes == source.pool_bytes and values == _values(source, manager, None),
-        verdicts=[*target.verdicts, *_of_point(source, frames, turnovers, both)],
+        found=None if speed else found,
+        replays=replays,
+        lru=yardstick(YARDSTICK, nominal),
+        opt=yardstick(FLOOR, frames),
+        turnovers=found.brought_in_since_start / frames,
+        turnovers_before=_before(found) / frames,
+        is_traced_point=is_traced_point,
+        verdicts=[*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)],
     )
 
 
@@ -191,42 +228,88 @@ def _value(source: Source, point: Point | None, name: str, default: int) -> int:
     return int(ran.value) if same and isinstance(ran.value, int | float) else default
 
 
-def _both_ends(
-    source: Source, manager: BufferManager, values: Mapping[str, int], frames: int, found: Replayed
-) -> BothEnds | None:
-    in_window = found.reads + found.creates
-    point = ModelPoint(
-        source.server,
-        values,
-        frames,
-        connections=int(source.run.workload.get("connections", 1)),
-        reads_per_s=_rate(found.reads, source.seconds),
-        reads_per_s_before=_rate(found.brought_in_since_start - in_window, source.seconds_before),
-        turnovers_in_window=in_window / frames,
+def _at_speeds(target: Target, pool: Pool, found: Replayed, before_replay: Callable[[], None]) -> dict[str, Replayed]:
+    """Return replays by their names: in the trace's time, in half and twice of it, and roughly in the point's."""
+    clocks = dict(_CLOCKS)
+    if rough := _rough_clock(target, found):
+        clocks["the point's rough time"] = rough
+    replays = {"the trace's time": found}
+    for name, clock in clocks.items():
+        before_replay()
+        replays[name] = target.replayed(pool, clock)
+    return replays
+
+
+def _before(found: Replayed) -> int:
+    """Return the pages that the trace brought in before its window."""
+    return found.brought_in_since_start - found.reads - found.creates
+
+
+def _rough_clock(target: Target, found: Replayed) -> Clock | None:
+    """Return how long the run would take at a point, by what each read more or less takes one of its connections.
+
+    It serves to ask whether speed matters, and is no prediction. The result is None where the run does not tell how
+    long a read takes, or where transactions arrive at a rate of their own.
+    """
+    source, own = target.source, target.own
+    if source.read_us is None or source.run.load.mode == "open":
+        return None
+    read_s = source.read_us / 1e6 / int(source.run.workload.get("connections", 1))
+
+    def times(seconds: float, more: int) -> float:
+        longer = (seconds + more * read_s) / seconds if seconds else 1.0
+        return min(max(longer, 1 / _SLOWEST), _SLOWEST)
+
+    before, within = _before(found) - _before(own), found.reads - own.reads
+    return Clock(times(source.seconds_before, before), times(source.seconds, within))
+
+
+def _depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
+    reads = [one.reads for one in replays.values()]
+    if not _differ(max(reads), min(reads), _SPEED_LIMIT):
+        return None
+    told = " to ".join(f"{count / transactions:.3g}" for count in (min(reads), max(reads)))
+    sentence = (
+        f"{why}, so that reads depend on the speed of the run: {told} a transaction in replays at the speeds that the "
+        "run may have, and no prediction; these are no bounds"
     )
-    return manager.both_ends(point)
+    return Verdict(name="depends_on_speed", sentence=sentence)
 
 
-def _rate(count: int, seconds: float) -> float:
-    return count / seconds if seconds else 0.0
+def _differ(reads: int, reference: int, limit: float) -> bool:
+    return abs(reads - reference) > max(limit * reference, _FEW_READS)
 
 
-def _of_point(source: Source, frames: int, turnovers: float, both: BothEnds | None) -> list[Verdict]:
-    found = []
-    if frames >= source.pages:
+def _own_point(target: Target) -> Iterable[Verdict]:
+    traced = target.traced
+    if not _differ(traced.modelled_reads, traced.measured_reads, _OWN_LIMIT):
+        return
+    error = traced.own_error
+    modelled, counted = (reads / traced.work["transaction"] for reads in (traced.modelled_reads, traced.measured_reads))
+    sentence = (
+        f"at the traced run's own point the model reads {modelled:.4g} pages a transaction and the engine counted "
+        f"{counted:.4g}{'' if error is None else f' ({100 * error:+.1f} %)'}: the model lacks a rule that matters here"
+    )
+    yield Verdict(name="own_point", sentence=sentence)
+
+
+def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None) -> Iterable[Verdict]:
+    source = target.source
+    in_window, before = (found.reads + found.creates) / pool.frames, _before(found) / pool.frames
+    if pool.frames >= source.pages:
         pages = format_count(source.pages)
         sentence = f"the pool holds all {pages} pages that the run touched"
-        found.append(Verdict(name="holds_all", sentence=sentence))
-    elif turnovers < _TURNOVERS:
+        yield Verdict(name="holds_all", sentence=sentence)
+    elif target.manager.filled - before > _UNFILLED_LIMIT * in_window:
         sentence = (
-            f"the trace fills this pool {turnovers:.2g} times, less than {_TURNOVERS}: first reads of pages weigh too "
-            "much, so that a longer trace would predict fewer reads"
+            f"the trace's warm-up fills this pool {before:.2g} times, and {target.manager.filled:g} are needed; the "
+            f"window fills it {in_window:.2g} times more: first reads of pages weigh too much, so that a longer trace "
+            "would predict fewer reads"
         )
-        found.append(Verdict(name="short_trace", sentence=sentence))
-    if both:
-        sentence = f"{both.why}; both ends are given in place of a prediction"
-        found.append(Verdict(name="both_ends", sentence=sentence))
-    return found
+        yield Verdict(name="short_trace", sentence=sentence)
+    if speed:
+        yield speed
+    yield from target.manager.doubts(target.seen, pool)
 
 
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,17 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """How many times as long as it took the traced run takes: before its window, and in it."""
+
+    before: float = 1.0
+    within: float = 1.0
+
+
+AS_TRACED = Clock()
+
+
+@dataclass(frozen=True)
 class Source:
     """A traced run."""
 
@@ -60,6 +72,8 @@ class Source:
     work: Mapping[str, int]
     """Units of work in the window, such as transactions, by their name."""
     edges: Window
+    read_us: float | None
+    """Mean time of a device's read in the window; None where it was not sampled."""
 
     def measured(self, read_ahead: tuple[str, ...]) -> Measured:
         """Return the engine's own counts; `read_ahead` names its counters of pages read ahead."""
@@ -84,16 +98,62 @@ class Source:
         """Return a setting of the run; an empty one where the run has none of that name."""
         return self.run.settings.get(name, StoredSetting())
 
-    def replay(self, manager: str, settings: Settings, frames: int) -> Replayed:
-        """Return what a manager counts in the window. Raises DataFileError for a run that cannot be replayed."""
-        return self._replay(manager, settings, frames, slice(None), self.window)
+    @cached_property
+    def others(self) -> list[tuple[int, int, Window]]:
+        """Return frames, transactions and window of each measured run of the sweep that differs in its pool alone.
+
+        Raises DataFileError for a damaged run.
+        """
+        pool = engines.declaration(self.run.engine).frame_knob
+        found = []
+        for record in self.folder.runs():
+            run = record.run
+            swept = {**run.point.swept, pool: self.run.point.swept.get(pool)}
+            if (
+                record.ok
+                and run.source == "measured"
+                and run.measured
+                and swept == {pool: None, **self.run.point.swept}
+            ):
+                edges = Window.of(record.samples())
+                found.append((int(edges.level("pool_frames").value or 0), run.measured.transactions, edges))
+        return [one for one in found if one[0]]
+
+    def replay(self, manager: str, settings: Settings, frames: int, clock: Clock = AS_TRACED) -> Replayed:
+        """Return what a manager counts in the window. Raises DataFileError for a run that cannot be replayed.
+
+        With a clock the run takes other times than it took.
+        """
+        return self._replay(manager, settings, frames, slice(None), self.window, self._deltas(clock))
+
+    def _deltas(self, clock: Clock) -> NDArray[np.uint32]:
+        """Return microseconds since the row before, by a clock."""
+        delta_us = self.columns[3]
+        if clock == AS_TRACED:
+            return delta_us
+        first = self.window[0]
+        times_us = np.cumsum(delta_us, dtype=np.float64)
+        edge_us = times_us[first - 1] if first else 0.0
+        times_us[:first] *= clock.before
+        times_us[first:] = edge_us * clock.before + (times_us[first:] - edge_us) * clock.within
+        # Times are rounded and not their differences, or the errors would add up.
+        deltas = np.diff(np.floor(times_us), prepend=0.0)
+        return np.minimum(deltas, np.iinfo(np.uint32).max).astype(np.uint32)
 
     def require(self, manager: str, settings: Settings, frames: int) -> None:
         """Refuse, at once, settings that this run cannot have had. Raises DataFileError."""
-        self._replay(manager, settings, frames, slice(0), (0, 0))
+        self._replay(manager, settings, frames, slice(0), (0, 0), self.columns[3])
 
-    def _replay(self, manager: str, settings: Settings, frames: int, rows: slice, window: tuple[int, int]) -> Replayed:
-        page, kind, thread, delta_us, latch = self.columns
+    def _replay(
+        self,
+        manager: str,
+        settings: Settings,
+        frames: int,
+        rows: slice,
+        window: tuple[int, int],
+        delta_us: NDArray[np.uint32],
+    ) -> Replayed:
+        page, kind, thread, _, latch = self.columns
         columns = page[rows], kind[rows], thread[rows], delta_us[rows], latch[rows]
         try:
             told = native().replay(manager, json.dumps(dict(settings)), frames, *columns, *window)
@@ -132,7 +192,8 @@ def read(path: Path) -> Source:
     def column(name: str) -> NDArray[Any]:
         return np.ascontiguousarray(table[name].to_numpy())
 
-    new_orders = values_of(samples)["new_orders"].value
+    values = values_of(samples)
+    new_orders, await_ms = values["new_orders"].value, values["device_read_await_ms"].value
     return Source(
         folder=SweepFolder.open(record.folder.resolve().parent.parent),
         run=record.run,
@@ -147,4 +208,5 @@ def read(path: Path) -> Source:
         seconds_before=max(0, trace.window_start_ns - trace.start_ns) / 1e9,
         work={"transaction": measured.transactions, **({"new_order": int(new_orders)} if new_orders else {})},
         edges=edges,
+        read_us=None if await_ms is None else 1000 * await_ms,
     )

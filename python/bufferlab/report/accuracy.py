@@ -16,6 +16,8 @@ from bufferlab.results.schema import Prediction
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.estimate import Estimate
 
+_LONGER = 1.25
+"""Times as many transactions: warm-ups and windows of more are not alike."""
 _SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 
 
@@ -28,7 +30,7 @@ class PointAccuracy:
     prediction: Prediction
     measured: Estimate
     predicted: float | None
-    """None where the model gives both ends only."""
+    """None where the reads depend on the speed of the run."""
     lru: float
     measured_frames: float | None
     """Frames that the measured servers counted, in the mean of the runs."""
@@ -89,6 +91,21 @@ class StepAccuracy:
 
 
 @dataclass(frozen=True)
+class Stretches:
+    """Transactions of a warm-up, or of a window: of the traced run, and of the measured runs from least to most."""
+
+    name: Literal["warm-up", "window"]
+    traced: int
+    measured: tuple[int, int]
+
+    @property
+    def differ(self) -> bool:
+        """Return whether the sides differ by so much that one read pages for the first time that the other had."""
+        low, high = self.measured
+        return low < self.traced / _LONGER or high > self.traced * _LONGER
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """The result of `accuracy`, as data."""
 
@@ -97,6 +114,7 @@ class Accuracy:
     points: tuple[PointAccuracy, ...]
     steps: tuple[StepAccuracy, ...]
     summaries: tuple[Summary, ...]
+    stretches: tuple[Stretches, ...]
 
     @property
     def chosen(self) -> PointAccuracy | None:
@@ -131,7 +149,20 @@ def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
     if not points:
         what = f"no point has {metric.replace('_', ' ')} on both sides"
         raise SpecError(what, str(predicted.path), "look at the reports of both sweeps for the reason")
-    return Accuracy(sides, metric, points, tuple(_steps(sides.a, metric, points)), tuple(_summaries(points)))
+    steps, summaries = tuple(_steps(sides.a, metric, points)), tuple(_summaries(points))
+    return Accuracy(sides, metric, points, steps, summaries, tuple(_stretches(points)))
+
+
+def _stretches(points: Iterable[PointAccuracy]) -> Iterable[Stretches]:
+    """Yield how long warm-ups and windows were; a predicted run has those of the traced run."""
+    told = [(point.match.b.ok[0].run, one.run) for point in points for one in point.match.a.ok]
+    warm_ups = [(b.warm_up.transactions, a.warm_up.transactions) for b, a in told if a.warm_up and b.warm_up]
+    windows = [(b.measured.transactions, a.measured.transactions) for b, a in told if a.measured and b.measured]
+    names: tuple[Literal["warm-up", "window"], ...] = ("warm-up", "window")
+    for name, counts in zip(names, (warm_ups, windows), strict=True):
+        if counts:
+            of_measured = [measured for _, measured in counts]
+            yield Stretches(name, counts[0][0], (min(of_measured), max(of_measured)))
 
 
 def _require_sources(sides: Sides) -> None:

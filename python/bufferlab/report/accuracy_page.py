@@ -35,7 +35,7 @@ def as_report(accuracy: Accuracy) -> Report:
         banners=(),
         headline=_figure(accuracy),
         steps=_errors_table(accuracy),
-        limits=(said(b) or "", *doubts(b), *_left_out(accuracy), _LIMIT),
+        limits=(said(b) or "", *doubts(b), *_left_out(accuracy), *_unlike(accuracy), _LIMIT),
         sections=(
             Section("points", "Points", "", (_table(accuracy),)),
             Section("summary", "Errors", "", (_summary_table(accuracy),)),
@@ -54,8 +54,8 @@ def answer(accuracy: Accuracy) -> str:
     told = accuracy.summaries[0]
     lines = [
         f"{words.title_of(accuracy.metric)}: the model errs by {_share(told.mean)} in the mean of "
-        f"{words.plural(told.n, 'point')} and {_signed(told.largest)} at most; "
-        f"LRU of the same bytes by {_share(told.lru_mean)} and {_signed(told.lru_largest)}."
+        f"{words.plural(told.n, 'point')} and {words.signed_share(told.largest)} at most; "
+        f"LRU of the same bytes by {_share(told.lru_mean)} and {words.signed_share(told.lru_largest)}."
     ]
     held = next((one for one in accuracy.summaries if one.name == "held out"), None)
     if held:
@@ -72,7 +72,7 @@ def answer(accuracy: Accuracy) -> str:
 def _without_errors(accuracy: Accuracy) -> str:
     told = [point.predicted for point in accuracy.points if point.predicted is not None]
     if not told:
-        return "The model gives no prediction at any of these points, only both ends."
+        return "The model gives no prediction at any of these points: reads depend on the speed of the run."
     title = words.title_of(accuracy.metric)
     return f"{title}: none were measured where there is a prediction, which is {max(told):.3g} at most."
 
@@ -88,6 +88,10 @@ def as_json(accuracy: Accuracy) -> dict[str, Any]:
         "metric": accuracy.metric,
         "unit": metrics.get(accuracy.metric).unit,
         "model": {"name": one.model, "version": one.model_version},
+        "transactions": {
+            one.name.replace("-", "_"): {"traced": one.traced, "measured": list(one.measured), "differ": one.differ}
+            for one in accuracy.stretches
+        },
         "points": [_point_json(point) for point in accuracy.points],
         "only_measured": [point.label for point in accuracy.sides.only_a],
         "only_predicted": [point.label for point in accuracy.sides.only_b],
@@ -134,7 +138,9 @@ def _point_json(point: PointAccuracy) -> dict[str, Any]:
 def _errors_table(accuracy: Accuracy) -> Table:
     """Return the errors alone, for the place beside the figure."""
     columns = tuple(Column(head, numeric=head != "Point") for head in ("Point", "Model's error", "LRU's error"))
-    rows = tuple(Row((one.label, _signed(one.error), _signed(one.lru_error))) for one in accuracy.points)
+    rows = tuple(
+        Row((one.label, words.signed_share(one.error), words.signed_share(one.lru_error))) for one in accuracy.points
+    )
     return Table("errors-by-point", "Errors", columns, rows)
 
 
@@ -144,16 +150,16 @@ def _table(accuracy: Accuracy) -> Table:
     rows = []
     for point in accuracy.points:
         frames = "" if point.measured_frames is None else f"{point.measured_frames:,.0f}"
-        model = "both ends only" if point.predicted is None else f"{point.predicted:.4g}"
+        model = "depends on speed" if point.predicted is None else f"{point.predicted:.4g}"
         cells = (
             point.label,
             str(point.measured.n),
             words.cell(accuracy.metric, point.measured),
             model,
-            _signed(point.error),
+            words.signed_share(point.error),
             _YES[point.inside],
             f"{point.lru:.4g}",
-            _signed(point.lru_error),
+            words.signed_share(point.lru_error),
             frames,
             f"{point.prediction.pool_frames:,}",
             "seen" if point.in_development else "held out",
@@ -169,7 +175,13 @@ def _summary_table(accuracy: Accuracy) -> Table:
 
     def cells(told: Summary) -> tuple[str, ...]:
         times = words.NOTHING if told.times_better is None else f"{told.times_better:.1f}"
-        numbers = (_share(told.mean), _signed(told.largest), _share(told.lru_mean), _signed(told.lru_largest), times)
+        numbers = (
+            _share(told.mean),
+            words.signed_share(told.largest),
+            _share(told.lru_mean),
+            words.signed_share(told.lru_largest),
+            times,
+        )
         return (told.name, str(told.n), *numbers)
 
     columns = tuple(Column(head, numeric=head != "Points") for head in heads)
@@ -194,6 +206,17 @@ def _left_out(accuracy: Accuracy) -> list[str]:
     sides = accuracy.sides
     told = [("measured", sides.only_a), ("predicted", sides.only_b)]
     return [f"Only {kind}: {', '.join(point.label for point in points)}." for kind, points in told if points]
+
+
+def _unlike(accuracy: Accuracy) -> list[str]:
+    """Return which of warm-up and window differ between the sides, in a sentence each."""
+    return [
+        f"The {one.name} of the traced run had {one.traced:,} transactions, those of the measured runs "
+        f"{_between(*one.measured)}: one side may have read pages for the first time that the other had in "
+        "its pool."
+        for one in accuracy.stretches
+        if one.differ
+    ]
 
 
 def _figure(accuracy: Accuracy) -> Figure | None:
@@ -248,9 +271,9 @@ def _figure(accuracy: Accuracy) -> Figure | None:
     return Figure("accuracy-figure", title, f"{title}. {answer(accuracy)}", caption, plot, data)
 
 
+def _between(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 def _share(error: float) -> str:
     return f"{100 * abs(error):.1f} %"
-
-
-def _signed(error: float | None) -> str:
-    return words.NOTHING if error is None else f"{100 * error:+.1f} %"

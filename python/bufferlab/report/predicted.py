@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.results.schema import Prediction, Replayed, Run
+from bufferlab.results.schema import Prediction, Replayed, Run, TracedRun
 from bufferlab.results.store import SweepFolder
 
+FORMAT_VERSION = 2
+"""Of the object for programs. Version 1 had `ends`, two replays that are no range, in place of `replays`."""
 NO_INTERVAL = "one trace predicts them, which gives no interval"
 
 
@@ -44,10 +47,20 @@ def doubts(analysis: Analysis) -> list[str]:
     ]
 
 
-def error(prediction: Prediction, found: Replayed | None) -> float | None:
+def error(prediction: Prediction) -> float | None:
     """Return how far reads are from those that the engine counted, at the traced run's own point; 0.01 is 1 %."""
-    measured = prediction.traced.measured_reads
-    return found.reads / measured - 1 if found and measured and prediction.is_traced_point else None
+    return prediction.traced.own_error if prediction.is_traced_point else None
+
+
+def own_point(prediction: Prediction) -> str:
+    """Return what the model has at the traced run's own point, beside what the engine counted there, in a sentence."""
+    traced = prediction.traced
+    modelled, counted = (reads / traced.work["transaction"] for reads in (traced.modelled_reads, traced.measured_reads))
+    error = "" if traced.own_error is None else f": {words.signed_share(traced.own_error)}"
+    return (
+        f"At the traced run's own point ({traced.point}) the model reads {words.number(modelled)} pages a transaction, "
+        f"where the engine counted {words.number(counted)}{error}."
+    )
 
 
 def as_json(folder: SweepFolder) -> dict[str, Any]:
@@ -56,12 +69,17 @@ def as_json(folder: SweepFolder) -> dict[str, Any]:
     told = [(run, run.prediction) for run in runs if run.prediction]
     first = told[0][1] if told else None
     return {
+        "format_version": FORMAT_VERSION,
         "sweep": str(folder.path),
         "status": "ok" if len(told) == len(folder.plan["points"]) else "interrupted",
-        "source": {"engine": told[0][0].engine, **first.traced.model_dump()} if first else None,
+        "source": _source(told[0][0].engine, first.traced) if first else None,
         "model": {"name": first.model, "version": first.model_version} if first else None,
         "points": [_point(run, prediction) for run, prediction in told],
     }
+
+
+def _source(engine: str, traced: TracedRun) -> dict[str, Any]:
+    return {"engine": engine, **traced.model_dump(), "own_error": traced.own_error}
 
 
 def _point(run: Run, prediction: Prediction) -> dict[str, Any]:
@@ -83,16 +101,17 @@ def _point(run: Run, prediction: Prediction) -> dict[str, Any]:
         "pool_frames": prediction.pool_frames,
         "nominal_frames": prediction.nominal_frames,
         "predicted": counts(prediction.found) if prediction.found else None,
-        "ends": {name: counts(end) for name, end in prediction.ends.items()},
+        "replays": {name: counts(found) for name, found in prediction.replays.items()},
         "lru": counts(prediction.lru),
         "opt": counts(prediction.opt),
         "turnovers": prediction.turnovers,
+        "turnovers_before": prediction.turnovers_before,
         "is_traced_point": prediction.is_traced_point,
-        "error": error(prediction, prediction.found),
+        "error": error(prediction),
         "verdicts": [one.model_dump() for one in prediction.verdicts],
     }
 
 
-def told_ends(counts: Sequence[float]) -> str:
-    """Return a number, or two ends, for a cell: "5.2" or "5.2 to 7.9"."""
-    return " to ".join(f"{number:.4g}" for number in sorted(set(counts)))
+def told_range(counts: Sequence[float]) -> str:
+    """Return a number, or the least and the most of several, for a cell: "5.2" or "5.2 to 7.9"."""
+    return " to ".join(f"{number:.4g}" for number in sorted({min(counts), max(counts)}))

@@ -397,7 +397,17 @@ class Replayed(_Strict):
 class Verdict(_Strict):
     """A reason not to believe a prediction, as a name for programs and a sentence."""
 
-    name: Literal["short_trace", "holds_all", "both_ends", "read_ahead", "presumes", "hidden_accesses"]
+    name: Literal[
+        "own_point",
+        "short_trace",
+        "holds_all",
+        "depends_on_speed",
+        "purge_behind",
+        "scan_depth",
+        "read_ahead",
+        "presumes",
+        "hidden_accesses",
+    ]
     sentence: str
 
 
@@ -416,6 +426,13 @@ class TracedRun(_Strict):
     """Units of work in the window; always transactions."""
     measured_reads: int = Field(ge=0)
     """Pages that the engine itself counted as read in the window."""
+    modelled_reads: int = Field(ge=0)
+    """Pages that the model reads in the window at the run's own point."""
+
+    @property
+    def own_error(self) -> float | None:
+        """Return how far the model is from the count at the run's own point; 0.01 is 1 %."""
+        return self.modelled_reads / self.measured_reads - 1 if self.measured_reads else None
 
     @model_validator(mode="after")
     def _counts_transactions(self) -> TracedRun:
@@ -438,13 +455,15 @@ class Prediction(_Strict):
     nominal_frames: int = Field(gt=0)
     """Bytes by page size: the yardstick's pool."""
     found: Replayed | None
-    """None where only both ends can be told."""
-    ends: dict[str, Replayed]
-    """The two ends, by name; empty where there is a prediction."""
+    """None where the reads depend on the speed of the run."""
+    replays: dict[str, Replayed]
+    """Replays at several speeds, by name, where a setting makes time matter; else empty."""
     lru: Replayed
     opt: Replayed
     turnovers: float = Field(ge=0)
     """Pages that the trace brings into this pool, from its first row on, by the pool's frames."""
+    turnovers_before: float = Field(ge=0)
+    """Those of them before the window."""
     is_traced_point: bool
     """Whether this is the traced run's own point."""
     verdicts: list[Verdict]

@@ -6,7 +6,7 @@ edge, or over all samples of the window. Nothing here knows what a value means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -115,13 +115,20 @@ class Window:
 
     def lowest(self, metric: str) -> Value:
         """Return the smallest sample of a gauge in the window."""
+        return self._extreme(metric, min)
+
+    def highest(self, metric: str) -> Value:
+        """Return the largest sample of a gauge in the window."""
+        return self._extreme(metric, max)
+
+    def _extreme(self, metric: str, of: Callable[[Iterable[float]], float]) -> Value:
         points = self.course.get(metric, ())
         if points:
-            return Value(min(number for _, number in points))
+            return Value(of(number for _, number in points))
         first, last = self.first_level(metric), self.level(metric)
         if first.value is None or last.value is None:
             return Value(None, first.reason or last.reason)
-        return Value(min(first.value, last.value))
+        return Value(of((first.value, last.value)))
 
     def _change_of_one(self, metric: str, subject: str) -> Value:
         before = self.start.get(metric, {}).get(subject)

@@ -110,13 +110,15 @@ const METRICS: &[(&str, &[&str])] = &[
     ("innodb_metric_buffer_pages_read", &["buffer_pages_read"]),
     ("innodb_metric_buffer_pages_written", &["buffer_pages_written"]),
     ("innodb_metric_index_page_splits", &["index_page_splits"]),
+    ("innodb_metric_trx_rseg_history_len", &["trx_rseg_history_len"]),
     ("innodb_metric_ibuf_merges", &["ibuf_merges"]),
     ("innodb_metric_adaptive_hash_searches", &["adaptive_hash_searches"]),
     ("innodb_metric_adaptive_hash_searches_btree", &["adaptive_hash_searches_btree"]),
 ];
 
 /// Metrics that the server sets to its latest value instead of adding to them: levels, which may fall.
-const METRIC_LEVELS: [&str; 1] = ["innodb_metric_buffer_flush_n_to_flush_requested"];
+const METRIC_LEVELS: [&str; 2] =
+    ["innodb_metric_buffer_flush_n_to_flush_requested", "innodb_metric_trx_rseg_history_len"];
 
 /// Owners of sets: the server counts a member only while its owner is on. The list above has the other owners.
 const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];

@@ -83,6 +83,7 @@ adaptive_hash_searches_btree | searches | neither | searches that went down a B-
 
 #: The server overwrites this each time: a level, which may fall.
 _METRICS_GAUGES = """
+trx_rseg_history_len | transactions | lower | undo logs of committed transactions that purge has not removed yet (trx0purge.cc: trx_purge)
 buffer_flush_n_to_flush_requested | pages | neither | pages that the page cleaner asked of its last batch (buf0flu.cc: page_cleaner_flush_pages_recommendation)
 """  # noqa: E501
 

@@ -5,11 +5,13 @@ Pure data and small functions. The model itself is Rust (crates/bufferlab-sim), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bufferlab import versions
+from bufferlab.results.schema import Verdict
+from bufferlab.results.window import Window
 
 Settings = Mapping[str, Any]
 """The settings of a model as the core takes them."""
@@ -28,29 +30,26 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One prediction: the settings that the model obeys, and what it found with them."""
+class Pool:
+    """A pool and the settings that the model obeys: those of a point, or of the traced run."""
 
-    server: Server
+    frames: int
     values: Mapping[str, int]
     """By the engine's names; a setting that was left to the server has its default."""
-    frames: int
-    connections: int
-    reads_per_s: float
-    """Reads of the model per second of the trace's window."""
-    reads_per_s_before: float
-    """The same before the window."""
-    turnovers_in_window: float
-    """How many times the window fills the pool."""
 
 
 @dataclass(frozen=True)
-class BothEnds:
-    """The reason why a point has no single prediction, and the settings between which the truth lies."""
+class Traced:
+    """What a model may know of the traced run, to say where it must not be believed."""
 
-    why: str
-    ends: tuple[tuple[str, Settings], tuple[str, Settings]]
-    """Two settings of the model, each with its name."""
+    server: Server
+    pool: Pool
+    edges: Window
+    """The engine's counters and gauges in the measured window."""
+    transactions: int
+    """Those of the measured window."""
+    others: Sequence[tuple[int, int, Window]]
+    """The frames, transactions and windows of the measured runs beside it in its sweep folder."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,11 @@ class BufferManager:
     """Returns the model's settings for a server and the values of its settings."""
     presumes: Mapping[str, int | str]
     """Settings of the engine that the model takes to have these values."""
+    filled: float = 1.0
+    """Pools' worth of pages that must have come in until the pool no longer tells that it was empty at first."""
     read_ahead: tuple[str, ...] = ()
     """Counters of pages that the server read ahead."""
-    both_ends: Callable[[Point], BothEnds | None] = lambda _: None
-    """Returns why a point cannot be predicted, if it cannot."""
+    by_speed: Callable[[Pool], str | None] = lambda _: None
+    """Returns which setting makes the reads of a pool depend on the speed of the run; None where none does."""
+    doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
+    """Returns why the model must not be believed at a point."""

@@ -1,22 +1,34 @@
-"""What the models of InnoDB share: when `old_blocks_time` decides more than a trace can tell."""
+"""What the models of InnoDB share: where speed decides, where purge is behind, and where a long free list misleads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 
-from bufferlab.models.managers.declaration import BothEnds, Point, Server, Settings
+from bufferlab.models.managers.declaration import Pool, Traced
+from bufferlab.results.schema import Verdict
+from bufferlab.results.window import Window
 
 PRESUMES: Mapping[str, int | str] = {"buffer_pool_instances": 1, "change_buffering": "none"}
 READ_AHEAD = ("innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd")
 
-_NEVER = 2**32 - 1
-"""The `old_blocks_time` with which no page becomes young."""
+FILLED = 1.5
+"""Accesses order the list only once the pool has evicted a page (buf0buf.ic, buf_page_peek_if_too_old)."""
+
 _OLD_MIN_LEN = 512
 """Shortest list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
-_SAFE = 5
-"""A sublist that lives this many times `old_blocks_time` is predicted."""
-_FORGETS = 10
-"""A window that fills the pool this many times forgets how the run came to it."""
+_HISTORY = "innodb_metric_trx_rseg_history_len"
+_MOST_HISTORY = 1000
+"""Transactions that purge has not reached yet: with more it reads pages that the transactions have long left."""
+_MOST_GROWTH = 0.05
+"""Of the window's transactions: where the history grows by more, purge does not keep up."""
+_REVISITS = "mysql >= 8.0; mariadb >= 10.3"
+"""The servers whose purge goes back to each changed row (row0purge.cc, row_purge_reset_trx_id in MariaDB)."""
+_SMALLER_POOL = 2 / 3
+_CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
+_WRITES = 0.01
+"""Changed rows a transaction: a workload that only reads has fewer, which are the server's own."""
+_DEEP = 1 / 10
+"""Of the frames: a free list of more is filled and emptied in waves, whose height depends on time."""
 
 
 def common(values: Mapping[str, int]) -> dict[str, int]:
@@ -28,31 +40,61 @@ def common(values: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def both_ends(settings: Callable[[Server, Mapping[str, int]], Settings]) -> Callable[[Point], BothEnds | None]:
-    """Return the function that tells of a point whether its old sublist lives too short, in the window or before it.
+def by_speed(pool: Pool) -> str | None:
+    """Return `old_blocks_time` where there is one: a page becomes young by the clock (buf0buf.ic)."""
+    time_ms = pool.values["old_blocks_time"]
+    return f"old_blocks_time is {time_ms:,} ms" if time_ms and pool.frames >= _OLD_MIN_LEN else None
 
-    Which pages are young then depends on speed and on history for thousands of transactions: seen on MySQL 5.7.22.
-    """
 
-    def at(point: Point) -> BothEnds | None:
-        time_s = point.values["old_blocks_time"] / 1000
-        speeds = {"trace's speed": point.reads_per_s}
-        if point.turnovers_in_window < _FORGETS:
-            speeds["trace's speed before the window"] = point.reads_per_s_before
-        speed, reads_per_s = max(speeds.items(), key=lambda one: one[1])
-        if not time_s or point.frames < _OLD_MIN_LEN or not reads_per_s:
-            return None
-        life_s = point.frames * point.values["old_blocks_pct"] / 100 / reads_per_s
-        if life_s >= _SAFE * time_s:
-            return None
-        why = (
-            f"old_blocks_time is {time_s:g} s and the old sublist lives {life_s:.2g} s at the {speed}, less than "
-            f"{_SAFE} times as long: which pages become young depends on speed and history"
+def doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
+    """Yield why a prediction must not be believed: purge, and the depth of the LRU scans."""
+    behind = _behind(traced.edges, traced.transactions)
+    if behind:
+        yield _purge_behind(
+            f"purge was behind in the traced run: {behind}. In another pool it is behind by more or less"
         )
-        ends = [("old_blocks_time 0", 0), ("never young", _NEVER)]
-        first, last = (
-            (name, settings(point.server, {**point.values, "old_blocks_time": time_ms})) for name, time_ms in ends
+    elif pool.frames < _SMALLER_POOL * traced.pool.frames and _may_fall_behind(traced) and not _kept_up(traced, pool):
+        yield _purge_behind(
+            "purge of this server goes back to each changed row; it kept up in the traced run, and may not with less "
+            "than two thirds of its pool. A measured run there would tell"
         )
-        return BothEnds(why, (first, last))
+    depth, of_trace = pool.values["lru_scan_depth"], traced.pool.values["lru_scan_depth"]
+    if depth != of_trace and depth > _DEEP * pool.frames:
+        share = depth / pool.frames
+        yield Verdict(
+            name="scan_depth",
+            sentence=f"lru_scan_depth is {depth:,} and not the trace's {of_trace:,}: it is {100 * share:.0f} % of the "
+            "frames, and how many of them are free then depends on time, which the model does not know",
+        )
 
-    return at
+
+def _purge_behind(sentence: str) -> Verdict:
+    return Verdict(name="purge_behind", sentence=sentence)
+
+
+def _behind(window: Window, transactions: int) -> str:
+    """Return how far purge was behind in a window; "" where it kept up, or where the run does not tell."""
+    first, last, highest = window.first_level(_HISTORY).value, window.level(_HISTORY).value, window.highest(_HISTORY)
+    if first is None or last is None or highest.value is None:
+        return ""
+    if highest.value > _MOST_HISTORY:
+        return f"its history list had {highest.value:,.0f} transactions"
+    grown = last - first
+    return (
+        f"its history list grew by {grown:,.0f} in {transactions:,} transactions"
+        if grown > _MOST_GROWTH * transactions
+        else ""
+    )
+
+
+def _may_fall_behind(traced: Traced) -> bool:
+    changes = [traced.edges.change(metric).value or 0.0 for metric in _CHANGED_ROWS]
+    return traced.server.is_in(_REVISITS) and sum(changes) > _WRITES * traced.transactions
+
+
+def _kept_up(traced: Traced, pool: Pool) -> bool:
+    """Return whether a measured run with this pool, or with a smaller one, shows that purge keeps up there."""
+    return any(
+        frames <= pool.frames and window.level(_HISTORY).value is not None and not _behind(window, transactions)
+        for frames, transactions, window in traced.others
+    )

@@ -21,5 +21,7 @@ MANAGER = BufferManager(
     settings=_settings,
     presumes=innodb.PRESUMES,
     read_ahead=innodb.READ_AHEAD,
-    both_ends=innodb.both_ends(_settings),
+    filled=innodb.FILLED,
+    by_speed=innodb.by_speed,
+    doubts=innodb.doubts,
 )

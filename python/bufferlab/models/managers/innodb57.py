@@ -32,7 +32,9 @@ _UP_TO_5_7 = BufferManager(
     settings=_settings,
     presumes=innodb.PRESUMES,
     read_ahead=innodb.READ_AHEAD,
-    both_ends=innodb.both_ends(_settings),
+    filled=innodb.FILLED,
+    by_speed=innodb.by_speed,
+    doubts=innodb.doubts,
 )
 _8_0 = replace(_UP_TO_5_7, servers="mysql >= 8.0, < 8.1", defaults={**_UP_TO_5_7.defaults, "flush_neighbors": 0})
 

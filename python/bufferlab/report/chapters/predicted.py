@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, points_data
-from bufferlab.report.predicted import doubts, error, predictions, told_ends
+from bufferlab.report.predicted import doubts, error, own_point, predictions, told_range
 from bufferlab.results.metrics import WORK, Work
 from bufferlab.results.schema import Prediction, Replayed
 from bufferlab.units import format_bytes
@@ -24,29 +25,31 @@ def predicted(analysis: Analysis) -> Section | None:
         return None
     unit: Work = analysis.unit_of_work if analysis.unit_of_work in found[0][1].traced.work else "transaction"
     reads = f"Reads per {WORK[unit]}"
-    brief = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error")
+    brief = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error", "Error at the own point")
     heads = (brief[0], brief[1], "Frames", reads, "Misses of gets", *brief[3:])
     columns = tuple(Column(head, numeric=head != "Point") for head in heads)
     rows = tuple(Row(_cells(label, prediction, unit)) for label, prediction in found)
     table = Table("predicted", "Predicted reads", columns, rows, _CAPTION, brief=brief)
     figure = _figure(analysis, unit, reads)
-    return Section("predicted", "The prediction", " ".join(doubts(analysis)), (*((figure,) if figure else ()), table))
+    lead = " ".join([own_point(found[0][1]), *doubts(analysis)])
+    return Section("predicted", "The prediction", lead, (*((figure,) if figure else ()), table))
 
 
 def _cells(label: str, prediction: Prediction, unit: Work) -> tuple[str, ...]:
     work = prediction.traced.work[unit]
-    told = [prediction.found] if prediction.found else list(prediction.ends.values())
-    of_model, measured = error(prediction, prediction.found), prediction.traced.measured_reads
+    told = [prediction.found] if prediction.found else list(prediction.replays.values())
+    of_model, measured = error(prediction), prediction.traced.measured_reads
     return (
         label,
         format_bytes(prediction.pool_bytes),
         f"{prediction.pool_frames:,}",
-        told_ends([one.reads / work for one in told]),
-        told_ends([one.misses / work for one in told]),
+        told_range([one.reads / work for one in told]),
+        told_range([one.misses / work for one in told]),
         f"{prediction.lru.reads / work:.4g}",
         f"{prediction.opt.reads / work:.4g}",
         f"{measured / work:.4g}" if prediction.is_traced_point else "",
-        "" if of_model is None else f"{of_model:+.1%}".replace("%", " %"),
+        words.signed_share(of_model) if of_model is not None else "",
+        words.signed_share(prediction.traced.own_error),
     )
 
 
