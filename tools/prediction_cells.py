@@ -7,12 +7,14 @@ prediction is made anew. A sweep that fails is told at the end, and the others g
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 FOUR = ("--warehouses", "4", "--connections", "8")
 POOLS = "pool_size=10%,20%,30%,40%,50%"
@@ -31,6 +33,8 @@ class Cells:
     """What `bufferlab run` is asked, without the points."""
     points: tuple[str, ...] = field(default=())
     """The points, as both commands take them."""
+    beside: str = ""
+    """The name of other cells whose measured sweep serves these too."""
 
 
 def _server(engine: str, server: str) -> tuple[str, ...]:
@@ -61,6 +65,26 @@ def _sysbench() -> tuple[str, ...]:
     return ("tools/prediction-cells-sysbench.toml", "--server", "mysql-5.7", "--connections", "8")
 
 
+def _writes(engine: str, server: str) -> tuple[str, ...]:
+    return ("tools/prediction-cells-writes.toml", "--engine", engine, "--server", server, "--connections", "8")
+
+
+def _scans(name: str, connections: int) -> tuple[str, ...]:
+    """Scans on PostgreSQL, beside look-ups; a share of the database is a share of all tables."""
+    return (f"tools/prediction-cells-{name}.toml", "--connections", str(connections))
+
+
+def _of_server(server: str) -> tuple[str, ...]:
+    """The server's own old sublist and scan depth; the rest as bufferlab has it."""
+    own = ("old_blocks_time=1000", "old_blocks_pct=37", "lru_scan_depth=1024")
+    return (*_server("mysql", server), *(word for setting in own for word in ("--set", setting)))
+
+
+def _few_hot_rows() -> tuple[str, ...]:
+    rows = ("--set", "layout=scattered", "--set", "page_size=16k", "--set", "hot_rows=500", "--repetitions", "2")
+    return ("hot-rows", "--engine", "mysql", "--server", "mysql-5.7", *rows)
+
+
 def _trace(engine: str, server: str) -> tuple[str, ...]:
     return ("tools/prediction-cells.toml", "--engine", engine, "--server", server, "--connections", "8")
 
@@ -76,6 +100,17 @@ TRACES = {
     "hot-rows": (*_hot_rows(), "--sweep", "pool_size=12MiB"),
     "slow": _slow(),
     "sysbench": _sysbench(),
+    "scans-1": _scans("scans", 1),
+    "scans-8": _scans("scans", 8),
+    "scans-two": _scans("scans-two", 4),
+    "scans-join": _scans("scans-join", 1),
+    "writes80": _writes("mysql", "mysql-8.0"),
+    "writes114": _writes("mariadb", "mariadb-11.4"),
+    "own57": (*_of_server("mysql-5.7"), *_runs(8000, 1), "--sweep", "pool_size=128MiB"),
+    "own80": (*_of_server("mysql-8.0"), *_runs(8000, 1), "--sweep", "pool_size=128MiB"),
+    "few-hot-rows": (*_few_hot_rows()[:-1], "1", "--sweep", "pool_size=10MiB"),
+    "young-400": (*_trace("mysql", "mysql-5.7"), "--smoke"),
+    "young-2000": (*_trace("mysql", "mysql-5.7"), "--quick"),
 }
 
 #: The most telling first.
@@ -103,6 +138,31 @@ CELLS = (
     Cells("sysbench", "sysbench", (*_sysbench(), "--repetitions", "2"), ("--sweep", FEW)),
     Cells("slow", "slow", _slow()),
 )
+
+
+#: Where predictions end: what these cells ask is whether a wrong prediction says so, and whether a right one does not.
+BORDERS = (
+    *(
+        Cells(f"scans-{name}", f"scans-{name}", (*_scans(file, connections), "--repetitions", "2"),
+              ("--sweep", "pool_size=20%,40%,80%"))
+        for name, file, connections in (("1", "scans", 1), ("8", "scans", 8), ("two", "scans-two", 4),
+                                        ("join", "scans-join", 1))
+    ),
+    *(
+        Cells(name, name, (*_writes(engine, server), "--repetitions", "2"), ("--sweep", "pool_size=15%,30%,60%"))
+        for name, engine, server in (("writes80", "mysql", "mysql-8.0"), ("writes114", "mariadb", "mariadb-11.4"))
+    ),
+    *(
+        Cells(name, name, (*_of_server(server), *_runs(6000, 2)), ("--sweep", "pool_size=64MiB,128MiB,256MiB,384MiB"))
+        for name, server in (("own57", "mysql-5.7"), ("own80", "mysql-8.0"))
+    ),
+    Cells("few-hot-rows", "few-hot-rows", _few_hot_rows(), ("--sweep", "pool_size=6MiB,8MiB,10MiB")),
+    Cells("old", "mysql57", (*_server("mysql", "mysql-5.7"), *_runs(6000, 2)), ("--sweep", "pool_size=15%,25%,60%")),
+    Cells("young-2000", "young-2000", (), ("--sweep", "pool_size=15%,25%,60%"), beside="old"),
+    Cells("young-400", "young-400", (), ("--sweep", "pool_size=15%,25%,60%"), beside="old"),
+)  # fmt: skip
+WRONG, RIGHT = 0.10, 0.05
+"""Errors from which on a prediction should carry a verdict, and below which it should not."""
 
 
 def sweep_folder(folder: Path) -> Path | None:
@@ -138,7 +198,8 @@ def minutes_since(started: float) -> str:
 
 def table(folder: Path, cells: Cells) -> bool:
     """Predict the measured points and print both; return whether that succeeded."""
-    source, measured = sweep_folder(folder / f"{cells.source}-trace"), sweep_folder(folder / cells.name)
+    source = sweep_folder(folder / f"{cells.source}-trace")
+    measured = sweep_folder(folder / (cells.beside or cells.name))
     assert source is not None
     assert measured is not None
     log, into = folder / f"{cells.name}-predicted.log", folder / f"{cells.name}-predicted"
@@ -147,14 +208,50 @@ def table(folder: Path, cells: Cells) -> bool:
         return False
     (predicted,) = {*into.glob("*")} - before
     print(f"\n{cells.name}", flush=True)
-    return subprocess.run(["./bufferlab", "accuracy", str(measured), str(predicted)], check=False).returncode == 0
+    asked = ["./bufferlab", "accuracy", str(measured), str(predicted)]
+    told = subprocess.run([*asked, "--json"], check=False, stdout=subprocess.PIPE)
+    if told.returncode == 0:
+        (folder / f"{cells.name}.json").write_bytes(told.stdout)
+    return subprocess.run(asked, check=False).returncode == 0
+
+
+def judged(folder: Path, wanted: Sequence[Cells]) -> str:
+    """Return how many wrong predictions carry a verdict, and how many right ones do, with the cells that should not."""
+    told = [(cells.name, folder / f"{cells.name}.json") for cells in wanted]
+    read = [(name, json.loads(file.read_text())["points"]) for name, file in told if file.exists()]
+    points = [(f"{name} {point['label']}", point) for name, points in read for point in points]
+    wrong = [(name, point) for name, point in points if _is_wrong(point)]
+    right = [(name, point) for name, point in points if point["error"] is not None and abs(point["error"]) <= RIGHT]
+    silent = [name for name, point in wrong if not point["verdicts"]]
+    needless = [f"{name} ({point['verdicts'][0]['name']})" for name, point in right if point["verdicts"]]
+    refused = [name for name, point in points if point["predicted"] is None]
+    return "\n".join(
+        (
+            f"{len(points)} predictions, {len(refused)} of them refused: {_named(refused)}",
+            f"off by more than {WRONG:.0%}: {len(wrong)}, without a verdict {len(silent)}: {_named(silent)}",
+            f"within {RIGHT:.0%}: {len(right)}, with a verdict {len(needless)}: {_named(needless)}",
+        )
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _is_wrong(point: dict[str, Any]) -> bool:
+    """Return whether a prediction is off by more than WRONG wherever in the measured interval the truth lies."""
+    predicted, measured = point["predicted"], point["measured"]
+    if predicted is None:
+        return False
+    ends = [measured[name] if measured[name] is not None else measured["mean"] for name in ("ci_low", "ci_high")]
+    return all(abs(predicted - end) > WRONG * end for end in ends) and not ends[0] <= predicted <= ends[1]
 
 
 def failures(folder: Path, wanted: Sequence[Cells], runs_only: bool) -> Iterator[str]:
     """Do all, and yield the names of what could not be done."""
     for cells in wanted:
         traced = run(folder, f"{cells.source}-trace", (*TRACES[cells.source], "--probe", "page-trace"))
-        if not (traced and run(folder, cells.name, (*cells.measured, *cells.points))):
+        if not (traced and (cells.beside or run(folder, cells.name, (*cells.measured, *cells.points)))):
             yield cells.name
         elif not runs_only and not table(folder, cells):
             yield f"{cells.name}, its prediction"
@@ -165,15 +262,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="names of cells, with commas between them")
+    parser.add_argument("--borders", action="store_true", help="do the cells that verdicts are judged by")
     parser.add_argument("--runs-only", action="store_true", help="measure, and print no table")
     given = parser.parse_args()
-    names = given.only.split(",") if given.only else [cells.name for cells in CELLS]
-    if unknown := {*names} - {cells.name for cells in CELLS}:
+    every = BORDERS if given.borders else CELLS
+    names = given.only.split(",") if given.only else [cells.name for cells in every]
+    if unknown := {*names} - {cells.name for cells in every}:
         parser.error(f"no cells are named {', '.join(sorted(unknown))}")
     given.folder.mkdir(parents=True, exist_ok=True)
     started = monotonic()
-    failed = list(failures(given.folder, [cells for cells in CELLS if cells.name in names], given.runs_only))
+    wanted = [cells for cells in every if cells.name in names]
+    failed = list(failures(given.folder, wanted, given.runs_only))
     print(f"all after {minutes_since(started)}")
+    if given.borders:
+        print(judged(given.folder, wanted))
     for name in failed:
         print(f"not done: {name}", file=sys.stderr)
     return 1 if failed else 0
