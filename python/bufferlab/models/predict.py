@@ -69,7 +69,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     plan = _plan(source, manager, overrides, stored)
     for point in plan.points:
         frames, _ = _frames(source, _pool_bytes(source, point), point)
-        source.require(manager.name, manager.settings(source.server, _values(source, manager, point)), frames)
+        source.require(manager.name, _settings(source, manager, _values(source, manager, point), frames), frames)
     return Target(source, manager, plan, tuple(_of_source(source, manager)))
 
 
@@ -88,7 +88,7 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
         before_replay()
         return source.replay(name, settings, frames)
 
-    found = replay(manager.name, manager.settings(source.server, values), frames)
+    found = replay(manager.name, _settings(source, manager, values, frames), frames)
     both = _both_ends(source, manager, values, frames, found)
     turnovers = found.brought_in_since_start / frames
     return Prediction(
@@ -105,7 +105,7 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
         opt=replay(FLOOR, {}, frames),
         turnovers=turnovers,
         is_traced_point=pool_bytes == source.pool_bytes and values == _values(source, manager, None),
-        verdicts=[*target.verdicts, *_of_point(source, frames, turnovers, both)],
+        verdicts=[*target.verdicts, *_of_point(source, frames, turnovers, both), *_of_scans(found)],
     )
 
 
@@ -191,6 +191,11 @@ def _value(source: Source, point: Point | None, name: str, default: int) -> int:
     return int(ran.value) if same and isinstance(ran.value, int | float) else default
 
 
+def _settings(source: Source, manager: BufferManager, values: Mapping[str, int], frames: int) -> dict[str, Any]:
+    """Return all settings of the model at a point, as the core takes them."""
+    return {**manager.settings(source.server, values), **manager.of_pools(source.server, source.pools(frames))}
+
+
 def _both_ends(
     source: Source, manager: BufferManager, values: Mapping[str, int], frames: int, found: Replayed
 ) -> BothEnds | None:
@@ -227,6 +232,16 @@ def _of_point(source: Source, frames: int, turnovers: float, both: BothEnds | No
         sentence = f"{both.why}; both ends are given in place of a prediction"
         found.append(Verdict(name="both_ends", sentence=sentence))
     return found
+
+
+def _of_scans(found: Replayed) -> list[Verdict]:
+    if not found.guessed_scan_gets:
+        return []
+    sentence = (
+        f"the trace does not tell which gets belong to scans that have a ring in this pool: "
+        f"{format_count(found.guessed_scan_gets)} gets were taken for such by their order"
+    )
+    return [Verdict(name="guessed_scans", sentence=sentence)]
 
 
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:

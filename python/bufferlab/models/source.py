@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
-from bufferlab.models.managers.declaration import Server, Settings
+from bufferlab.models.managers.declaration import Pools, Server, Settings
 from bufferlab.results.derive import values_of
 from bufferlab.results.schema import Replayed, Run, StoredSetting
 from bufferlab.results.store import PAGE_TRACE_FILE, SweepFolder
@@ -83,6 +83,17 @@ class Source:
     def setting(self, name: str) -> StoredSetting:
         """Return a setting of the run; an empty one where the run has none of that name."""
         return self.run.settings.get(name, StoredSetting())
+
+    def pools(self, frames: int) -> Pools:
+        """Return this run's pool beside one of so many frames."""
+        assert self.run.page_trace is not None
+        return Pools(
+            traced_frames=self.frames,
+            frames=frames,
+            connections=int(self.run.workload.get("connections", 1)),
+            objects=self.run.page_trace.objects,
+            ran={name: one.value for name, one in self.run.settings.items() if type(one.value) is int},
+        )
 
     def replay(self, manager: str, settings: Settings, frames: int) -> Replayed:
         """Return what a manager counts in the window. Raises DataFileError for a run that cannot be replayed."""

@@ -5,11 +5,12 @@ Pure data and small functions. The model itself is Rust (crates/bufferlab-sim), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bufferlab import versions
+from bufferlab.results.schema import PagesOfObject
 
 Settings = Mapping[str, Any]
 """The settings of a model as the core takes them."""
@@ -25,6 +26,18 @@ class Server:
     def is_in(self, versions_of: str) -> bool:
         """Return whether versions hold this server, as versions.py reads them."""
         return versions.has(versions_of, self.engine, self.version)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The pool of the traced run and that of a point, and the objects whose pages the trace has."""
+
+    traced_frames: int
+    frames: int
+    connections: int
+    objects: Sequence[PagesOfObject]
+    ran: Mapping[str, int]
+    """Settings of the traced run by the engine's names, where they are whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,8 @@ class BufferManager:
     """Returns the model's settings for a server and the values of its settings."""
     presumes: Mapping[str, int | str]
     """Settings of the engine that the model takes to have these values."""
+    of_pools: Callable[[Server, Pools], Settings] = lambda _server, _pools: {}
+    """Returns further settings of the model, which follow from the sizes of pools and objects."""
     read_ahead: tuple[str, ...] = ()
     """Counters of pages that the server read ahead."""
     both_ends: Callable[[Point], BothEnds | None] = lambda _: None
