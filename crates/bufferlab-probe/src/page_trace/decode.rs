@@ -48,6 +48,8 @@ struct Fields {
     held: Option<Field>,
     /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
     strategy: Option<[Field; 2]>,
+    /// The IOContext that was made of it, at sites that have lost it; 9 at others.
+    io_context: Option<Field>,
     blocks: Option<Field>,
     flag: Option<Field>,
 }
@@ -72,6 +74,7 @@ impl Decoder {
             latch: field("latch"),
             held: field("held"),
             strategy: field("strategy").zip(field("strategy_type")).map(|(address, kind)| [address, kind]),
+            io_context: field("io_context"),
             blocks: field("blocks"),
             flag: field("flag"),
         };
@@ -122,6 +125,13 @@ impl Decoder {
 
     /// Returns what a latch has added for the ring of the get.
     fn ring(&self, data: &[u8]) -> Option<u8> {
+        // IOContext of pgstat.h.
+        match self.fields.io_context.map(|context| context.number(data)) {
+            Some(context @ (None | Some(0..=3))) => {
+                return context.map(|context| [BULK_READ, OTHER_RING, NO_RING, OTHER_RING][context as usize]);
+            }
+            None | Some(Some(_)) => {}
+        }
         let Some([address, kind]) = self.fields.strategy else { return Some(0) };
         // Without an address there was nothing to fetch the type from, and its bytes are those of an earlier record.
         if address.number(data)? == 0 {
@@ -257,6 +267,25 @@ mod tests {
         assert_eq!([latch(0, at, 1), latch(at, at, 1)], [9, 10]);
         assert_eq!([latch(0, at, 2), latch(0, at, 3)], [13, 13]);
         assert_eq!([latch(0, 1, 0), latch(at, at, 4)], [1, 2]);
+    }
+
+    #[test]
+    fn an_io_context_tells_the_ring_where_the_strategy_is_lost() {
+        let names =
+            [("page_id", 8), ("held", 8), ("strategy", 8), ("strategy_type", 4), ("io_context", 4), ("site", 1)];
+        let mut at = 0;
+        let places = names.map(|(name, size)| (name, std::mem::replace(&mut at, at + size), size));
+        let mut decoder =
+            Decoder::new(&format(&places), &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
+        let mut latch = |address: u64, context: u32| {
+            let mut data = [7, 0, address].map(u64::to_le_bytes).concat();
+            data.extend([3u32, context].map(u32::to_le_bytes).concat());
+            data.push(0);
+            decoded(&mut decoder, &sample(1, 1, &data)).expect("a record")[0].latch
+        };
+        // Bulk read, bulk write, normal, VACUUM.
+        assert_eq!([0, 1, 2, 3].map(|context| latch(1, context)), [9, 13, 5, 13]);
+        assert_eq!([latch(0, 9), latch(0x5555_0000_0000, 9)], [5, 13]);
     }
 
     #[test]
