@@ -3,7 +3,7 @@
 
 -- setup
 CREATE TABLE item (id INTEGER PRIMARY KEY, price INTEGER NOT NULL, description TEXT NOT NULL);
-INSERT INTO item SELECT i, 100 + (i * 7919) % 9900, lpad(i::text, 240, '0') FROM generate_series(1, 300000) AS many (i);
+INSERT INTO item SELECT i, 100 + (i::bigint * 7919) % 9900, lpad(i::text, 240, '0') FROM generate_series(1, 300000) AS many (i);
 
 -- Hot items are scattered over the table.
 -- transaction: look weight=399

@@ -368,6 +368,19 @@ mod tests {
     }
 
     #[test]
+    fn a_guessed_scan_that_jumps_ahead_keeps_its_ring_and_one_that_goes_back_gets_a_new_one() {
+        for (next, stays) in [(1900, false), (1410, false), (1300, true)] {
+            let mut pool = pool_with_table(64, 1, true);
+            get_all(&mut pool, 1401..=1406, 1);
+            // A get elsewhere ends the row. Then three gets are of no scan yet, and the fourth takes the only buffer.
+            get_all(&mut pool, [5, next, next + 1, next + 2], 1);
+            assert!(pool.has(1406));
+            get_all(&mut pool, [next + 3], 1);
+            assert_eq!(pool.has(1406), stays, "{next}");
+        }
+    }
+
+    #[test]
     fn four_gets_in_a_row_are_a_scan_where_the_trace_does_not_tell() {
         let guessed = |pages: &[u32], latch, had_rings| {
             let mut pool = pool_with_table(64, 2, had_rings);

@@ -6,7 +6,8 @@
 //!
 //! A trace tells which gets had a ring (its column `latch`). Where it does not, or where the traced pool was so large
 //! that it read the table without one, the order of a session's gets decides. A trace does not tell where a scan
-//! begins: a ring is new when its session gets the table's first page, or jumps back.
+//! begins: a ring is new when its session gets the table's first page, or goes back. The processes of a parallel scan
+//! jump ahead, by 300 to 1,100 pages about 20 times in a scan of 10,715 pages on two busy processors.
 
 use std::mem::replace;
 
@@ -45,13 +46,15 @@ struct Scan {
     last_page: u32,
     /// How many gets in a row are near each other, up to `LEAST_IN_A_ROW`; 0 after one that is known to be of no scan.
     in_a_row: u8,
+    /// The last page of a get that belonged to a scan, or `NONE`.
+    last_scanned: u32,
     /// The number of its ring, or `NONE`.
     ring: u32,
     /// The slot that was used last.
     slot: u32,
 }
 
-const NEVER: Scan = Scan { last_page: NONE, in_a_row: 0, ring: NONE, slot: 0 };
+const NEVER: Scan = Scan { last_page: NONE, in_a_row: 0, last_scanned: NONE, ring: NONE, slot: 0 };
 
 /// All sessions' scans of large tables.
 pub(super) struct Scans {
@@ -118,8 +121,10 @@ impl Scans {
         }
         let is_guessed = access.latch & RING != BULK_READ;
         self.guessed += u64::from(is_guessed);
-        let jumps_back = page.saturating_add(NEAR) < before;
-        if page == first_page || jumps_back || is_guessed && known < LEAST_IN_A_ROW {
+        let goes_on = !is_guessed || known == LEAST_IN_A_ROW;
+        let reach = if goes_on { NEAR } else { 0 };
+        let goes_back = page.saturating_add(reach) < replace(&mut scan.last_scanned, page);
+        if page == first_page || goes_back {
             self.empty_ring(number);
         }
         Some(number)

@@ -30,6 +30,8 @@ struct Naive {
     settings: PostgresSettings,
     /// The page of every get and what is told of its ring, by session.
     history: HashMap<u16, Vec<(u32, Told)>>,
+    /// The last page that belonged to a scan, by session and table.
+    scanned: HashMap<(u16, usize), u32>,
     /// The slots of a ring, the next one first, by session and table.
     rings: HashMap<(u16, usize), VecDeque<Option<usize>>>,
     buffers: Vec<Option<Buffer>>,
@@ -44,6 +46,7 @@ impl Naive {
         Naive {
             settings: settings.clone(),
             history: HashMap::new(),
+            scanned: HashMap::new(),
             rings: HashMap::new(),
             buffers: vec![None; frames as usize],
             free: (0..frames as usize).collect(),
@@ -101,16 +104,12 @@ impl Naive {
         let (row_before, row) = (self.in_a_row(before), self.in_a_row(&history));
         let table = self.table(access.page).filter(|_| row == 4);
         if let Some(table) = table {
-            let LargeTable { first_page, had_rings, .. } = self.settings.large_tables[table];
-            let may_be_of_scan = |&&(page, told): &&(u32, Told)| {
-                self.table(page) == Some(table) && told != Told::Other && !(told == Told::NoRing && had_rings)
-            };
-            let last = before.iter().rev().find(may_be_of_scan).map(|(page, _)| *page);
             let is_guessed = told(access.latch) != Told::BulkRead;
             self.counts.guessed_scan_gets += u64::from(is_guessed);
-            let begins = access.page == first_page
-                || last.is_some_and(|last| access.page + 256 < last)
-                || is_guessed && row_before < 4;
+            let back = if is_guessed && row_before < 4 { 0 } else { 256 };
+            let last = self.scanned.insert((access.thread, table), access.page);
+            let begins = access.page == self.settings.large_tables[table].first_page
+                || last.is_some_and(|last| access.page + back < last);
             if begins {
                 self.rings.remove(&(access.thread, table));
             }
