@@ -293,6 +293,7 @@ class Counts(Document):
     evictions: int
     made_young: int
     not_made_young: int
+    guessed_scan_gets: int
     frames_used: int
     brought_in_since_start: int
     reads_per: dict[str, float]

@@ -72,13 +72,14 @@ def build(
     trace: Mapping[str, Any] | None = None,
     gauges: Mapping[str, tuple[float, float]] | None = None,
     new_orders: int = 4,
+    latch: int = 0,
 ) -> SweepFolder:
     """Write a sweep whose first point ran; an event takes `step_us`, and the window begins between two events.
 
     An event before the window takes `warm_up_step_us`.
 
     `reads` is the engine's own count, `counters` further ones in the window, `gauges` the levels at its two edges;
-    `trace` changes the page trace's entry.
+    `trace` changes the page trace's entry. Every event has the same `latch`.
     """
     text = _EXPERIMENT.format(
         engine=engine, connections=connections, page_size=page_size, knobs=knobs, sweep=sweep, transactions=transactions
@@ -107,7 +108,7 @@ def build(
         **(trace or {}),
     }
     pool_bytes = settings["pool_size"]["actual"]
-    tables = {"page-trace.parquet": _table(parent / "page-trace.parquet", events, steps_us)}
+    tables = {"page-trace.parquet": _table(parent / "page-trace.parquet", events, steps_us, latch)}
     run = {
         "run_id": "0123456789abcdef",
         "experiment": "traced",
@@ -174,12 +175,12 @@ def spec_bytes(page_size: str) -> int:
     return int(page_size.removesuffix("KiB")) * KIB
 
 
-def _table(path: Path, events: Sequence[Access], steps_us: Sequence[int]) -> Path:
+def _table(path: Path, events: Sequence[Access], steps_us: Sequence[int], latch: int) -> Path:
     types = {"u8": pl.UInt8, "u16": pl.UInt16, "u32": pl.UInt32}
     columns = {
         "page": [page for page, _ in events],
         "kind": [kind for _, kind in events],
-        "latch": [0] * len(events),
+        "latch": [latch] * len(events),
         "thread": [0] * len(events),
         "delta_us": steps_us,
     }

@@ -45,6 +45,16 @@ def test_every_build_tells_gets_reads_creations_and_evictions_and_what_to_fetch(
     assert ("prefetch" in told) == (not entry["server"].startswith("PostgreSQL"))
 
 
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
+def test_every_get_of_postgresql_tells_its_ring(entry: dict[str, Any]) -> None:
+    fields = [field.split(":")[0] for field in entry["fields"]]
+    assert ("strategy" in fields) == entry["server"].startswith("PostgreSQL")
+    for site in entry["site"] if "strategy" in fields else []:
+        fetched = dict(zip(fields, site["fetch"], strict=True))
+        by_address = fetched["strategy_type"] == f"+0({fetched['strategy']})"
+        assert (by_address or fetched.get("io_context", "\\9") != "\\9") == ("get" in site["kinds"]), site
+
+
 def test_no_build_is_listed_twice() -> None:
     assert len({entry["text_sha256"] for entry in ENTRIES}) == len(ENTRIES) == 9
 

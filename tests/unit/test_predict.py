@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from bufferlab.engines.native import native
 from bufferlab.engines.registry import declaration
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.models import source
-from bufferlab.models.managers.declaration import Server
+from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.models.managers.registry import MANAGERS, of_server
 from bufferlab.models.source import Source
 from bufferlab.report.predicted import as_json
 from bufferlab.results.derive import run_values
+from bufferlab.results.schema import PagesOfObject
 from bufferlab.results.store import SweepFolder
+from bufferlab.results.window import Window
 from bufferlab.spec import Overrides
 from support.fake import Bench, Ended
 from support.synthetic import reseal
@@ -375,6 +377,41 @@ def test_a_setting_that_the_model_presumes_otherwise_is_told(bench: Bench, tmp_p
     assert verdict["sentence"] == "the model takes buffer_pool_instances to be 1, and the run had 2"
 
 
+# PostgreSQL's scans: a table of 100 pages, in turn. Of 128 frames it has more than a quarter and a ring of 16, of 512
+# frames neither.
+
+SCAN: list[Access] = [(page, GET) for page in range(100)]
+POSTGRES: dict[str, Any] = {"engine": "postgres", "version": "17.2", "page_size": "8KiB"}
+POSTGRES |= {"trace": {"objects": [{"name": "stock", "first_page": 0, "pages": 100}]}}
+
+
+@pytest.mark.parametrize(
+    ("traced", "latch", "reads", "found"),
+    [
+        ("1MiB", 9, [84, 0], [[], []]),  # The trace tells that a ring was used.
+        ("1MiB", 5, [0, 0], [[], []]),  # It tells that none was, where a scan would have had one.
+        ("4MiB", 5, [81, 0], [["guessed_scans"], []]),  # There a scan had none either.
+        ("1MiB", 1, [81, 0], [["guessed_scans"], []]),  # An older trace tells nothing.
+    ],
+)
+def test_a_scan_of_a_large_table_keeps_no_more_of_it_than_its_ring(
+    bench: Bench, tmp_path: Path, traced: str, latch: int, reads: list[int], found: list[list[str]]
+) -> None:
+    folder = build(tmp_path, SCAN, SCAN, **POSTGRES, sweep=f'pool_size = ["{traced}"]', latch=latch)
+    points = told(bench, folder.path, "--sweep", "pool_size=1MiB,4MiB")["points"]
+    assert [point["predicted"]["reads"] for point in points] == reads
+    doubts = [[name for name in names(point["verdicts"]) if name == "guessed_scans"] for point in points]
+    assert doubts == found
+
+
+def test_guessed_scans_tell_how_many_gets_were_guessed(bench: Bench, tmp_path: Path) -> None:
+    folder = build(tmp_path, [], [*SCAN, (100, GET), *SCAN[:3]], **POSTGRES, sweep='pool_size = ["1MiB"]')
+    point = told(bench, folder.path)["points"][0]
+    assert point["predicted"]["guessed_scan_gets"] == 97
+    (sentence,) = [one["sentence"] for one in point["verdicts"] if one["name"] == "guessed_scans"]
+    assert "97 gets were taken for such by their order" in sentence
+
+
 # What is refused.
 
 
@@ -474,6 +511,12 @@ def test_errors_are_json_too(bench: Bench, tmp_path: Path) -> None:
 # The registry and the core.
 
 
+def seen(server: Server, frames: int, objects: Sequence[PagesOfObject], ran: Mapping[str, int] | None = None) -> Traced:
+    """What a model may know of a run with eight connections that sampled nothing."""
+    nothing = Window({}, {}, None)
+    return Traced(server, Pool(frames, {}), nothing, 1, 8, objects, ran or {}, list)
+
+
 def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> None:
     page, kind = np.zeros(3, np.uint32), np.zeros(3, np.uint8)
     thread, delta_us, latch = np.zeros(3, np.uint16), np.zeros(3, np.uint32), np.zeros(3, np.uint8)
@@ -484,7 +527,10 @@ def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> No
             assert {*manager.presumes} <= {*known} | {"change_buffering"}
             for name, default in manager.defaults.items():
                 assert str(default) in known[name].choices if known[name].choices else known[name].minimum <= default
-            settings = json.dumps(manager.settings(Server(engine, "10.2"), manager.defaults))
+            server = Server(engine, "10.2")
+            traced = seen(server, 600, [PagesOfObject(name="stock", first_page=0, pages=600)])
+            of_pools = manager.of_pools(traced, Pool(600, manager.defaults))
+            settings = json.dumps({**manager.settings(server, manager.defaults), **of_pools})
             answer = json.loads(native().replay(manager.name, settings, 600, page, kind, thread, delta_us, latch, 0, 3))
             assert (answer["gets"], answer["misses"]) == (3, 1)
 
@@ -518,6 +564,53 @@ def test_a_server_writes_dirty_neighbours_unless_it_is_mysql_8_0() -> None:
     assert found == {"5.7.22": 1, "8.0.15": 0, "10.2.11": 1}
 
 
+def rings(version: str, frames: int, traced_frames: int = 1000, **ran: int) -> dict[str, Any]:
+    """The settings of PostgreSQL's model with 8 connections."""
+    objects = [
+        PagesOfObject(name=name, first_page=1000 * place, pages=pages)
+        for place, (name, pages) in enumerate(
+            [("(catalog)", 900), ("district", 250), ("stock", 251), ("stock (vm)", 900), ("stock.stock_pkey", 900),
+             ("(other)", 400)]
+        )
+    ]  # fmt: skip
+    server = Server("postgres", version)
+    manager = of_server(server)
+    assert manager
+    return dict(manager.of_pools(seen(server, traced_frames, objects, ran), Pool(frames, {})))
+
+
+@pytest.mark.parametrize(
+    ("version", "frames", "ran", "buffers"),
+    [
+        ("15.20", 100_000, {"effective_io_concurrency": 100}, 32),
+        ("17.2", 256, {}, 32),
+        ("17.2", 255, {}, 31),
+        ("17.2", 128, {}, 16),
+        ("17.2", 4, {}, 1),
+        ("18.0", 100_000, {}, 32 + 16 * 16),
+        ("18.0", 100_000, {"effective_io_concurrency": 2, "io_combine_limit": 65536}, 32 + 2 * 8),
+        ("18.0", 100_000, {"effective_io_concurrency": 0}, 32),
+        ("18.0", 92 * 100, {}, 100),
+        ("18.0", 92 * 31, {}, 32),
+    ],
+)
+def test_a_ring_of_postgresql_has_256_kib_and_from_18_on_more(
+    version: str, frames: int, ran: dict[str, int], buffers: int
+) -> None:
+    assert rings(version, frames, **ran)["ring_buffers"] == buffers
+
+
+def test_tables_of_postgresql_above_a_quarter_of_the_frames_are_large_and_indexes_are_not() -> None:
+    stock = {"first_page": 2000, "pages": 251, "had_rings": True}
+    other = {"first_page": 5000, "pages": 400, "had_rings": True}
+    district = {"first_page": 1000, "pages": 250, "had_rings": False}
+    assert rings("17.2", 1000)["large_tables"] == [other, stock]
+    assert rings("17.2", 999)["large_tables"] == [other, stock, district]
+    assert rings("17.2", 1004)["large_tables"] == [other]
+    small = rings("17.2", 1000, traced_frames=1004)["large_tables"]
+    assert small == [other, {**stock, "had_rings": False}]
+
+
 def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
     manager = of_server(Server("mysql", "5.6.24"))
     assert manager
@@ -534,6 +627,8 @@ def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
         ({"settings_json": '{"x": 2}'}, "unknown field"),
         ({"settings_json": '{"lru_scan_depth": -1}', "manager": "innodb57"}, "settings of the manager"),
         ({"settings_json": "["}, "settings of the manager"),
+        ({"settings_json": '{"ring_buffers": 0, "large_tables": []}'}, "a ring of 2 buffers has 1 to as many, not 0"),
+        ({"settings_json": '{"ring_buffers": 3, "large_tables": []}'}, "not 3"),
         ({"frames": 0}, "a pool has 1 to"),
         ({"frames": 2**32 - 1}, "a pool has 1 to"),
         ({"kind": np.zeros(2, np.uint8)}, "differ in length"),
@@ -545,7 +640,7 @@ def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
 def test_the_core_refuses_what_it_cannot_replay(change: dict[str, Any], why: str) -> None:
     asked: dict[str, Any] = {
         "manager": "postgres",
-        "settings_json": "{}",
+        "settings_json": '{"ring_buffers": 1, "large_tables": []}',
         "frames": 2,
         "page": np.zeros(3, np.uint32),
         "kind": np.zeros(3, np.uint8),

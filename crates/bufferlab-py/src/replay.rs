@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use bufferlab_sim::{
-    Columns, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Manager, Opt, Postgres, Replayed,
-    Sqlite,
+    Columns, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, LargeTable, Lru, Manager, Opt,
+    Postgres, PostgresSettings, Replayed, Sqlite,
 };
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -40,6 +40,21 @@ struct OfInnodb1011 {
     old_blocks_pct: u32,
     old_blocks_time_ms: u32,
     lru_scan_depth: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfPostgres {
+    ring_buffers: u32,
+    large_tables: Vec<OfLargeTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfLargeTable {
+    first_page: u32,
+    pages: u32,
+    had_rings: bool,
 }
 
 fn refused(what: impl Into<String>) -> PyErr {
@@ -145,12 +160,19 @@ pub(crate) fn replay(
             trace.replay(|| Innodb1011::new(frames, pages, &settings))
         }
         "postgres" => {
-            let Nothing {} = settings(settings_json)?;
-            trace.replay(|| Postgres::new(frames, pages))
+            let OfPostgres { ring_buffers, large_tables } = settings(settings_json)?;
+            if ring_buffers == 0 || ring_buffers > frames.get() {
+                return Err(refused(format!("a ring of {frames} buffers has 1 to as many, not {ring_buffers}")));
+            }
+            let large_tables = large_tables
+                .into_iter()
+                .map(|OfLargeTable { first_page, pages, had_rings }| LargeTable { first_page, pages, had_rings });
+            let settings = PostgresSettings { large_tables: large_tables.collect(), ring_buffers };
+            trace.replay(|| Postgres::new(frames, pages, &settings))
         }
         other => return Err(refused(format!("there is no manager {other}"))),
     }?;
-    let Counts { misses, prefetch_reads, creates, evictions, made_young, not_made_young } = counts;
+    let Counts { misses, prefetch_reads, creates, evictions, made_young, not_made_young, guessed_scan_gets } = counts;
     json_text(&json!({
         "gets": gets,
         "gets_if_in_pool": gets_if_in_pool,
@@ -160,6 +182,7 @@ pub(crate) fn replay(
         "evictions": evictions,
         "made_young": made_young,
         "not_made_young": not_made_young,
+        "guessed_scan_gets": guessed_scan_gets,
         "frames_used": frames_used,
         "brought_in_since_start": since_start.misses + since_start.prefetch_reads + since_start.creates,
     }))

@@ -51,6 +51,8 @@ pub struct Counts {
     pub made_young: u64,
     /// InnoDB's `not young`: accesses to old pages that came too early to move them. Zero in other managers.
     pub not_made_young: u64,
+    /// Gets that PostgreSQL's model took for those of a scan, although the trace does not tell. Zero in other managers.
+    pub guessed_scan_gets: u64,
 }
 
 impl Sub for Counts {
@@ -64,6 +66,7 @@ impl Sub for Counts {
             evictions: self.evictions - before.evictions,
             made_young: self.made_young - before.made_young,
             not_made_young: self.not_made_young - before.not_made_young,
+            guessed_scan_gets: self.guessed_scan_gets - before.guessed_scan_gets,
         }
     }
 }
@@ -168,10 +171,10 @@ mod tests {
 
     #[test]
     fn a_window_has_what_each_count_grew_by() {
-        let of = |counts: [u64; 6]| {
-            let [misses, prefetch_reads, creates, evictions, made_young, not_made_young] = counts;
-            Counts { misses, prefetch_reads, creates, evictions, made_young, not_made_young }
+        let of = |counts: [u64; 7]| {
+            let [misses, prefetch_reads, creates, evictions, made_young, not_made_young, guessed_scan_gets] = counts;
+            Counts { misses, prefetch_reads, creates, evictions, made_young, not_made_young, guessed_scan_gets }
         };
-        assert_eq!(of([11, 22, 33, 44, 55, 66]) - of([1, 3, 5, 7, 9, 13]), of([10, 19, 28, 37, 46, 53]));
+        assert_eq!(of([11, 22, 33, 44, 55, 66, 77]) - of([1, 3, 5, 7, 9, 13, 17]), of([10, 19, 28, 37, 46, 53, 60]));
     }
 }

@@ -48,28 +48,18 @@ class Target:
     plan: Plan
     verdicts: tuple[Verdict, ...]
     """Those of the source, which hold at every point."""
-
-    @cached_property
-    def pool(self) -> Pool:
-        """Return the pool of the traced run, with its settings."""
-        return Pool(self.source.frames, _values(self.source, self.manager, None))
+    seen: Traced
+    """What the model may know of the source."""
 
     @cached_property
     def own(self) -> Replayed:
         """Return what the model counts at the traced run's own point. Raises DataFileError."""
-        return self.replayed(self.pool)
-
-    @cached_property
-    def seen(self) -> Traced:
-        """Return what the model may know of the traced run."""
-        source = self.source
-        return Traced(source.server, self.pool, source.edges, source.work["transaction"], source.others)
+        return self.replayed(self.seen.pool)
 
     def replayed(self, pool: Pool, clock: Clock = AS_TRACED) -> Replayed:
         """Return what the model counts with a pool and its settings. Raises DataFileError."""
-        return self.source.replay(
-            self.manager.name, self.manager.settings(self.source.server, pool.values), pool.frames, clock
-        )
+        settings = _settings(self.manager, self.seen, pool)
+        return self.source.replay(self.manager.name, settings, pool.frames, clock)
 
     @cached_property
     def traced(self) -> TracedRun:
@@ -100,10 +90,12 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     """
     manager = _manager(source)
     plan = _plan(source, manager, overrides, stored)
+    seen = source.seen(_values(source, manager, None))
     for point in plan.points:
         frames, _ = _frames(source, _pool_bytes(source, point), point)
-        source.require(manager.name, manager.settings(source.server, _values(source, manager, point)), frames)
-    return Target(source, manager, plan, tuple(_of_source(source, manager)))
+        pool = Pool(frames, _values(source, manager, point))
+        source.require(manager.name, _settings(manager, seen, pool), frames)
+    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen)
 
 
 def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> Prediction:
@@ -116,7 +108,7 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
     pool_bytes = _pool_bytes(source, point)
     frames, nominal = _frames(source, pool_bytes, point)
     pool = Pool(frames, _values(source, manager, point))
-    is_traced_point = pool_bytes == source.pool_bytes and pool.values == target.pool.values
+    is_traced_point = pool_bytes == source.pool_bytes and pool.values == target.seen.pool.values
 
     def yardstick(name: str, frames: int) -> Replayed:
         before_replay()
@@ -309,7 +301,18 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
         yield Verdict(name="short_trace", sentence=sentence)
     if speed:
         yield speed
+    if found.guessed_scan_gets:
+        sentence = (
+            f"the trace does not tell which gets belong to scans that have a ring in this pool: "
+            f"{format_count(found.guessed_scan_gets)} gets were taken for such by their order"
+        )
+        yield Verdict(name="guessed_scans", sentence=sentence)
     yield from target.manager.doubts(target.seen, pool)
+
+
+def _settings(manager: BufferManager, seen: Traced, pool: Pool) -> dict[str, Any]:
+    """Return all settings of the model with a pool, as the core takes them."""
+    return {**manager.settings(seen.server, pool.values), **manager.of_pools(seen, pool)}
 
 
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:

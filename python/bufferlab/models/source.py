@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
-from bufferlab.models.managers.declaration import Server, Settings
+from bufferlab.models.managers.declaration import Pool, Server, Settings, Traced
 from bufferlab.results.derive import values_of
 from bufferlab.results.schema import Replayed, Run, StoredSetting
 from bufferlab.results.store import PAGE_TRACE_FILE, SweepFolder
@@ -98,7 +97,20 @@ class Source:
         """Return a setting of the run; an empty one where the run has none of that name."""
         return self.run.settings.get(name, StoredSetting())
 
-    @cached_property
+    def seen(self, values: Mapping[str, int]) -> Traced:
+        """Return what a model may know of this run; `values` are the settings that it obeys."""
+        assert self.run.page_trace is not None
+        return Traced(
+            server=self.server,
+            pool=Pool(self.frames, values),
+            edges=self.edges,
+            transactions=self.work["transaction"],
+            connections=int(self.run.workload.get("connections", 1)),
+            objects=self.run.page_trace.objects,
+            ran={name: one.value for name, one in self.run.settings.items() if type(one.value) is int},
+            others=self.others,
+        )
+
     def others(self) -> list[tuple[int, int, Window]]:
         """Return frames, transactions and window of each measured run of the sweep that differs in its pool alone.
 

@@ -383,6 +383,8 @@ class Replayed(_Strict):
     """InnoDB's moves from the old sublist to the head; 0 in other managers."""
     not_made_young: int = Field(ge=0)
     """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
+    guessed_scan_gets: int = Field(default=0, ge=0)
+    """Gets that the model of PostgreSQL took for those of a scan, as the trace does not tell; 0 in other managers."""
     frames_used: int = Field(ge=0)
     """Frames that hold a page at the window's end."""
     brought_in_since_start: int = Field(ge=0)
@@ -404,6 +406,7 @@ class Verdict(_Strict):
         "depends_on_speed",
         "purge_behind",
         "scan_depth",
+        "guessed_scans",
         "read_ahead",
         "presumes",
         "hidden_accesses",

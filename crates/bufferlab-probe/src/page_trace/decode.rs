@@ -12,6 +12,11 @@ use super::tracer::Settings;
 const MOST_BLOCKS: u64 = 1 << 16;
 /// Bytes of a record before the event's own: process, thread, time, and their length (perf_event_open(2)).
 const BEFORE_RAW: usize = 4 + 4 + 8 + 4;
+/// What a latch of PostgreSQL has added for the ring of the get: none, one of bulk reads, another one. Nothing is added
+/// where the record does not tell.
+const NO_RING: u8 = 4;
+const BULK_READ: u8 = 8;
+const OTHER_RING: u8 = NO_RING + BULK_READ;
 
 /// A decoder of one build's records.
 #[derive(Debug)]
@@ -41,6 +46,10 @@ struct Fields {
     latch: Option<Field>,
     /// In place of a latch: the session's note of a page that it has pinned; null for another page.
     held: Option<Field>,
+    /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
+    strategy: Option<[Field; 2]>,
+    /// The IOContext that was made of it, at sites that have lost it; 9 at others.
+    io_context: Option<Field>,
     blocks: Option<Field>,
     flag: Option<Field>,
 }
@@ -64,6 +73,8 @@ impl Decoder {
             mode: field("mode"),
             latch: field("latch"),
             held: field("held"),
+            strategy: field("strategy").zip(field("strategy_type")).map(|(address, kind)| [address, kind]),
+            io_context: field("io_context"),
             blocks: field("blocks"),
             flag: field("flag"),
         };
@@ -91,7 +102,7 @@ impl Decoder {
         let mode = or_zero(self.fields.mode)?;
         let latch = match self.fields.held {
             None => or_zero(self.fields.latch)? as u8,
-            Some(held) => 1 + u8::from(held.number(data)? != 0),
+            Some(held) => 1 + u8::from(held.number(data)? != 0) + self.ring(data)?,
         };
         let blocks = self.fields.blocks.map_or(Some(1), |field| field.number(data))?;
         let is_flagged = or_zero(self.fields.flag)? & 0xff != 0;
@@ -110,6 +121,28 @@ impl Decoder {
             }
         }
         Some(())
+    }
+
+    /// Returns what a latch has added for the ring of the get.
+    fn ring(&self, data: &[u8]) -> Option<u8> {
+        // IOContext of pgstat.h.
+        match self.fields.io_context.map(|context| context.number(data)) {
+            Some(context @ (None | Some(0..=3))) => {
+                return context.map(|context| [BULK_READ, OTHER_RING, NO_RING, OTHER_RING][context as usize]);
+            }
+            None | Some(Some(_)) => {}
+        }
+        let Some([address, kind]) = self.fields.strategy else { return Some(0) };
+        // Without an address there was nothing to fetch the type from, and its bytes are those of an earlier record.
+        if address.number(data)? == 0 {
+            return Some(NO_RING);
+        }
+        // BufferAccessStrategyType of storage/bufmgr.h: bulk read, then bulk write and VACUUM.
+        Some(match kind.number(data)? {
+            1 => BULK_READ,
+            2 | 3 => OTHER_RING,
+            _ => 0,
+        })
     }
 
     /// Returns the page's object and its number there.
@@ -212,6 +245,47 @@ mod tests {
             decoded(&mut decoder, &sample(1, 1, &data)).expect("a record")[0].latch
         };
         assert_eq!([latch(0), latch(0x5555_0000_0000)], [1, 2]);
+    }
+
+    #[test]
+    fn the_ring_of_a_get_is_added_to_its_latch_and_without_an_address_the_type_does_not_count() {
+        let fields = format(&[
+            ("page_id", 0, 8),
+            ("held", 8, 8),
+            ("strategy", 16, 8),
+            ("strategy_type", 24, 4),
+            ("site", 28, 1),
+        ]);
+        let mut decoder = Decoder::new(&fields, &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
+        let mut latch = |held: u64, address: u64, kind: u32| {
+            let words = [7, held, address].map(u64::to_le_bytes).concat();
+            let data: Vec<u8> = words.into_iter().chain(kind.to_le_bytes()).chain([0]).collect();
+            decoded(&mut decoder, &sample(1, 1, &data)).expect("a record")[0].latch
+        };
+        let at = 0x5555_0000_0000;
+        assert_eq!([latch(0, 0, 0), latch(0, 0, 1), latch(at, 0, 3)], [5, 5, 6]);
+        assert_eq!([latch(0, at, 1), latch(at, at, 1)], [9, 10]);
+        assert_eq!([latch(0, at, 2), latch(0, at, 3)], [13, 13]);
+        assert_eq!([latch(0, 1, 0), latch(at, at, 4)], [1, 2]);
+    }
+
+    #[test]
+    fn an_io_context_tells_the_ring_where_the_strategy_is_lost() {
+        let names =
+            [("page_id", 8), ("held", 8), ("strategy", 8), ("strategy_type", 4), ("io_context", 4), ("site", 1)];
+        let mut at = 0;
+        let places = names.map(|(name, size)| (name, std::mem::replace(&mut at, at + size), size));
+        let mut decoder =
+            Decoder::new(&format(&places), &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
+        let mut latch = |address: u64, context: u32| {
+            let mut data = [7, 0, address].map(u64::to_le_bytes).concat();
+            data.extend([3u32, context].map(u32::to_le_bytes).concat());
+            data.push(0);
+            decoded(&mut decoder, &sample(1, 1, &data)).expect("a record")[0].latch
+        };
+        // Bulk read, bulk write, normal, VACUUM.
+        assert_eq!([0, 1, 2, 3].map(|context| latch(1, context)), [9, 13, 5, 13]);
+        assert_eq!([latch(0, 9), latch(0x5555_0000_0000, 9)], [5, 13]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub struct Access {
     /// What happened.
     pub kind: Kind,
     /// The latch asked for, in the engine's numbers; 0 where it has none. PostgreSQL: 1 where the session pins the
-    /// page, 2 where it has already pinned it.
+    /// page, 2 where it has already pinned it; and 4 more without a ring, 8 with a ring of bulk reads, 12 with another.
     pub latch: u8,
     /// The place in a server's binary that told of it; 0 where there is only one.
     pub site: u8,

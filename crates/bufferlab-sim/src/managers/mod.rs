@@ -8,10 +8,12 @@ mod list;
 mod lru;
 mod opt;
 mod postgres;
+mod scans;
 mod sqlite;
 
 pub use innodb::{Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
 pub use lru::Lru;
 pub use opt::Opt;
-pub use postgres::Postgres;
+pub use postgres::{Postgres, PostgresSettings};
+pub use scans::LargeTable;
 pub use sqlite::Sqlite;

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use bufferlab_sim::{Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Opt, Postgres, Sqlite, kind};
+use bufferlab_sim::{
+    Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Opt, Postgres, PostgresSettings, Sqlite, kind,
+};
 use proptest::prelude::*;
 
 use crate::strings::{Events, frames};
@@ -68,7 +70,7 @@ proptest! {
         let all = [
             events.counts(Lru::new(frames(size), pages)),
             events.counts(Sqlite::new(frames(size), pages)),
-            events.counts(Postgres::new(frames(size), pages)),
+            events.counts(Postgres::new(frames(size), pages, &PostgresSettings::default())),
             events.counts(Innodb57::new(frames(size), pages, &old)),
             events.counts(Innodb1011::new(frames(size), pages, &new)),
         ];

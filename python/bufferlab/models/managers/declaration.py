@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bufferlab import versions
-from bufferlab.results.schema import Verdict
+from bufferlab.results.schema import PagesOfObject, Verdict
 from bufferlab.results.window import Window
 
 Settings = Mapping[str, Any]
@@ -48,8 +48,13 @@ class Traced:
     """The engine's counters and gauges in the measured window."""
     transactions: int
     """Those of the measured window."""
-    others: Sequence[tuple[int, int, Window]]
-    """The frames, transactions and windows of the measured runs beside it in its sweep folder."""
+    connections: int
+    objects: Sequence[PagesOfObject]
+    """The tables and indexes whose pages the trace has."""
+    ran: Mapping[str, int]
+    """Settings by the engine's names, where they are whole numbers."""
+    others: Callable[[], Sequence[tuple[int, int, Window]]]
+    """Returns frames, transactions and windows of the measured runs beside it in its sweep folder."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class BufferManager:
     """Returns the model's settings for a server and the values of its settings."""
     presumes: Mapping[str, int | str]
     """Settings of the engine that the model takes to have these values."""
+    of_pools: Callable[[Traced, Pool], Settings] = lambda _traced, _pool: {}
+    """Returns further settings of the model, which follow from the sizes of pools and objects."""
     filled: float = 1.0
     """Pools' worth of pages that must have come in until the pool no longer tells that it was empty at first."""
     read_ahead: tuple[str, ...] = ()

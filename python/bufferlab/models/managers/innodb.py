@@ -96,5 +96,5 @@ def _kept_up(traced: Traced, pool: Pool) -> bool:
     """Return whether a measured run with this pool, or with a smaller one, shows that purge keeps up there."""
     return any(
         frames <= pool.frames and window.level(_HISTORY).value is not None and not _behind(window, transactions)
-        for frames, transactions, window in traced.others
+        for frames, transactions, window in traced.others()
     )
