@@ -274,7 +274,10 @@ mod tests {
         let names =
             [("page_id", 8), ("held", 8), ("strategy", 8), ("strategy_type", 4), ("io_context", 4), ("site", 1)];
         let mut at = 0;
-        let places = names.map(|(name, size)| (name, std::mem::replace(&mut at, at + size), size));
+        let places = names.map(|(name, size)| {
+            at += size;
+            (name, at - size, size)
+        });
         let mut decoder =
             Decoder::new(&format(&places), &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
         let mut latch = |address: u64, context: u32| {
