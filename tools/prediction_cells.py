@@ -69,9 +69,10 @@ def _writes(engine: str, server: str) -> tuple[str, ...]:
     return ("tools/prediction-cells-writes.toml", "--engine", engine, "--server", server, "--connections", "8")
 
 
-def _scans(name: str, connections: int) -> tuple[str, ...]:
+def _scans(script: str, connections: int) -> tuple[str, ...]:
     """Scans on PostgreSQL, beside look-ups; a share of the database is a share of all tables."""
-    return (f"tools/prediction-cells-{name}.toml", "--connections", str(connections))
+    sql = ("--set", f"script=tools/prediction-cells-{script}.sql")
+    return ("tools/prediction-cells-scans.toml", "--server", "postgres-17", *sql, "--connections", str(connections))
 
 
 def _of_server(server: str) -> tuple[str, ...]:
@@ -100,9 +101,9 @@ TRACES = {
     "hot-rows": (*_hot_rows(), "--sweep", "pool_size=12MiB"),
     "slow": _slow(),
     "sysbench": _sysbench(),
-    "scans-1": _scans("scans", 1),
-    "scans-8": _scans("scans", 8),
-    "scans-two": _scans("scans-two", 4),
+    "scans-other-1": _scans("scans-other", 1),
+    "scans-other-8": _scans("scans-other", 8),
+    "scans-two": _scans("scans-two", 8),
     "scans-join": _scans("scans-join", 1),
     "writes80": _writes("mysql", "mysql-8.0"),
     "writes114": _writes("mariadb", "mariadb-11.4"),
@@ -143,10 +144,8 @@ CELLS = (
 #: Where predictions end: what these cells ask is whether a wrong prediction says so, and whether a right one does not.
 BORDERS = (
     *(
-        Cells(f"scans-{name}", f"scans-{name}", (*_scans(file, connections), "--repetitions", "2"),
-              ("--sweep", "pool_size=20%,40%,80%"))
-        for name, file, connections in (("1", "scans", 1), ("8", "scans", 8), ("two", "scans-two", 4),
-                                        ("join", "scans-join", 1))
+        Cells(name, name, (*TRACES[name], "--repetitions", "2"), ("--sweep", "pool_size=20%,40%,80%"))
+        for name in ("scans-other-1", "scans-other-8", "scans-two", "scans-join")
     ),
     *(
         Cells(name, name, (*_writes(engine, server), "--repetitions", "2"), ("--sweep", "pool_size=15%,30%,60%"))
@@ -160,7 +159,7 @@ BORDERS = (
     Cells("old", "mysql57", (*_server("mysql", "mysql-5.7"), *_runs(6000, 2)), ("--sweep", "pool_size=15%,25%,60%")),
     Cells("young-2000", "young-2000", (), ("--sweep", "pool_size=15%,25%,60%"), beside="old"),
     Cells("young-400", "young-400", (), ("--sweep", "pool_size=15%,25%,60%"), beside="old"),
-)  # fmt: skip
+)
 WRONG, RIGHT = 0.10, 0.05
 """Errors from which on a prediction should carry a verdict, and below which it should not."""
 

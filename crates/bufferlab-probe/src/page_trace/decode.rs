@@ -125,12 +125,12 @@ impl Decoder {
 
     /// Returns what a latch has added for the ring of the get.
     fn ring(&self, data: &[u8]) -> Option<u8> {
-        // IOContext of pgstat.h.
-        match self.fields.io_context.map(|context| context.number(data)) {
-            Some(context @ (None | Some(0..=3))) => {
-                return context.map(|context| [BULK_READ, OTHER_RING, NO_RING, OTHER_RING][context as usize]);
+        if let Some(context) = self.fields.io_context {
+            // IOContext of pgstat.h: bulk read, bulk write, normal, VACUUM.
+            let rings = [BULK_READ, OTHER_RING, NO_RING, OTHER_RING];
+            if let Some(&ring) = rings.get(context.number(data)? as usize) {
+                return Some(ring);
             }
-            None | Some(Some(_)) => {}
         }
         let Some([address, kind]) = self.fields.strategy else { return Some(0) };
         // Without an address there was nothing to fetch the type from, and its bytes are those of an earlier record.
@@ -274,7 +274,10 @@ mod tests {
         let names =
             [("page_id", 8), ("held", 8), ("strategy", 8), ("strategy_type", 4), ("io_context", 4), ("site", 1)];
         let mut at = 0;
-        let places = names.map(|(name, size)| (name, std::mem::replace(&mut at, at + size), size));
+        let places = names.map(|(name, size)| {
+            at += size;
+            (name, at - size, size)
+        });
         let mut decoder =
             Decoder::new(&format(&places), &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
         let mut latch = |address: u64, context: u32| {

@@ -132,7 +132,7 @@ impl Naive {
                 buffer.usage += 1;
             }
         } else {
-            let at = scan.and_then(|scan| self.from_ring(scan)).unwrap_or_else(|| self.free_buffer());
+            let at = scan.and_then(|scan| self.take_from_ring(scan)).unwrap_or_else(|| self.free_buffer());
             if let Some(scan) = scan {
                 self.rings.get_mut(&scan).expect("it was asked").push_back(Some(at));
             }
@@ -142,7 +142,7 @@ impl Naive {
     }
 
     /// Takes a ring's next slot away; returns its buffer when the ring may use it again, as an eviction.
-    fn from_ring(&mut self, scan: (u16, usize)) -> Option<usize> {
+    fn take_from_ring(&mut self, scan: (u16, usize)) -> Option<usize> {
         let empty = || vec![None; self.settings.ring_buffers as usize].into();
         let next = self.rings.entry(scan).or_insert_with(empty).pop_front().expect("a ring has a slot");
         let usable = next.filter(|&at| self.buffers[at].is_some_and(|buffer| buffer.usage <= 1));
