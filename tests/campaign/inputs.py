@@ -148,6 +148,7 @@ class Flags(Family):
             option=rng.choice(self._OPTIONS), secret=self.secret, word=rng.choice((*mutate.WORDS, *mutate.NUMBERS)),
             path=rng.choice(("a" * 300, "a/" * 3000, "dev/null", "proc/self/mem", "\udcff", "etc/passwd/x")),
         )  # fmt: skip
+        value = value.replace("\0", "")  # A process cannot be given that byte.
         given = ["--server", value]
         if rng.random() < 0.4:
             form = rng.choice((("--set", "server={}"), ("--sweep", "server=path,{}"), *self._OTHERS))

@@ -79,7 +79,11 @@ class Place:
 
     def __init__(self, root: Path, name: str) -> None:
         self.engine, self.name = name.split("-")[0], name
-        (postgres if self.engine == "postgres" else innodb).build(name)
+        family = postgres if self.engine == "postgres" else innodb
+        family.build(name)
+        # A host that has the server itself may not have fetched it.
+        if not (servers_root() / name).exists():
+            family.packages.fetch(name, print)
         self.out, data, cache = root / "out", root / "data", root / "cache"
         for folder in (self.out, data, cache):
             folder.mkdir(mode=0o711)

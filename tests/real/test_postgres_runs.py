@@ -182,6 +182,7 @@ def test_pages_by_which_tables_grow_are_no_reads_where_the_server_counts_them_so
     assert abs(read - given) <= 10
 
 
+@pytest.mark.alone  # As above: what others read late would be in one count and not the other.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["postgres-15", "postgres-16", "postgres-17", "postgres-18"])
 def test_with_everything_in_memory_a_server_reads_what_its_processes_were_given(name: str, root: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from bufferlab.audit.rules import RULES, response_limits
+from bufferlab.audit.rules import RULES, counters_as_rates, floored_hit_ratio, response_limits
 from support.audit_files import audit_of, found, text_of
 
 PAGE, BUFFER, DEPTH, CLEAN = "page-size.txt", "buffer-size.txt", "scan-depth.txt", "clean.txt"
@@ -402,3 +402,18 @@ def test_lines_that_a_scan_broke_are_named() -> None:
     assert "21 lines of blkparse's cannot be read (1-20, 25-32)" in finding.what
     # The ninth is a heading that can be read; the pieces of a broken event have their own lines.
     assert finding.numbers["lines"] == [*range(1, 9), *range(10, 17), 19, 20, 25, 26, 29, 32]
+
+
+@pytest.mark.parametrize(("printouts", "count"), [(1, 0), (2, 1)])
+def test_a_single_printout_without_a_log_is_not_compared_with_anything(printouts: int, count: int) -> None:
+    dumps = [SimpleNamespace(fields={"hit_permille": 997 + k}, place=f"line {k}") for k in range(printouts)]
+    case = SimpleNamespace(files=[SimpleNamespace(dumps=dumps, logs=[], results=[])])
+    assert len(list(floored_hit_ratio.check(cast(Any, case)))) == count
+
+
+@pytest.mark.parametrize(("matches", "said"), [(1, "at line 9"), (3, "at line 9, and 2 more")])
+def test_a_copied_counter_tells_how_many_others_there_are(matches: int, said: str) -> None:
+    row, run = SimpleNamespace(place="line 1", setting="16K"), SimpleNamespace(rates=lambda: None)
+    match = (row, SimpleNamespace(value=20_000.0), run, SimpleNamespace(place="line 9"), "pages_read")
+    finding = counters_as_rates._copied(cast(Any, None), cast(Any, [match] * matches))
+    assert finding.what.endswith(said)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -210,3 +210,15 @@ def test_each_terminal_may_be_half_inside_the_window_once(inside: float, share: 
         latency_n=200,
     )
     assert integrity._little_off(run).share == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("service_s", "off"), [(45.0, 0.1 - 5 / 1000), (56.0, 0.12 - 5 / 1000), (50.2, 0.0), (49.8, 0.0)]
+)
+def test_connections_are_off_by_what_their_own_edges_do_not_explain(service_s: float, off: float) -> None:
+    """Five connections for ten seconds serve for 50 s; each may have begun one of its 1,000 transactions before."""
+    run = cast(MeasuredRun, SimpleNamespace(
+        open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=1000, connections=5,
+        latency_us={"service": service_s * 1e6},
+    ))  # fmt: skip
+    assert integrity._connections_off(run).share == pytest.approx(off)

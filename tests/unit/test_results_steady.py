@@ -78,3 +78,10 @@ def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
     found = next(check for check in check_sweep([measured]) if check.name == "steady_window")
     assert found.status == "failed"
     assert "33.3 % less at the end (pool_size 10%" in found.detail
+
+
+@pytest.mark.parametrize(("per_second", "told"), [(250, 1.0), (249, None)])
+def test_a_third_with_a_thousand_misses_is_judged_and_one_with_fewer_is_not(
+    per_second: int, told: float | None
+) -> None:
+    assert drift(samples([per_second] * SECONDS)) == told

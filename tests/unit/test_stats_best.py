@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from bufferlab.stats import best
 from bufferlab.stats.best import equivalence_set, equivalent
 from bufferlab.stats.fit import Cell, Fit, fit
 
@@ -121,3 +124,18 @@ def test_points_with_the_same_numbers_are_not_behind_each_other(low: float, stil
 
 def test_single_runs_are_equivalent_to_nothing() -> None:
     assert not equivalent(fit([("a", 0, 1.0), ("b", 0, 1.0001)]), "a", "b", within=0.5)
+
+
+def test_the_level_of_a_pair_is_shared_by_all_pairs_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three points make three pairs; each may then be wrong so seldom that all hold together in 95 %."""
+    levels = []
+
+    class Compared:
+        points = ("a", "b", "c")
+
+        def compare(self, _a: str, _b: str, level: float) -> None:
+            levels.append(level)
+
+    monkeypatch.setattr(best, "_worse", lambda *_: True)
+    assert best._all_beaten(cast(Fit, Compared()), ["a"], ["b", "c"], "lower", 0.95)
+    assert levels == [pytest.approx(0.95 ** (1 / 3))] * 2

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bufferlab.stats.fit import OWN_WEIGHT, Cell, _half_widths, _median_of_variance, _shift_found, fit
+from bufferlab.stats.fit import OWN_WEIGHT, Cell, _half_widths, _median_of_variance, _mixed, _rss, _shift_found, fit
 from bufferlab.stats.verdict import judge, judge_sweep
 
 Matrix = npt.NDArray[np.float64]
@@ -326,3 +326,17 @@ def test_the_interval_of_a_step_mixes_the_noise_of_its_pair_with_that_of_the_oth
     step = found.step(0, 1)
     centre = float((table[1] - table[0]).mean())
     assert (math.log(step.ci_low or 0), math.log(step.ci_high or 0)) == pytest.approx((centre - half, centre + half))
+
+
+def test_the_degrees_of_freedom_of_a_mixed_variance_are_welchs() -> None:
+    own, rest, df_own, df_rest = 9.0, 1.5, 3.0, 12.0
+    parts = OWN_WEIGHT * own, (1 - OWN_WEIGHT) * rest
+    variance, df = _mixed(own, rest, df_own, df_rest)
+    assert variance == pytest.approx(sum(parts))
+    assert df == pytest.approx(sum(parts) ** 2 / (parts[0] ** 2 / df_own + parts[1] ** 2 / df_rest))
+
+
+def test_residuals_are_zero_only_where_they_are_rounding() -> None:
+    ones = np.ones((2, 1))
+    assert _rss(np.array([1.0, 1.0 + 2e-7]), ones) == pytest.approx(2e-14, rel=1e-3)
+    assert _rss(np.array([1.0, 1.0 + 2e-13]), ones) == 0.0

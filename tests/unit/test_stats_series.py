@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy import stats
 
 from bufferlab.stats.series import batch_means, dispersion, regimes
 
@@ -102,3 +103,18 @@ def test_series_too_short_or_without_any_scatter_have_no_interval_and_say_why() 
 def test_a_series_that_is_none_is_refused(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="value"):
         regimes(bad)
+
+
+def test_the_interval_of_a_dispersion_is_a_jackknife_of_stretches_on_the_log_scale() -> None:
+    values = [float(100 + (7919 * k) % 41) for k in range(60)]
+    told = dispersion(values)
+    series, size = np.array(values), 60 // told.n
+    kept = [np.delete(series, np.arange(size * k, size * (k + 1))) for k in range(told.n)]
+    logs = np.array([np.log(part.std(ddof=1) / part.mean()) for part in kept])
+    error = np.sqrt((told.n - 1) / told.n * ((logs - logs.mean()) ** 2).sum())
+    half = stats.t.ppf(0.975, told.n - 1) * error
+    assert told.df == told.n - 1
+    assert (told.ci_low, told.ci_high) == (
+        pytest.approx(told.value * np.exp(-half)),
+        pytest.approx(told.value * np.exp(half)),
+    )
