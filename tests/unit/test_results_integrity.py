@@ -222,3 +222,14 @@ def test_connections_are_off_by_what_their_own_edges_do_not_explain(service_s: f
         latency_us={"service": service_s * 1e6},
     ))  # fmt: skip
     assert integrity._connections_off(run).share == pytest.approx(off)
+
+
+@pytest.mark.parametrize(("terminals", "seconds", "share"), [(20, 10.0, 0.0), (0, 10.0, None), (20, None, None)])
+def test_littles_law_asks_for_terminals_and_a_window(
+    terminals: int, seconds: float | None, share: float | None
+) -> None:
+    run = cast(MeasuredRun, SimpleNamespace(
+        run=SimpleNamespace(workload={"name": "tpcc", "terminals": terminals}), open_loop=False, latency_n=1000,
+        window=SimpleNamespace(seconds=seconds), latency_us={"service": 150e6, "queue": 50e6},
+    ))  # fmt: skip
+    assert integrity._little_off(run).share == share

@@ -118,3 +118,7 @@ def test_the_interval_of_a_dispersion_is_a_jackknife_of_stretches_on_the_log_sca
         pytest.approx(told.value * np.exp(-half)),
         pytest.approx(told.value * np.exp(half)),
     )
+
+
+def test_a_series_without_any_scatter_has_a_dispersion_of_zero() -> None:
+    assert dispersion([5.0] * 60).value == 0.0

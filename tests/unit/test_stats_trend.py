@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy import stats
 
 from bufferlab.stats.comparison import single_level
 from bufferlab.stats.trend import Trend, page_p, trend
@@ -177,3 +178,13 @@ def test_values_that_are_no_numbers_are_refused() -> None:
         trend([(0.0, 0, float("nan")), (1.0, 0, 1.0), (2.0, 0, 1.0)])
     with pytest.raises(ValueError, match="needs values"):
         trend([])
+
+
+def test_the_interval_of_a_slope_is_students_of_the_blocks_own_slopes() -> None:
+    rows = [[1.0, 2.1, 2.9], [1.2, 2.0, 3.4], [0.9, 2.2, 3.1], [1.1, 1.9, 3.3]]
+    cells = [(float(x), block, value) for block, row in enumerate(rows) for x, value in enumerate(row)]
+    found = trend(cells, scale="linear").slope
+    slopes = np.array([np.polyfit(range(3), row, 1)[0] for row in rows])
+    slopes *= found.value / slopes.mean()
+    half = stats.t.ppf(0.975, len(rows) - 1) * slopes.std(ddof=1) / len(rows) ** 0.5
+    assert (found.ci_low, found.ci_high) == (pytest.approx(found.value - half), pytest.approx(found.value + half))
