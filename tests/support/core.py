@@ -7,14 +7,19 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What ./bufferlab is started with by tests, so that the core that ./test built serves it too: without this, it would
 #: build one that is optimised across crates.
 OF_A_CLONE = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
+_CACHE = os.environ.get("BUFFERLAB_CACHE")
 
 _CALL = """
 import json, sys
@@ -115,6 +120,17 @@ def run(
     answer, events = call("run", "sqlite", job)
     edges = {event["edge"]: _by_metric(event["values"]) for event in events if event.get("edge")}
     return Measured(answer, edges["start"], edges["end"], events)
+
+
+@contextmanager
+def usual_cache() -> Iterator[None]:
+    """Context manager in which the cache is the test run's: a test may have one of its own, which ends with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _CACHE is None:
+            patch.delenv("BUFFERLAB_CACHE", raising=False)
+        else:
+            patch.setenv("BUFFERLAB_CACHE", _CACHE)
+        yield
 
 
 def _by_metric(values: list[dict[str, Any]]) -> dict[tuple[str, str], float]:

@@ -21,6 +21,7 @@ from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.errors import EnvironmentLackingError
+from support.core import usual_cache
 
 EVERY_DAY = ("mysql-5.7", "mysql-8.0", "mariadb-10.11")
 """The servers that ./test boots; the others take --all."""
@@ -33,15 +34,16 @@ def build(name: str) -> Build:
     """The server of that name, fetched if need be; skipped, loudly, where it cannot be had."""
     flavour = packages.PACKAGES[name].flavour
     assert flavour != "postgres"
-    try:
-        return servers.find(flavour, name)
-    except EnvironmentLackingError:
-        pass
-    try:
-        packages.fetch(name, print)
-        return servers.find(flavour, name)
-    except EnvironmentLackingError as error:
-        pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")
+    with usual_cache():
+        try:
+            return servers.find(flavour, name)
+        except EnvironmentLackingError:
+            pass
+        try:
+            packages.fetch(name, print)
+            return servers.find(flavour, name)
+        except EnvironmentLackingError as error:
+            pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")
 
 
 @contextmanager

