@@ -14,14 +14,20 @@ from bufferlab.results.quantity import Unit, UnitMismatchError
 
 #: A field that may be missing, or a further word for one, can be added: old files read as before (test_results_store.py
 #: reads a run without those fields that were). Any other
-#: change needs another FORMAT_VERSION and a line in CHANGELOG.md: folders of the old one are then refused.
-STORED_FORMAT = "b59d0f0395ffd6a8cb8717553fbf6d58f3f04edb69b4abc4413f2a94e5da4566"
+#: change needs another FORMAT_VERSION and a line in CHANGELOG.md: folders of the old one are then refused. What predicted
+#: runs alone have can be predicted again: there `Prediction` refuses an earlier version by name.
+STORED_FORMAT = "2a2ab2832a443220338af9895e5009a3a4be2a6bd7ae7caa189e203cbdfd616f"
 
 
 def test_the_stored_format_has_not_changed_by_accident() -> None:
     assert schema.schema_hash() == STORED_FORMAT, (
         "the columns or fields of stored files changed: raise FORMAT_VERSION, and say so in CHANGELOG.md"
     )
+
+
+def test_a_prediction_of_an_earlier_version_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="an earlier version predicted it: run `bufferlab predict` again"):
+        schema.Prediction.model_validate({"ends": {}})
 
 
 def test_rewording_a_description_does_not_change_the_format() -> None:

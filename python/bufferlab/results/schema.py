@@ -471,6 +471,13 @@ class Prediction(_Strict):
     """Whether this is the traced run's own point."""
     verdicts: list[Verdict]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_this_version(cls, stored: Any) -> Any:
+        if isinstance(stored, dict) and "ends" in stored:
+            raise ValueError("an earlier version predicted it: run `bufferlab predict` again")
+        return stored
+
 
 class StoredFile(_Strict):
     """The size and hash of a file beside run.json, so that a damaged file is noticed and named."""
