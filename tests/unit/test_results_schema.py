@@ -13,9 +13,9 @@ from bufferlab.results.derive import counted
 from bufferlab.results.quantity import Unit, UnitMismatchError
 
 #: A field that may be missing, or a further word for one, can be added: old files read as before (test_results_store.py
-#: reads a run without those fields that were). Any other
-#: change needs another FORMAT_VERSION and a line in CHANGELOG.md: folders of the old one are then refused. What predicted
-#: runs alone have can be predicted again: there `Prediction` refuses an earlier version by name.
+#: reads a run without those fields that were). Any other change needs another FORMAT_VERSION and a line in the
+#: changelog: folders of the old one are then refused. What predicted runs alone have can be predicted again: there
+#: `Prediction` refuses an earlier version by name.
 STORED_FORMAT = "2a2ab2832a443220338af9895e5009a3a4be2a6bd7ae7caa189e203cbdfd616f"
 
 
