@@ -25,7 +25,7 @@ from bufferlab.units import format_bytes, format_count, format_percent
 YARDSTICK = "lru"
 FLOOR = "opt"
 _UNFILLED_LIMIT = 0.2
-"""Of what the window brings in: with less missing before it, predictions are within 3 % (docs/prediction.md)."""
+"""Of what the window brings in: with less missing before it, predictions were within 3.5 % (docs/prediction.md)."""
 _READ_AHEAD_LIMIT = 0.05
 _HIDDEN_LIMIT = 0.001
 _OWN_LIMIT = 0.05
