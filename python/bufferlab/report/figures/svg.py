@@ -75,10 +75,24 @@ def draw(figure: Figure) -> str:
         drawn = _drawn(figure.plot)
         if figure.source:
             drawn.supxlabel(figure.source, x=0.01, ha="left", fontsize=SMALL_SIZE, color=QUIET)
+        _lay_out(drawn)
         text = StringIO()
         drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
     # XML has no control characters, not even escaped ones.
     return _on_white(printable(text.getvalue()))
+
+
+def _lay_out(drawn: Canvas) -> None:
+    """Find the places of all that is drawn. Without this savefig draws twice, the first time for the places alone."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    FigureCanvasSVG(drawn)
+    # SVG is drawn with this number of dots, and letters are measured in them.
+    drawn.dpi = 72
+    engine = drawn.get_layout_engine()
+    if engine is not None:
+        engine.execute(drawn)
+        drawn.set_layout_engine(None)
 
 
 def _drawn(
