@@ -100,6 +100,7 @@ class Postgres(Kind):
             "postgres_bgwriter_buffers_checkpoint": 0.5 * written,
             "postgres_bgwriter_buffers_clean": 0.3 * written,
             "postgres_bgwriter_buffers_backend": 0.2 * written,
+            "postgres_io_pages_read": reads,
             "postgres_io_normal_reads": reads - 10,
             "postgres_io_bulkread_reads": 10,
             "postgres_io_normal_writes": 0.2 * written,

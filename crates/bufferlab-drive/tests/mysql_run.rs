@@ -188,7 +188,7 @@ fn check_rows(seen: &Seen) {
         }
         assert_eq!(engine(values), engine(&seen.edges[0].2));
         let metrics = values.values().filter(|row| row.metric.starts_with("innodb_metric_"));
-        assert_eq!(metrics.clone().count(), 28);
+        assert_eq!(metrics.clone().count(), 29);
         assert!(metrics.filter(|row| row.count.is_some()).count() >= 17, "most metrics exist on every version");
     }
 }

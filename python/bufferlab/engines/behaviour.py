@@ -98,8 +98,8 @@ class Behaviour(ABC):
     makes_its_device = False
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
 
-    page_trace_counters: Mapping[tuple[str, ...], str] = {}
-    """The engine's own counter of these kinds of access together, of those that a page trace records."""
+    page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
+    """The engine's counters of these kinds of access together, the best first; a version may lack the first."""
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs."""

@@ -133,19 +133,22 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
             "kind": " + ".join(kinds),
             "recorded": sum(int(inside[PAGE_TRACE_KINDS.index(kind)]) for kind in kinds),
             "counter": counter,
-            "counted": _growth(run.samples, counter),
+            "counted": counted,
         }
-        for kinds, counter in behaviour.page_trace_counters.items()
+        for kinds, counters in behaviour.page_trace_counters.items()
+        for counter, counted in [_growth(run.samples, counters)]
     ]
 
 
-def _growth(samples: Sequence[Mapping[str, Any]], counter: str) -> int:
+def _growth(samples: Sequence[Mapping[str, Any]], counters: Sequence[str]) -> tuple[str, int]:
+    """Return the first of these counters that the server has, and by how much it grew in the window."""
     edges = {
-        row["edge"]: row["count"]
+        (row["metric"], row["edge"]): row["count"]
         for row in samples
-        if row["metric"] == counter and row["edge"] and row["phase"] == "measure"
+        if row["metric"] in counters and row["edge"] and row["phase"] == "measure"
     }
-    return int(edges["end"]) - int(edges["start"])
+    counter = next(name for name in counters if edges[name, "end"] is not None)
+    return counter, int(edges[counter, "end"]) - int(edges[counter, "start"])
 
 
 def _off(counts: Sequence[Mapping[str, Any]]) -> Failure | None:

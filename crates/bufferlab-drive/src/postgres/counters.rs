@@ -16,7 +16,7 @@
 //!   buffers_backend up to 16, which includes pages appended to a file, and from 17 on pg_stat_io, which has those
 //!   apart (extends).
 //! - reads and writes of pg_stat_io are pages up to 17. From 18 on they are operations, of several pages each; `pages_written`
-//!   then counts their bytes.
+//!   and `postgres_io_pages_read` then count their bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,6 +110,11 @@ const METRICS: &[Metric] = &[
     ("postgres_database_tup_deleted", Counter, &[(15, By("d.tup_deleted"))]),
     ("postgres_database_deadlocks", Counter, &[(15, By("d.deadlocks"))]),
     ("postgres_database_temp_bytes", Counter, &[(15, By("d.temp_bytes"))]),
+    (
+        "postgres_io_pages_read",
+        Counter,
+        &[(15, NO_STAT_IO), (16, By("i.reads")), (18, By("i.read_bytes / current_setting('block_size')::bigint"))],
+    ),
     ("postgres_io_normal_reads", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_reads"))]),
     ("postgres_io_normal_writes", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_writes"))]),
     ("postgres_io_normal_extends", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_extends"))]),
@@ -162,7 +167,7 @@ fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failu
 }
 
 /// Returns the views of one version, under short names. pg_stat_io gives only the rows of connections' own processes on
-/// tables and indexes; the tables exclude catalogues.
+/// tables and indexes, and of the workers that read a table with them in parallel; the tables exclude catalogues.
 fn from_sql(major: u32, growth: Option<&str>) -> String {
     let mut sql = "FROM pg_stat_database AS d CROSS JOIN pg_stat_bgwriter AS b CROSS JOIN pg_stat_wal AS w \
         CROSS JOIN (SELECT coalesce(sum(heap_blks_read), 0) AS heap_read, coalesce(sum(heap_blks_hit), 0) AS heap_hit, \
@@ -178,13 +183,13 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
         };
         let columns =
             ["normal", "bulkread"].into_iter().flat_map(|context| IO_COLUMNS.map(|column| of(context, column)));
-        let written = if major >= 18 { "writes, write_bytes" } else { "writes" };
-        let sums = written.split(", ").map(|column| format!("coalesce(sum({column}), 0) AS {column}"));
+        let summed = if major >= 18 { "reads, writes, read_bytes, write_bytes" } else { "reads, writes" };
+        let sums = summed.split(", ").map(|column| format!("coalesce(sum({column}), 0) AS {column}"));
         let columns: Vec<String> = columns.chain(sums).collect();
         let columns = columns.join(", ");
         sql += &format!(
             " CROSS JOIN (SELECT {columns} FROM pg_stat_io \
-             WHERE backend_type = 'client backend' AND object = 'relation') AS i"
+             WHERE backend_type IN ('client backend', 'background worker') AND object = 'relation') AS i"
         );
     }
     if major >= 17 {

@@ -46,9 +46,9 @@ class InnodbBehaviour(ServerBehaviour):
     """The seconds for the purge and merge that a load leaves to be done: some gigabytes on a slow disk."""
     page_size_hint = "load it for this page size"
     page_sites_table = Path(__file__).with_name("page_sites.toml")
-    page_trace_counters: Mapping[tuple[str, ...], str] = {
-        ("get", "get_if_in_pool"): "page_gets",
-        ("read",): "pages_read",
+    page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {
+        ("get", "get_if_in_pool"): ("page_gets",),
+        ("read",): ("pages_read",),
     }
 
     def __init__(self, flavour: Flavour) -> None:

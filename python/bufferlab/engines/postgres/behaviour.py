@@ -67,7 +67,11 @@ class PostgresBehaviour(ServerBehaviour):
     flavour: Flavour = "postgres"
     page_size_hint = "leave page_size out"
     page_sites_table = Path(__file__).with_name("page_sites.toml")
-    page_trace_counters: Mapping[tuple[str, ...], str] = {("get",): "page_gets", ("read",): "pages_read"}
+    page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {
+        ("get",): ("page_gets",),
+        # PostgreSQL 17 counts in blks_read what another session read meanwhile, too (bufmgr.c, WaitReadBuffers).
+        ("read",): ("postgres_io_pages_read", "pages_read"),
+    }
 
     def __init__(self) -> None:
         super().__init__(ExistingPostgres())

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bufferlab.engines.postgres.formulas import TABLES_GETS
-from bufferlab.engines.postgres.metrics import IO_CONTEXTS
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
-from bufferlab.results.window import Value
 
 #: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So the
 #: same work gets a few pages less after a longer warm-up, and a larger pool is warmed up for longer. It was 373 a
@@ -16,7 +14,9 @@ PAGE_GETS_LIMIT = 0.05
 COMMITS_LIMIT = 0.0
 #: The queries a second of the connection that watches, each a separate transaction; far more than it makes.
 WATCHING_PER_S = 40.0
-IO_LIMIT = 0.01
+#: PostgreSQL 17 counts in pg_stat_database alone a page of which it finds, before it reads, that another session has
+#: read it meanwhile (bufmgr.c, WaitReadBuffers). Eight sessions that scan one table had 0.9 % of them.
+IO_LIMIT = 0.02
 TABLES_LIMIT = 0.05
 
 #: Settings that change where pages are and when they are written, but not which pages are asked for.
@@ -57,13 +57,7 @@ def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
     title = "Pages read by pg_stat_io = by pg_stat_database"
 
     def off(run: MeasuredRun) -> Off:
-        if run.version >= (18,):
-            return Off(run, None, "from PostgreSQL 18 on pg_stat_io counts operations of several pages")
-        parts = [run.window.change(f"postgres_io_{context}_reads") for context in IO_CONTEXTS]
-        missing = next((part.reason for part in parts if part.value is None), None)
-        if missing:
-            return Off(run, None, missing)
-        return ratio_off(run, Value(sum(part.value or 0.0 for part in parts)), run.window.change("pages_read"))
+        return ratio_off(run, run.window.change("postgres_io_pages_read"), run.window.change("pages_read"))
 
     return worst_of("postgres_io_reads", title, IO_LIMIT, map(off, runs))
 

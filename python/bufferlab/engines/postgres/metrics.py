@@ -14,8 +14,8 @@ _SOURCE = "PostgreSQL's statistics views, forced out at the window's edges (docs
 #: The two contexts of pg_stat_io in which a workload's own connections read and write.
 IO_CONTEXTS = ("normal", "bulkread")
 _IO_COLUMNS = """
-reads     | operations | lower   | reads by connections' own processes; before 18 each is of one page
-writes    | operations | lower   | writes by connections' own processes, to free a buffer they need
+reads     | operations | lower   | reads by connections' own processes and parallel workers; before 18 of one page each
+writes    | operations | lower   | writes by the same, to free a buffer they need
 extends   | operations | neither | times they made a table or an index longer
 hits      | hits       | higher  | times they found the page in shared buffers
 evictions | evictions  | lower   | pages they put out of shared buffers, by the clock, to take their place
@@ -49,6 +49,7 @@ postgres_database_tup_updated | rows | neither | rows updated
 postgres_database_tup_deleted | rows | neither | rows deleted
 postgres_database_deadlocks | deadlocks | lower | deadlocks found
 postgres_database_temp_bytes | bytes | lower | bytes written to temporary files by sorts and hashes larger than work_mem
+postgres_io_pages_read | pages | lower | pages that connections' own processes and their parallel workers read (pg_stat_io, all contexts); from 16 on
 postgres_statio_heap_blks_read | pages | lower | pages of the workload's tables that were not in shared buffers, until 15 with growth
 postgres_statio_heap_blks_hit | gets | higher | pages of the workload's tables that were
 postgres_statio_idx_blks_read | pages | lower | pages of its indexes that were not in shared buffers, until 15 with growth

@@ -82,7 +82,10 @@ class SqliteBehaviour(Behaviour):
         """Return every b-tree with its levels, from SQLite's dbstat, which reads the whole file."""
         return cast("dict[str, Any]", json.loads(native().sqlite_shape(str(database))))
 
-    page_trace_counters: Mapping[tuple[str, ...], str] = {("get",): "page_gets", ("read",): "demand_misses"}
+    page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {
+        ("get",): ("page_gets",),
+        ("read",): ("demand_misses",),
+    }
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError for SQLite's own pool, into which bufferlab cannot look."""
