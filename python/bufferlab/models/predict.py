@@ -58,7 +58,7 @@ class Target:
 
     def replayed(self, pool: Pool, clock: Clock = AS_TRACED) -> Replayed:
         """Return what the model counts with a pool and its settings. Raises DataFileError."""
-        settings = _settings(self.manager, self.seen, pool)
+        settings = self.manager.settings(self.seen, pool)
         return self.source.replay(self.manager.name, settings, pool.frames, clock)
 
     @cached_property
@@ -73,8 +73,8 @@ class Target:
             pool_bytes=source.pool_bytes,
             pool_frames=source.frames,
             page_size_bytes=source.page_size_bytes,
-            pages_touched=source.pages,
-            work=dict(source.work),
+            pages_touched=source.trace.pages,
+            work=dict(source.trace.work),
             measured_reads=source.measured(self.manager.read_ahead).reads,
             modelled_reads=self.own.reads,
         )
@@ -94,7 +94,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     for point in plan.points:
         frames, _ = _frames(source, _pool_bytes(source, point), point)
         pool = Pool(frames, _values(source, manager, point))
-        source.require(manager.name, _settings(manager, seen, pool), frames)
+        source.require(manager.name, manager.settings(seen, pool), frames)
     return Target(source, manager, plan, tuple(_of_source(source, manager)), seen)
 
 
@@ -118,7 +118,7 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
     found = target.own if is_traced_point else target.replayed(pool)
     why = None if is_traced_point else manager.by_speed(pool)
     replays = _at_speeds(target, pool, found, before_replay) if why else {}
-    speed = _depends_on_speed(why, replays, source.work["transaction"]) if why else None
+    speed = _depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
     return Prediction(
         model=manager.name,
         model_version=manager.version,
@@ -253,7 +253,7 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
         return min(max(longer, 1 / _SLOWEST), _SLOWEST)
 
     before, within = _before(found) - _before(own), found.reads - own.reads
-    return Clock(times(source.seconds_before, before), times(source.seconds, within))
+    return Clock(times(source.trace.window_s[0], before), times(source.trace.seconds, within))
 
 
 def _depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
@@ -288,8 +288,8 @@ def _own_point(target: Target) -> Iterable[Verdict]:
 def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None) -> Iterable[Verdict]:
     source = target.source
     in_window, before = (found.reads + found.creates) / pool.frames, _before(found) / pool.frames
-    if pool.frames >= source.pages:
-        pages = format_count(source.pages)
+    if pool.frames >= source.trace.pages:
+        pages = format_count(source.trace.pages)
         sentence = f"the pool holds all {pages} pages that the run touched"
         yield Verdict(name="holds_all", sentence=sentence)
     elif target.manager.filled - before > _UNFILLED_LIMIT * in_window:
@@ -308,11 +308,6 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
         )
         yield Verdict(name="guessed_scans", sentence=sentence)
     yield from target.manager.doubts(target.seen, pool)
-
-
-def _settings(manager: BufferManager, seen: Traced, pool: Pool) -> dict[str, Any]:
-    """Return all settings of the model with a pool, as the core takes them."""
-    return {**manager.settings(seen.server, pool.values), **manager.of_pools(seen, pool)}
 
 
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:

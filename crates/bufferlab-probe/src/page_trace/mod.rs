@@ -9,14 +9,12 @@ mod decode;
 mod definition;
 mod family;
 mod merge;
-mod record;
 mod spool;
 mod tracer;
 mod window;
 
 pub use binary::executable_segments;
 pub use definition::{check, remove_stale};
-pub use record::{Access, Kind, RECORD_BYTES};
 pub use spool::{Spool, Spooled};
 pub use tracer::{PageTracer, Settings, Site, Told};
-pub use window::{NAME, PageTraceAsked, Window, WindowProbe};
+pub use window::{NAME, PageTraceAsked, WindowProbe, window_without};

@@ -5,9 +5,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use bufferlab_model::trace::{KINDS, RECORD_BYTES, Record};
 use serde::Serialize;
-
-use super::record::{Access, KINDS, RECORD_BYTES};
 
 /// A write of this size costs a few hundred microseconds at most, into the page cache.
 const BUFFER_BYTES: usize = 10_000 * RECORD_BYTES;
@@ -45,9 +44,9 @@ impl Spool {
     }
 
     /// Adds an access. Allocates nothing, and writes to the file once in 10,000 accesses.
-    pub fn push(&mut self, access: &Access) {
+    pub fn push(&mut self, access: &Record) {
         self.events[access.kind as usize] += 1;
-        self.buffer.extend_from_slice(&access.record());
+        self.buffer.extend_from_slice(&access.bytes());
         if self.buffer.len() >= BUFFER_BYTES {
             self.write_out();
         }
@@ -78,10 +77,10 @@ impl Spool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page_trace::Kind;
+    use bufferlab_model::trace::Kind;
 
-    fn access(page: u32, kind: Kind) -> Access {
-        Access { t_ns: 1, object: 0, page, thread: 0, kind, latch: 0, site: 0 }
+    fn access(page: u32, kind: Kind) -> Record {
+        Record { t_ns: 1, object: 0, page, thread: 0, kind, latch: 0, site: 0 }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bufferlab_model::trace::Kind;
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,6 @@ use super::decode::Decoder;
 use super::definition::Definition;
 use super::family::Family;
 use super::merge::Merge;
-use super::record::Kind;
 use super::spool::{Spool, Spooled};
 use crate::clock::monotonic_ns;
 use crate::process::DriverThread;

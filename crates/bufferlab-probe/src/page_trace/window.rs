@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bufferlab_model::trace::Window;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::monotonic_ns;
@@ -18,44 +19,31 @@ pub struct PageTraceAsked {
     pub spool: PathBuf,
 }
 
-/// Begin and end of the measured window, on CLOCK_MONOTONIC; none where the run did not come so far.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Window {
-    /// Its begin.
-    pub window_start_ns: Option<u64>,
-    /// Its end.
-    pub window_end_ns: Option<u64>,
-}
-
-impl Window {
-    /// Notes that it begins now.
-    pub fn begin(&mut self) {
-        self.window_start_ns = Some(monotonic_ns());
-    }
-
-    /// Notes that it ends now.
-    pub fn end(&mut self) {
-        self.window_end_ns = Some(monotonic_ns());
-    }
-}
-
-/// The probe of a run whose accesses another process records: the one that started the server, from its start on.
-#[derive(Debug, Default, Serialize)]
-pub struct WindowProbe {
-    #[serde(flatten)]
+/// The probe of a run whose accesses are recorded: by its engine, or by the process that started the server.
+pub struct WindowProbe<F> {
     window: Window,
-    uncounted_threads: Vec<u32>,
+    rest: F,
 }
 
-impl WindowProbe {
-    /// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
-    #[must_use]
-    pub fn without(uncounted_threads: Vec<u32>) -> Self {
-        Self { window: Window::default(), uncounted_threads }
+impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
+    /// Makes a probe that notes the edges of the window. Once the engine has ended, it tells them and what `rest`
+    /// returns then.
+    pub fn with(rest: F) -> Self {
+        Self { window: Window::default(), rest }
     }
 }
 
-impl Probe for WindowProbe {
+/// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
+#[must_use]
+pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
+    #[derive(Serialize)]
+    struct Uncounted {
+        uncounted_threads: Vec<u32>,
+    }
+    WindowProbe::with(|| Uncounted { uncounted_threads })
+}
+
+impl<T: Serialize, F: FnOnce() -> T + Send> Probe for WindowProbe<F> {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -63,14 +51,22 @@ impl Probe for WindowProbe {
     fn sample(&mut self, _out: &mut Vec<Reading>) {}
 
     fn begin(&mut self) {
-        self.window.begin();
+        self.window.window_start_ns = Some(monotonic_ns());
     }
 
     fn end(&mut self) {
-        self.window.end();
+        self.window.window_end_ns = Some(monotonic_ns());
     }
 
     fn finish(self: Box<Self>) -> Option<Table> {
-        Some(Table::new(NAME, &self))
+        #[derive(Serialize)]
+        struct Told<T> {
+            #[serde(flatten)]
+            window: Window,
+            #[serde(flatten)]
+            rest: T,
+        }
+        let Self { window, rest } = *self;
+        Some(Table::new(NAME, &Told { window, rest: rest() }))
     }
 }
