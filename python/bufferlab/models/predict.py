@@ -19,6 +19,7 @@ from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
 from bufferlab.models.source import AS_TRACED, LARGEST_POOL, Clock, Source
 from bufferlab.plan import DataFacts, Plan, Point, make
 from bufferlab.results.schema import Prediction, Replayed, TracedRun, Verdict
+from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.units import format_bytes, format_count, format_percent
 
@@ -69,13 +70,13 @@ class Target:
             run_id=source.run.run_id,
             point=source.run.point.label,
             engine_version=source.server.version,
-            page_trace_sha256=source.page_trace_sha256,
+            page_trace_sha256=source.run.files[PAGE_TRACE_FILE].sha256,
             pool_bytes=source.pool_bytes,
             pool_frames=source.frames,
             page_size_bytes=source.page_size_bytes,
             pages_touched=source.trace.pages,
             work=dict(source.trace.work),
-            measured_reads=source.measured(self.manager.read_ahead).reads,
+            measured_reads=source.counted("read")[0],
             modelled_reads=self.own.reads,
         )
 
@@ -253,7 +254,8 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
         return min(max(longer, 1 / _SLOWEST), _SLOWEST)
 
     before, within = _before(found) - _before(own), found.reads - own.reads
-    return Clock(times(source.trace.window_s[0], before), times(source.trace.seconds, within))
+    first_ns, end_ns = source.trace.window_ns
+    return Clock(times(first_ns / 1e9, before), times((end_ns - first_ns) / 1e9, within))
 
 
 def _depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
@@ -312,13 +314,14 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
 
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
     found = []
-    measured = source.measured(manager.read_ahead)
-    if measured.reads and measured.read_ahead / measured.reads > _READ_AHEAD_LIMIT:
-        share = format_percent(measured.read_ahead / measured.reads)
+    (reads, _), (gets, recorded) = source.counted("read"), source.counted("get")
+    read_ahead = int(sum(source.edges.change(metric).value or 0.0 for metric in manager.read_ahead))
+    if reads and read_ahead / reads > _READ_AHEAD_LIMIT:
+        share = format_percent(read_ahead / reads)
         sentence = f"{share} of the run's reads were read ahead; another pool may read ahead more or less"
         found.append(Verdict(name="read_ahead", sentence=sentence))
-    if measured.gets and measured.hidden_gets / measured.gets > _HIDDEN_LIMIT:
-        share = format_percent(measured.hidden_gets / measured.gets)
+    if gets and (gets - recorded) / gets > _HIDDEN_LIMIT:
+        share = format_percent((gets - recorded) / gets)
         sentence = f"the engine counted {share} more gets than the trace holds, and the model does not know their pages"
         found.append(Verdict(name="hidden_accesses", sentence=sentence))
     for name, presumed in manager.presumes.items():

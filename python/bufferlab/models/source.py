@@ -17,25 +17,16 @@ from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.models.managers.declaration import Pool, Server, Settings, Traced
 from bufferlab.results.schema import Replayed, Run, StoredSetting
-from bufferlab.results.store import PAGE_TRACE_FILE, SweepFolder
+from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
 from bufferlab.traces import page_trace
 from bufferlab.traces.page_trace import RunTrace
 
+Columns = Mapping[str, NDArray[Any]]
+"""The columns of page-trace.parquet, by name."""
 LARGEST_POOL = 1 << 28
 """The frames of the largest pool that the core replays."""
 _HINT = "record it again: bufferlab run ... --probe page-trace"
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What the engine itself counted in the window."""
-
-    reads: int
-    read_ahead: int
-    gets: int
-    hidden_gets: int
-    """Gets that the trace does not hold."""
 
 
 @dataclass(frozen=True)
@@ -70,27 +61,15 @@ class Source:
         return self.trace.record.run
 
     @cached_property
-    def columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> Columns:
         """Return the columns of the trace, by name."""
         table = self.trace.table
         return {name: np.ascontiguousarray(table[name].to_numpy()) for name in table.columns}
 
-    def measured(self, read_ahead: tuple[str, ...]) -> Measured:
-        """Return the engine's own counts; `read_ahead` names its counters of pages read ahead."""
-        told = {kind: one for one in self.trace.stored.counts for kind in one.kind.split(" + ")}
-        ahead = (self.edges.change(metric).value or 0.0 for metric in read_ahead)
-        gets = told.get("get")
-        return Measured(
-            reads=told["read"].counted if "read" in told else 0,
-            read_ahead=int(sum(ahead)),
-            gets=gets.counted if gets else 0,
-            hidden_gets=max(0, gets.counted - gets.recorded) if gets else 0,
-        )
-
-    @property
-    def page_trace_sha256(self) -> str:
-        """Return the hash of the trace that was read."""
-        return self.run.files[PAGE_TRACE_FILE].sha256
+    def counted(self, kind: str) -> tuple[int, int]:
+        """Return how many accesses of a kind the engine counted in the window, and how many the trace holds there."""
+        told = (one for one in self.trace.stored.counts if kind in one.kind.split(" + "))
+        return next(((one.counted, one.recorded) for one in told), (0, 0))
 
     def setting(self, name: str) -> StoredSetting:
         """Return a setting of the run; an empty one where the run has none of that name."""
@@ -114,17 +93,11 @@ class Source:
 
         Raises DataFileError for a damaged run.
         """
-        pool = engines.declaration(self.run.engine).frame_knob
-        found = []
+        pool, found = engines.declaration(self.run.engine).frame_knob, []
+        own = {**self.run.point.swept, pool: None}
         for record in self.folder.runs():
             run = record.run
-            swept = {**run.point.swept, pool: self.run.point.swept.get(pool)}
-            if (
-                record.ok
-                and run.source == "measured"
-                and run.measured
-                and swept == {pool: None, **self.run.point.swept}
-            ):
+            if record.ok and run.source == "measured" and run.measured and {**run.point.swept, pool: None} == own:
                 edges = Window.of(record.samples())
                 found.append((int(edges.level("pool_frames").value or 0), run.measured.transactions, edges))
         return [one for one in found if one[0]]
@@ -134,9 +107,8 @@ class Source:
 
         With a clock the run takes other times than it took.
         """
-        return self._replay(
-            manager, settings, frames, {**self.columns, "delta_us": self._deltas(clock)}, self.trace.window
-        )
+        columns = {**self.columns, "delta_us": self._deltas(clock)}
+        return self._replay(manager, settings, frames, columns, self.trace.window)
 
     def require(self, manager: str, settings: Settings, frames: int) -> None:
         """Refuse, at once, settings that this run cannot have had. Raises DataFileError."""
@@ -157,15 +129,10 @@ class Source:
         return np.minimum(deltas, np.iinfo(np.uint32).max).astype(np.uint32)
 
     def _replay(
-        self,
-        manager: str,
-        settings: Settings,
-        frames: int,
-        columns: Mapping[str, NDArray[Any]],
-        window: tuple[int, int],
+        self, manager: str, settings: Settings, frames: int, columns: Columns, rows: tuple[int, int]
     ) -> Replayed:
         try:
-            told = native().replay(manager, json.dumps(dict(settings)), frames, window[0], window[1], **columns)
+            told = native().replay(manager, json.dumps(dict(settings)), frames, rows[0], rows[1], **columns)
         except ValueError as error:
             raise DataFileError(f"the run cannot be replayed: {error}", str(self.folder.path), _HINT) from error
         return Replayed.model_validate_json(told)
@@ -183,18 +150,10 @@ def read(path: Path) -> Source:
     if run.engine not in engines.names(hidden=True):
         raise DataFileError(f'there is no engine "{run.engine}"', where, _HINT)
     pool = run.settings.get(engines.declaration(run.engine).frame_knob, StoredSetting()).value
-    frames, measured = edges.level("pool_frames").value, run.measured
-    first, end = trace.window
-    if (
-        not isinstance(pool, int)
-        or not pool
-        or not frames
-        or not trace.stored.page_size_bytes
-        or not measured
-        or first == end
-    ):
+    frames, page_size_bytes, (first, end) = edges.level("pool_frames").value, trace.stored.page_size_bytes, trace.window
+    if not isinstance(pool, int) or not (pool and frames and page_size_bytes and run.measured and first < end):
         raise DataFileError("the run does not tell its pool or its window", where, _HINT)
-    if not measured.transactions:
+    if "transaction" not in trace.work:
         raise SpecError("no transaction lies in the run's window", where, "trace another workload")
     await_ms = trace.values["device_read_await_ms"].value
     return Source(
@@ -203,7 +162,7 @@ def read(path: Path) -> Source:
         server=Server(run.engine, run.engine_version or ""),
         pool_bytes=pool,
         frames=int(frames),
-        page_size_bytes=trace.stored.page_size_bytes,
+        page_size_bytes=page_size_bytes,
         edges=edges,
         read_us=None if await_ms is None else 1000 * await_ms,
     )

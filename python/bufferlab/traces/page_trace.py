@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -79,13 +80,15 @@ class RunTrace:
 
     record: RunRecord
     stored: PageTrace
-    samples: pl.DataFrame
     table: pl.DataFrame
     """A row for each access, with the columns of page-trace.parquet."""
-    window_s: tuple[float, float]
-    """The first and the last second of the window, since the first access."""
-    seconds: float
-    """The time of the window."""
+    window_ns: tuple[int, int]
+    """Begin and end of the window, since the first access."""
+
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """Return the first and the last second of the window, since the first access."""
+        return self.window_ns[0] / 1e9, self.window_ns[1] / 1e9
 
     @property
     def time_s(self) -> pl.Series:
@@ -95,12 +98,18 @@ class RunTrace:
     @cached_property
     def window(self) -> tuple[int, int]:
         """Return the window's first row, and the first behind it."""
-        return rows_within(self.time_s.to_numpy(), self.window_s)
+        times_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
+        return rows_within(times_us, (self.window_ns[0] / 1e3, self.window_ns[1] / 1e3))
 
     @cached_property
     def pages(self) -> int:
         """Return the number of pages in the trace."""
         return int(self.table["page"].n_unique())
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        """Return the samples of the run."""
+        return self.record.samples()
 
     @cached_property
     def values(self) -> dict[str, Value]:
@@ -143,9 +152,8 @@ class RunTrace:
 
     def _measured(self) -> MeasuredPool | None:
         """Return the pool's frames at the end of the window, and the engine's count of misses in it."""
-        samples = self.samples
-        at_end = (samples["metric"] == "pool_frames") & (samples["edge"] == "end") & (samples["phase"] == "measure")
-        frames = samples.filter(at_end)["value"].to_list()
+        at_end = (pl.col("metric") == "pool_frames") & (pl.col("edge") == "end") & (pl.col("phase") == "measure")
+        frames = self.samples.filter(at_end)["value"].to_list()
         misses = [one.counted for one in self.stored.counts if one.kind == "read"]
         return MeasuredPool(int(frames[0]), misses[0]) if frames and misses else None
 
@@ -162,15 +170,16 @@ def read(folder: Path) -> RunTrace:
         names = ", ".join(f"{run.folder.name} ({run.run.point.label})" for run, _ in good)
         what = f"{len(good)} runs of this sweep have a page trace"
         raise DataFileError(what, str(folder), f"name one of {folder}/runs: {names}")
-    for record, stored in good:
-        table, moments = record.page_trace(), (stored.start_ns, stored.window_start_ns, stored.window_end_ns)
-        start_ns, first_ns, last_ns = (moment or 0 for moment in moments)
-        assert table is not None
-        window_s = (first_ns - start_ns) / 1e9, (last_ns - start_ns) / 1e9
-        return RunTrace(record, stored, record.samples(), table, window_s, (last_ns - first_ns) / 1e9)
-    for _, failed in traces:
+    if not traces:
+        raise DataFileError("there is no page trace", str(folder), _HINT)
+    if not good:
+        failed = traces[0][1]
         raise DataFileError(f"the page trace failed: {failed.reason}", str(folder), failed.hint or _HINT)
-    raise DataFileError("there is no page trace", str(folder), _HINT)
+    record, stored = good[0]
+    table, moments = record.page_trace(), (stored.start_ns, stored.window_start_ns, stored.window_end_ns)
+    assert table is not None
+    start_ns, first_ns, last_ns = (moment or 0 for moment in moments)
+    return RunTrace(record, stored, table, (first_ns - start_ns, last_ns - start_ns))
 
 
 def accesses_of(rows: pl.DataFrame) -> Accesses:
@@ -181,10 +190,9 @@ def accesses_of(rows: pl.DataFrame) -> Accesses:
     return Accesses(kept["page"].to_numpy(), kept["kind"].to_numpy(), kept["t_s"].to_numpy())
 
 
-def rows_within(time_s: NDArray[np.float64], window_s: tuple[float, float]) -> tuple[int, int]:
-    """Return the first row of a window, and the first behind it."""
-    first, last = window_s
-    return int(np.searchsorted(time_s, first)), int(np.searchsorted(time_s, last, "right"))
+def rows_within(times: NDArray[Any], window: tuple[float, float]) -> tuple[int, int]:
+    """Return the first row of a window, and the first behind it; times are of one unit."""
+    return int(np.searchsorted(times, window[0])), int(np.searchsorted(times, window[1], "right"))
 
 
 def _object_of(page: pl.Series, found: Sequence[PagesOfObject]) -> pl.Series:

@@ -24,7 +24,7 @@ use super::decode::Decoder;
 use super::definition::Definition;
 use super::family::Family;
 use super::merge::Merge;
-use super::spool::{Spool, Spooled};
+use super::recording::{Spool, Spooled};
 use crate::clock::monotonic_ns;
 use crate::process::DriverThread;
 use crate::tracefs::TraceError;

@@ -2,7 +2,8 @@
 //!
 //! Its rules are those of SQLite's `pcache1.c`: least recently used first (`pcache1FetchStage2`), and the frame of a
 //! page that leaves is free at once (`pcache1Unpin` with discard, `pcache1TruncateUnsafe`). A stock cache of size N
-//! recycles at N - 1 pages; bufferlab's pool of N frames, and this model, hold N.
+//! recycles at N - 1 pages; bufferlab's pool of N frames, and this model, hold N. The model is the yardstick
+//! [`Lru`] with two other rules: a look at a page that is not there changes nothing, and a drop frees the frame.
 //!
 //! One thing is approximated. The pool orders pages by their release, and pages in use or dirty are not in its list; a
 //! trace has gets alone, so the model orders pages by their gets. At the point of the trace (TPC-C, 2 warehouses, pool
