@@ -26,7 +26,7 @@ import bufferlab.engines.registry  # noqa: F401  (reading a run needs the famili
 from bufferlab.models import source
 from bufferlab.models.managers import registry
 from bufferlab.results.store import SweepFolder
-from bufferlab.traces import files, runs
+from bufferlab.traces import files, page_trace
 
 _PEER = """
 import json, sys
@@ -61,9 +61,10 @@ def main() -> None:
 
 def _alone(traced: source.Source, told: dict[str, Any], pairs: int) -> None:
     """Print the speed of the replay in memory, of the model, LRU and OPT."""
-    manager, rows = registry.of_server(traced.server), len(traced.columns[0])
+    manager, rows = registry.of_server(traced.server), traced.trace.table.height
     assert manager
-    settings = manager.settings(traced.server, told["points"][0]["settings"])
+    seen = traced.seen(told["points"][0]["settings"])
+    settings = manager.settings(seen, seen.pool)
     print("| replayed alone | rows | n | M accesses/s |")
     print("|---" * 4 + "|")
     for name, obeyed in ((manager.name, settings), ("lru", {}), ("opt", {})):
@@ -79,7 +80,7 @@ def _alone(traced: source.Source, told: dict[str, Any], pairs: int) -> None:
 def _whole(ours: list[str], told: dict[str, Any], arguments: argparse.Namespace, folder: Path) -> None:
     """Print the processor time of both programs, in turn, and how long the measured sweep took."""
     file = folder / "accesses.oracleGeneral"
-    files.write_oracle_general(runs.read(arguments.run), file)
+    files.write_oracle_general(page_trace.read(arguments.run).accesses(), file)
     sizes = ",".join(str(point["pool_frames"]) for point in told["points"])
     theirs = [arguments.peer, "-c", _PEER, str(file), sizes]
     cpu_s_of: dict[str, list[float]] = {"ours": [], "theirs": []}

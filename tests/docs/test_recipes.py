@@ -17,7 +17,7 @@ RECIPES = {
     "Add a metric of a server": ("metric", 3),
     "Add a workload": ("workload", 5),
     "Add a probe": ("probe", 2),
-    "Add a model of a buffer manager": ("buffer-manager", 4),
+    "Add a model of a buffer manager": ("buffer-manager", 2),
     "Add a command": ("command", 5),
     "Add an experiment": ("experiment", 0),
 }

@@ -94,7 +94,7 @@ TABLES = {
     "samples.parquet": stored.SAMPLE_COLUMNS,
     "latency.parquet": stored.LATENCY_COLUMNS,
     "block-trace.parquet": stored.BLOCK_TRACE_COLUMNS,
-    "page-trace.parquet": stored.PAGE_TRACE_COLUMNS,
+    "page-trace.parquet": stored.page_trace_words().columns,
     "summary.parquet": stored.SUMMARY_COLUMNS,
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.results.schema import PAGE_TRACE_KINDS
+from bufferlab.results.schema import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord, SweepFolder
 from support import core, prepared
 from support.fake import children, wait_until
@@ -93,7 +93,7 @@ def test_every_event_follows_from_those_before_it(sweep: dict[str, RunRecord]) -
         in_pool: set[int] = set()
         got, most = None, 0
         for page, kind in zip(table["page"].to_list(), table["kind"].to_list(), strict=True):
-            match PAGE_TRACE_KINDS[kind]:
+            match page_trace_words().kinds[kind]:
                 case "get" if page not in in_pool:
                     assert got is None
                     got = page

@@ -16,7 +16,7 @@ import pytest
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.execute.tracefs_clean import clean
-from bufferlab.results.schema import PAGE_TRACE_KINDS
+from bufferlab.results.schema import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord, SweepFolder
 from support import innodb, postgres
 from support.core import ROOT
@@ -166,7 +166,9 @@ def test_the_trace_is_what_the_server_counted(place: Place) -> None:
         assert table is not None
         assert sum(one.pages for one in trace.objects) == table["page"].n_unique()
         # A page leaves the pool only after it has come in.
-        kinds = [int((table["kind"] == PAGE_TRACE_KINDS.index(kind)).sum()) for kind in ("read", "create", "evict")]
+        kinds = [
+            int((table["kind"] == page_trace_words().kinds.index(kind)).sum()) for kind in ("read", "create", "evict")
+        ]
         assert 0 < kinds[2] <= kinds[0] + kinds[1]
     assert probes(place) == []
 

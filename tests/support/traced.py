@@ -10,7 +10,7 @@ import polars as pl
 
 from bufferlab import plan, spec
 from bufferlab.results import store
-from bufferlab.results.schema import PAGE_TRACE_COLUMNS, PAGE_TRACE_KINDS
+from bufferlab.results.schema import page_trace_words
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.writing import write_parquet
 from bufferlab.units import KIB
@@ -103,7 +103,9 @@ def build(
         "start_ns": START_NS,
         "window_start_ns": START_NS + first_us * 1000,
         "window_end_ns": START_NS + last_us * 1000,
-        "events": {name: kinds.count(number) for number, name in enumerate(PAGE_TRACE_KINDS) if number in kinds},
+        "events": {
+            name: kinds.count(number) for number, name in enumerate(page_trace_words().kinds) if number in kinds
+        },
         "counts": [{"kind": "read", "recorded": reads, "counter": "pages_read", "counted": reads}],
         **(trace or {}),
     }
@@ -184,7 +186,7 @@ def _table(path: Path, events: Sequence[Access], steps_us: Sequence[int], latch:
         "thread": [0] * len(events),
         "delta_us": steps_us,
     }
-    schema = {name: types[kind] for name, kind in PAGE_TRACE_COLUMNS.items()}
+    schema = {name: types[kind] for name, kind in page_trace_words().columns.items()}
     write_parquet(path, pl.DataFrame(columns, schema=schema), store._VERSION)
     return path
 

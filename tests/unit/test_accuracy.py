@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from bufferlab.execute.predicted_sweep import predict_sweep
-from bufferlab.models.development import was_seen
-from bufferlab.report.accuracy import accuracy
+from bufferlab.report.accuracy import accuracy, was_seen
 from bufferlab.report.accuracy_page import answer, as_json, as_report
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.integrity import check_sweep

@@ -22,7 +22,7 @@ from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import compare_sides
 from bufferlab.report.compare_sides import of_two_folders
 from bufferlab.results.store import SweepFolder
-from bufferlab.traces import runs
+from bufferlab.traces import page_trace
 from bufferlab.traces.curve import curve
 from support import synthetic, traced
 from support.core import ROOT
@@ -167,7 +167,7 @@ def test_a_trace_names_objects_and_marks_the_window(tmp_path: Path) -> None:
 
 def test_a_curve_of_the_rows_is_the_curve_of_the_run(tmp_path: Path) -> None:
     folder = traced.build(tmp_path, WARM, WINDOW, trace=OBJECTS, new_orders=2)
-    accesses = runs.read(folder.path)
+    accesses = page_trace.read(folder.path).accesses()
     expected = curve(accesses, accesses.window_s, lambda _done: None).misses.tolist()
     # Gets at distances 3, never, dropped, 3: by hand.
     assert expected == [4, 4, 4, 2, 2]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
 from bufferlab.traces import curve, files
-from bufferlab.traces.accesses import Accesses
+from bufferlab.traces.page_trace import Accesses
 from support.core import ROOT
 from support.fake import Bench
 
@@ -24,7 +24,7 @@ def nobody_looks(_done: float) -> None:
 
 def accesses(pages: NDArray[np.int64]) -> Accesses:
     dense = np.unique(pages, return_inverse=True)[1].astype(np.uint32)
-    return Accesses(dense, np.ones(len(dense), np.uint8), np.arange(len(dense)) / 1000, None)
+    return Accesses(dense, np.zeros(len(dense), np.uint8), np.arange(len(dense)) / 1000)
 
 
 def test_misses_are_those_that_libcachesim_counts() -> None:

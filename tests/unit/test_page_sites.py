@@ -22,7 +22,7 @@ from bufferlab.engines.servers import child_process, page_sites, stored_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.page_trace_probe import PageTraceAsked
-from bufferlab.results.schema import PAGE_TRACE_KINDS
+from bufferlab.results.schema import page_trace_words
 
 TABLES = [engines.behaviour(name).page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]
 ENTRIES = [entry for table in TABLES for entry in tomllib.loads(table.read_text())["build"]]
@@ -39,7 +39,7 @@ def test_every_build_tells_gets_reads_creations_and_evictions_and_what_to_fetch(
     for site in entry["site"]:
         assert len(site["fetch"]) == len(entry["fields"]), site
         kinds = [*site["kinds"], *site.get("kinds_if_flag", ())]
-        assert set(kinds) <= set(PAGE_TRACE_KINDS)
+        assert set(kinds) <= set(page_trace_words().kinds)
         told.update(kinds)
     assert {"get", "read", "create", "evict"} <= told
     assert ("prefetch" in told) == (not entry["server"].startswith("PostgreSQL"))

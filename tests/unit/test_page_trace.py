@@ -18,8 +18,9 @@ from bufferlab.execute import page_trace_probe
 from bufferlab.execute.asked_probe import EndedRun
 from bufferlab.execute.page_trace_probe import PageTraceAsked
 from bufferlab.results.reading import wrong_page_trace
-from bufferlab.results.schema import PAGE_TRACE_KINDS, PageTrace
-from bufferlab.traces import runs
+from bufferlab.results.schema import PageTrace, page_trace_words
+from bufferlab.traces.curve import curve
+from bufferlab.traces.page_trace import accesses_of
 from support.fake import Bench
 
 GET, IF_IN_POOL, CREATE, READ, _, EVICT, DROP = range(7)
@@ -31,7 +32,7 @@ EVENTS = [(0, 9, GET), (0, 9, READ), (11, 4, GET), (12, 9, GET), (12, 9, READ), 
 
 def spooled(tmp_path: Path, events: Sequence[tuple[int, int, int]]) -> dict[str, Any]:
     """A spool, and what the core tells of it."""
-    records = np.zeros(len(events), page_trace_probe._RECORD)
+    records = np.zeros(len(events), page_trace_probe._record())
     for record, (t_us, page, kind) in zip(records, events, strict=True):
         record["t_ns"], record["page"], record["kind"] = START_NS + t_us * 1000 + 999 * (t_us > 0), page, kind
     records.tofile(tmp_path / "spool")
@@ -39,7 +40,7 @@ def spooled(tmp_path: Path, events: Sequence[tuple[int, int, int]]) -> dict[str,
     return {
         "spool": str(tmp_path / "spool"),
         "problem": None,
-        "events": {kind: count for kind, count in zip(PAGE_TRACE_KINDS, counts, strict=True) if count},
+        "events": {kind: count for kind, count in zip(page_trace_words().kinds, counts, strict=True) if count},
         "window_start_ns": START_NS + 10_000,
         "window_end_ns": START_NS + 20_000,
     }
@@ -132,7 +133,7 @@ def test_a_trace_that_lost_a_record_is_failed(tmp_path: Path, kept: Any) -> None
 
 def test_gets_that_the_server_does_not_count_are_kept_and_not_compared(tmp_path: Path, kept: Any) -> None:
     told = spooled(tmp_path, EVENTS)
-    records = np.fromfile(tmp_path / "spool", page_trace_probe._RECORD)
+    records = np.fromfile(tmp_path / "spool", page_trace_probe._record())
     records["site"][2] = 4
     records.tofile(tmp_path / "spool")
     stored, path = kept({**told, "uncounted_sites": [4]}, 1, 1)
@@ -161,10 +162,14 @@ def test_both_traces_may_be_asked_for_at_once() -> None:
 
 
 def test_a_get_after_a_drop_is_missed_by_every_pool() -> None:
-    kinds = [GET, GET, DROP, GET, EVICT, CREATE, DROP, CREATE, GET, IF_IN_POOL]
-    pages = [0, 1, 0, 0, 1, 2, 2, 2, 2, 1]
-    table = pl.DataFrame({"page": pages, "kind": kinds}, schema={"page": pl.UInt32, "kind": pl.UInt8})
-    assert runs.marks(table).tolist() == [1, 1, 2, 0, 0, 1, 0]
+    kinds = [GET, GET, DROP, GET, EVICT, CREATE, DROP, CREATE, GET, IF_IN_POOL, DROP]
+    pages = [0, 1, 0, 0, 1, 2, 2, 2, 2, 1, 3]
+    schema = {"page": pl.UInt32, "kind": pl.UInt8, "t_s": pl.Float64}
+    found = accesses_of(pl.DataFrame({"page": pages, "kind": kinds, "t_s": [0.0] * 11}, schema=schema))
+    assert found.kind.tolist() == [GET, GET, DROP, GET, CREATE, DROP, CREATE, GET, IF_IN_POOL]
+    assert found.touches.page.tolist() == [0, 1, 0, 2, 2, 2, 1]
+    # First gets of 0 and 1, the get of 0 after its drop, and a get of 2 right after its creation.
+    assert curve(found, None, lambda _done: None).misses.tolist() == [4, 3, 3, 3]
 
 
 @pytest.mark.parametrize(

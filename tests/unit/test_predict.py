@@ -299,7 +299,7 @@ def test_the_point_of_the_trace_has_its_own_speed(bench: Bench, tmp_path: Path) 
 def test_a_clock_stretches_the_times_before_the_window_and_in_it(tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP[:4], LOOP[:4], step_us=3)
     found = source.read(folder.path)
-    first = found.window[0]
+    first = found.trace.window[0]
     assert list(found._deltas(source.AS_TRACED)) == [0, 3, 3, 3, 3, 3, 3, 3]
     slow = found._deltas(source.Clock(2.0, 0.5))
     assert (first, sum(slow[:first]), sum(slow)) == (4, 18, 18 + 6)
@@ -529,9 +529,8 @@ def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> No
                 assert str(default) in known[name].choices if known[name].choices else known[name].minimum <= default
             server = Server(engine, "10.2")
             traced = seen(server, 600, [PagesOfObject(name="stock", first_page=0, pages=600)])
-            of_pools = manager.of_pools(traced, Pool(600, manager.defaults))
-            settings = json.dumps({**manager.settings(server, manager.defaults), **of_pools})
-            answer = json.loads(native().replay(manager.name, settings, 600, page, kind, thread, delta_us, latch, 0, 3))
+            settings = json.dumps(manager.settings(traced, Pool(600, manager.defaults)))
+            answer = json.loads(native().replay(manager.name, settings, 600, 0, 3, page, kind, latch, thread, delta_us))
             assert (answer["gets"], answer["misses"]) == (3, 1)
 
 
@@ -560,7 +559,7 @@ def test_a_server_writes_dirty_neighbours_unless_it_is_mysql_8_0() -> None:
     for server in (("mysql", "5.7.22"), ("mysql", "8.0.15"), ("mariadb", "10.2.11")):
         manager = of_server(Server(*server))
         assert manager
-        found[server[1]] = manager.settings(Server(*server), manager.defaults)["flush_neighbors"]
+        found[server[1]] = manager.defaults["flush_neighbors"]
     assert found == {"5.7.22": 1, "8.0.15": 0, "10.2.11": 1}
 
 
@@ -576,7 +575,7 @@ def rings(version: str, frames: int, traced_frames: int = 1000, **ran: int) -> d
     server = Server("postgres", version)
     manager = of_server(server)
     assert manager
-    return dict(manager.of_pools(seen(server, traced_frames, objects, ran), Pool(frames, {})))
+    return dict(manager.settings(seen(server, traced_frames, objects, ran), Pool(frames, {})))
 
 
 @pytest.mark.parametrize(
@@ -614,7 +613,7 @@ def test_tables_of_postgresql_above_a_quarter_of_the_frames_are_large_and_indexe
 def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
     manager = of_server(Server("mysql", "5.6.24"))
     assert manager
-    woken = [manager.settings(Server(*server), manager.defaults)["wakes_cleaner"] for server in
+    woken = [manager.settings(seen(Server(*server), 600, []), Pool(600, {}))["wakes_cleaner"] for server in
              (("mysql", "5.6.24"), ("mysql", "5.7.22"), ("mariadb", "10.2.11"))]  # fmt: skip
     assert woken == [False, True, True]
 
@@ -656,8 +655,8 @@ def test_the_core_refuses_what_it_cannot_replay(change: dict[str, Any], why: str
 
 
 def test_the_core_refuses_a_share_of_old_pages_that_innodb_does_not_take() -> None:
-    columns = [np.zeros(1, kind) for kind in (np.uint32, np.uint8, np.uint16, np.uint32, np.uint8)]
+    columns = [np.zeros(1, kind) for kind in (np.uint32, np.uint8, np.uint8, np.uint16, np.uint32)]
     for share in (4, 96, 2**32 - 1):
-        settings = {"old_blocks_pct": share, "old_blocks_time_ms": 0, "lru_scan_depth": 100}
+        settings = {"old_blocks_pct": share, "old_blocks_time": 0, "lru_scan_depth": 100}
         with pytest.raises(ValueError, match="old_blocks_pct is 5 to 95"):
-            native().replay("innodb1011", json.dumps(settings), 9, *columns, 0, 1)
+            native().replay("innodb1011", json.dumps(settings), 9, 0, 1, *columns)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bufferlab_probe::block_trace::{BlockTracer, Settings};
-use bufferlab_probe::page_trace::{PageTraceAsked, WindowProbe};
+use bufferlab_probe::page_trace::{PageTraceAsked, window_without};
 use bufferlab_probe::tracefs::TraceError;
 use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, SchedProbe, ServerProbe, Table, device, of_host};
 use serde::Deserialize;
@@ -106,7 +106,7 @@ impl Probes {
         match run.page_trace {
             Some(trace) => probes.push(trace),
             None if run.asked.page_trace.is_some() && run.server_pid.is_some() => {
-                probes.push(Box::new(WindowProbe::default()));
+                probes.push(Box::new(window_without(Vec::new())));
             }
             None if run.asked.page_trace.is_some() => {
                 let what = "accesses to this engine's pages cannot be recorded";

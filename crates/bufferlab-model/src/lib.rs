@@ -1,67 +1,8 @@
-//! The words of the field as types, for quantities that bare numbers would confuse.
+//! The words of the field as types: sizes of pages, and accesses to pages as they are recorded, stored and replayed.
 //!
-//! This crate has no I/O and no dependencies, so that every other crate may use it.
+//! This crate has no I/O, so that every other crate may use it.
 
-use std::fmt;
+mod page;
+pub mod trace;
 
-/// Size of a database page in bytes: a power of two from 512 to 65,536.
-///
-/// The bounds are SQLite's; InnoDB (4-64 KiB) and PostgreSQL (1-32 KiB) lie within them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PageSize(u32);
-
-impl PageSize {
-    /// The smallest page any engine here supports.
-    pub const MIN_BYTES: u64 = 512;
-    /// The largest page any engine here supports.
-    pub const MAX_BYTES: u64 = 65_536;
-
-    /// Makes a page size, if `bytes` is one.
-    ///
-    /// ```
-    /// use bufferlab_model::PageSize;
-    /// assert_eq!(PageSize::new(4096).map(PageSize::bytes), Some(4096));
-    /// assert_eq!(PageSize::new(5000), None);
-    /// ```
-    #[must_use]
-    pub fn new(bytes: u64) -> Option<Self> {
-        let fits = (Self::MIN_BYTES..=Self::MAX_BYTES).contains(&bytes) && bytes.is_power_of_two();
-        fits.then_some(PageSize(bytes as u32))
-    }
-
-    /// Returns the size in bytes.
-    #[must_use]
-    pub fn bytes(self) -> u32 {
-        self.0
-    }
-
-    /// Returns the number of whole pages that fit into `bytes`.
-    #[must_use]
-    pub fn frames_in(self, bytes: u64) -> u64 {
-        bytes / u64::from(self.0)
-    }
-}
-
-impl fmt::Display for PageSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_powers_of_two_between_the_bounds_are_page_sizes() {
-        let accepted: Vec<u64> = (0..200_000).filter(|&b| PageSize::new(b).is_some()).collect();
-        assert_eq!(accepted, [512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]);
-    }
-
-    #[test]
-    fn frames_are_rounded_down() {
-        let page = PageSize::new(4096).expect("4096 is a page size");
-        assert_eq!(page.frames_in(4095), 0);
-        assert_eq!(page.frames_in(10_000), 2);
-    }
-}
+pub use page::PageSize;

@@ -3,7 +3,6 @@
 //! later).
 
 mod block_trace;
-mod curve;
 mod error;
 mod page_trace;
 mod replay;
@@ -204,11 +203,9 @@ mod native {
     #[pymodule_export]
     use super::block_trace::{block_trace, block_trace_check, block_trace_decode};
     #[pymodule_export]
-    use super::curve::Curve;
-    #[pymodule_export]
     use super::page_trace::{executable_ranges, page_trace, page_trace_check, tracefs_clean};
     #[pymodule_export]
-    use super::replay::replay;
+    use super::replay::{Curve, model_defaults, page_trace_words, replay};
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,

@@ -1,51 +1,63 @@
 //! Misses of every pool size from one pass over page accesses.
 
+use std::ops::Range;
+
+use bufferlab_model::trace::Kind;
+
 use crate::stack::{StackDistances, TooManyPages};
 
-/// Counts of stack distances, from accesses that the caller feeds. Memory: 13 bytes a page, and 8 more for the result
+/// Counts of stack distances, from accesses that the caller feeds. Memory: 14 bytes a page, and 8 more for the result
 /// of `misses`.
 pub struct Curve {
     stack: StackDistances,
+    /// Whether a page was dropped since its last touch: every pool misses it then. Until the next touch it keeps its
+    /// place in each, which is a frame too many where it had been in the pool.
+    dropped: Vec<bool>,
+    /// The pages whose misses count.
+    counted: Range<u32>,
     /// Counted accesses by distance: `[0]` is distance 1.
     by_distance: Vec<u64>,
     accesses: u64,
 }
 
 impl Curve {
-    /// Makes a curve without accesses, for pages `0..pages`.
+    /// Makes a curve without accesses, for pages `0..pages`. Only gets of the pages `counted` count.
     ///
     /// # Errors
     /// `TooManyPages` above 2^29.
-    pub fn new(pages: u64) -> Result<Self, TooManyPages> {
-        let stack = StackDistances::new(pages)?;
-        Ok(Curve { by_distance: vec![0; stack.pages()], stack, accesses: 0 })
+    pub fn new(pages: u32, counted: Range<u32>) -> Result<Self, TooManyPages> {
+        let stack = StackDistances::new(u64::from(pages))?;
+        let (dropped, by_distance) = (vec![false; stack.pages()], vec![0; stack.pages()]);
+        Ok(Curve { stack, dropped, counted, by_distance, accesses: 0 })
     }
 
-    /// Touches pages in their order. `counted` says for each whether its miss counts: 0 if it does not, 1 if it does, 2
-    /// if every pool misses it, because the page had to leave them all. Until then it keeps its place in each, which is
-    /// a frame too many where it had been in the pool.
+    /// Hears accesses in their order, from the columns of a page trace. Gets, looks and creations touch their page. The
+    /// misses of gets count, from the access `first` on.
     ///
     /// # Panics
-    /// If a page is not below the `pages` of `new`, or `counted` is not as long as `pages`.
-    pub fn feed(&mut self, pages: &[u32], counted: &[u8]) {
-        assert_eq!(pages.len(), counted.len(), "one mark for each access");
-        for (&page, &counts) in pages.iter().zip(counted) {
-            if counts == 0 {
-                self.stack.access(page);
-            } else {
-                self.access(page, counts > 1);
+    /// If a page is not below the `pages` of `new`, or the columns differ in length.
+    pub fn feed(&mut self, page: &[u32], kind: &[u8], first: usize) {
+        assert_eq!(page.len(), kind.len(), "one kind for each access");
+        for (row, (&page, &kind)) in page.iter().zip(kind).enumerate() {
+            match Kind::of(kind) {
+                Some(Kind::Get) => self.touch(page, row >= first && self.counted.contains(&page)),
+                Some(Kind::GetIfInPool | Kind::Create) => self.touch(page, false),
+                Some(Kind::Drop) => self.dropped[page as usize] = true,
+                Some(Kind::Read | Kind::Prefetch | Kind::Evict) | None => {}
             }
         }
     }
 
     #[inline]
-    fn access(&mut self, page: u32, left_all: bool) {
-        self.accesses += 1;
+    fn touch(&mut self, page: u32, counts: bool) {
+        let left_all = std::mem::replace(&mut self.dropped[page as usize], false);
         // At its first access every pool misses a page.
-        if let Some(distance) = self.stack.access(page)
-            && !left_all
-        {
-            self.by_distance[distance as usize - 1] += 1;
+        let distance = self.stack.access(page).filter(|_| !left_all);
+        if counts {
+            self.accesses += 1;
+            if let Some(distance) = distance {
+                self.by_distance[distance as usize - 1] += 1;
+            }
         }
     }
 

@@ -12,10 +12,12 @@
 //! # Ok::<(), bufferlab_sim::TooManyPages>(())
 //! ```
 //!
-//! [`replay`] plays the columns of a page trace to one [`Manager`]: a database's pool of one size.
+//! [`replay`] plays the columns of a page trace to one [`Manager`]: a database's pool of one size. The list [`MODELS`]
+//! has each [`Model`] by its name.
 //!
 //! ```
-//! use bufferlab_sim::{Columns, Innodb57, Innodb57Settings, replay};
+//! use bufferlab_model::trace::Columns;
+//! use bufferlab_sim::{Innodb57, Innodb57Settings, Model, replay};
 //! use std::num::NonZeroU32;
 //! // Two scans of 1000 pages, one access a millisecond, in a pool of 900 frames.
 //! let page: Vec<u32> = (0..1000).chain(0..1000).collect();
@@ -36,5 +38,5 @@ mod stack;
 
 pub use curve::Curve;
 pub use managers::*;
-pub use replay::{Access, Columns, Counts, Manager, Replayed, kind, replay};
+pub use replay::{Counts, Manager, Model, NoSettings, Refused, Replay, Replayed, replay};
 pub use stack::{StackDistances, TooManyPages};

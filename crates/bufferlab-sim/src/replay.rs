@@ -3,41 +3,16 @@
 //! A manager hears what the database wanted (gets, creations, prefetches, drops), never what the traced server did
 //! about it (reads, evictions).
 
+use std::num::NonZeroU32;
 use std::ops::{Range, Sub};
 
-/// Numbers of the column `kind` of a page trace; docs/page-trace.md lists them.
-pub mod kind {
-    /// A caller wanted the page.
-    pub const GET: u8 = 0;
-    /// A caller wanted the page only if it is in the pool.
-    pub const GET_IF_IN_POOL: u8 = 1;
-    /// A caller wanted a frame for the page without a read.
-    pub const CREATE: u8 = 2;
-    /// The traced server read the page.
-    pub const READ: u8 = 3;
-    /// A caller asked to read the page if it is not in the pool.
-    pub const PREFETCH: u8 = 4;
-    /// The traced server took the page's frame for another page.
-    pub const EVICT: u8 = 5;
-    /// The page left the pool, whatever the pool's size.
-    pub const DROP: u8 = 6;
-}
-
-/// One event that a manager hears.
-#[derive(Clone, Copy, Debug)]
-pub struct Access {
-    /// The page, below the number of pages that the manager was made for.
-    pub page: u32,
-    /// The thread or process, by its number in the trace.
-    pub thread: u16,
-    /// The latch that it takes, by the database's number; 0 where it has none.
-    pub latch: u8,
-    /// Microseconds since the trace began, by the trace's clock.
-    pub now_us: u64,
-}
+use bufferlab_model::trace::{Access, Columns, Kind};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// The counts of a manager since it was made, or in a window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Pages read because a caller wanted them.
     pub misses: u64,
@@ -73,6 +48,19 @@ impl Sub for Counts {
 
 /// A buffer manager: a pool of a fixed number of frames that holds pages `0..pages`.
 pub trait Manager {
+    /// Does what an event asks for. What the traced server did about it is no event for another pool.
+    #[inline]
+    fn hear(&mut self, kind: Kind, access: Access) {
+        match kind {
+            Kind::Get => self.get(access),
+            Kind::GetIfInPool => self.get_if_in_pool(access),
+            Kind::Create => self.create(access),
+            Kind::Prefetch => self.prefetch(access),
+            Kind::Drop => self.drop_page(access),
+            Kind::Read | Kind::Evict => {}
+        }
+    }
+
     /// Gives the page to a caller; reads it if the pool does not have it.
     fn get(&mut self, access: Access);
 
@@ -93,34 +81,53 @@ pub trait Manager {
 
     /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
+
+    /// Hears, before the first event of a replay, all that will come. No server can.
+    fn foresee(&mut self, _columns: &Columns) {}
 }
 
-/// The columns of a page trace, one row an event, in the order of time.
-#[derive(Clone, Copy, Debug)]
-pub struct Columns<'a> {
-    /// The page of each event.
-    pub page: &'a [u32],
-    /// Its kind, a number of [`kind`].
-    pub kind: &'a [u8],
-    /// The latch that it takes, by the database's number.
-    pub latch: &'a [u8],
-    /// Its thread.
-    pub thread: &'a [u16],
-    /// Microseconds since the event before it.
-    pub delta_us: &'a [u32],
+/// The model of a buffer manager, which can be made by its name and settings.
+///
+/// The JSON of the default settings has those of the server that the model obeys, by the server's names and with the
+/// server's defaults. It lacks settings that follow from the server's version or from the sizes of pools and tables.
+pub trait Model: Manager + Sized {
+    /// The name by which Python and run.json know the model.
+    const NAME: &'static str;
+
+    /// The settings of its pools.
+    type Settings: Default + Serialize + DeserializeOwned;
+
+    /// Makes an empty pool of `frames` for pages `0..pages`.
+    fn new(frames: NonZeroU32, pages: u32, settings: &Self::Settings) -> Self;
+
+    /// Refuses settings that no server of `frames` has.
+    ///
+    /// # Errors
+    /// The reason.
+    fn check(_settings: &Self::Settings, _frames: NonZeroU32) -> Result<(), String> {
+        Ok(())
+    }
 }
+
+/// The settings of a model that has none.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoSettings {}
 
 /// The counts of a replay between the edges of its window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Replayed {
     /// Events of kind get.
     pub gets: u64,
     /// Events of kind get_if_in_pool.
     pub gets_if_in_pool: u64,
     /// The manager's counts.
+    #[serde(flatten)]
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
+    /// Pages that got a frame since the first event.
+    pub brought_in_since_start: u64,
 }
 
 /// Plays the events before the window and in it. Events before it fill the pool and do not count; it skips events after
@@ -129,40 +136,68 @@ pub struct Replayed {
 /// # Panics
 /// If the columns differ in length, the window is not within them, or a page is not one of the manager's.
 pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, window: Range<usize>) -> Replayed {
-    let rows = columns.page.len();
-    let lengths = [columns.kind.len(), columns.latch.len(), columns.thread.len(), columns.delta_us.len()];
-    assert!(lengths == [rows; 4], "{rows} pages, but {lengths:?} kinds, latches, threads and times");
+    assert!(columns.rows().is_some(), "{UNLIKE}");
+    manager.foresee(columns);
     let before_us = play(manager, columns, 0..window.start, 0);
     let before = manager.counts();
     play(manager, columns, window.clone(), before_us);
-    let of_kind = |wanted| columns.kind[window.clone()].iter().filter(|&&kind| kind == wanted).count() as u64;
+    let of_kind = |wanted| columns.kind[window.clone()].iter().filter(|&&kind| kind == wanted as u8).count() as u64;
+    let after = manager.counts();
     Replayed {
-        gets: of_kind(kind::GET),
-        gets_if_in_pool: of_kind(kind::GET_IF_IN_POOL),
-        counts: manager.counts() - before,
+        gets: of_kind(Kind::Get),
+        gets_if_in_pool: of_kind(Kind::GetIfInPool),
+        counts: after - before,
         frames_used: manager.frames_used(),
+        brought_in_since_start: after.misses + after.prefetch_reads + after.creates,
     }
 }
 
 /// Plays some rows; returns the time of the last one.
 fn play<M: Manager>(manager: &mut M, columns: &Columns, rows: Range<usize>, from_us: u64) -> u64 {
     let mut now_us = from_us;
-    let pages = columns.page[rows.clone()].iter().zip(&columns.kind[rows.clone()]);
-    let holders = columns.thread[rows.clone()].iter().zip(&columns.latch[rows.clone()]);
-    let moments = holders.zip(&columns.delta_us[rows]);
-    for ((&page, &kind), ((&thread, &latch), &delta_us)) in pages.zip(moments) {
-        now_us += u64::from(delta_us);
-        let access = Access { page, thread, latch, now_us };
-        match kind {
-            kind::GET => manager.get(access),
-            kind::GET_IF_IN_POOL => manager.get_if_in_pool(access),
-            kind::CREATE => manager.create(access),
-            kind::PREFETCH => manager.prefetch(access),
-            kind::DROP => manager.drop_page(access),
-            _ => {}
-        }
+    for (kind, access) in columns.events(rows, from_us) {
+        now_us = access.now_us;
+        manager.hear(kind, access);
     }
     now_us
+}
+
+const UNLIKE: &str = "the columns differ in length";
+/// The largest pool and the highest page: a manager takes some 30 bytes for each.
+const MOST: u32 = 1 << 28;
+
+/// The reason why a replay cannot be.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Refused(String);
+
+/// A replay with a new pool: takes the JSON of its settings, its frames, a trace and the rows of the window.
+pub type Replay = fn(&str, u32, &Columns, Range<usize>) -> Result<Replayed, Refused>;
+
+/// See [`Replay`]. No replay that is not refused panics.
+pub(crate) fn replay_new<M: Model>(
+    settings: &str,
+    frames: u32,
+    columns: &Columns,
+    window: Range<usize>,
+) -> Result<Replayed, Refused> {
+    let refused = |why: String| Err(Refused(why));
+    let Some(rows) = columns.rows() else { return refused(UNLIKE.into()) };
+    if window.start > window.end || window.end > rows {
+        return refused(format!("rows {} to {} are not among {rows}", window.start, window.end));
+    }
+    let pages = columns.page.iter().max().map_or(0, |&page| page.saturating_add(1));
+    if pages > MOST || rows >= u32::MAX as usize {
+        return refused("the trace has too many pages or rows".into());
+    }
+    let Some(frames) = NonZeroU32::new(frames).filter(|size| size.get() <= MOST) else {
+        return refused(format!("a pool has 1 to {MOST} frames"));
+    };
+    let settings = serde_json::from_str(settings).map_err(|error| error.to_string());
+    match settings.and_then(|settings| M::check(&settings, frames).map(|()| settings)) {
+        Ok(settings) => Ok(replay(&mut M::new(frames, pages, &settings), columns, window)),
+        Err(why) => refused(format!("settings of the manager: {why}")),
+    }
 }
 
 #[cfg(test)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from bufferlab.errors import SpecError
-from bufferlab.results.derive import run_values
-from bufferlab.results.store import RunRecord
-from bufferlab.traces import runs
-from bufferlab.traces.accesses import Accesses
+from bufferlab.traces import page_trace
 from bufferlab.traces.curve import MissCurve
 from bufferlab.traces.curve import curve as misses_of
 
@@ -25,7 +23,7 @@ def trace(run: Path | str) -> pl.DataFrame:
     which the page belongs, null where it is not known. `in_window` marks the rows of the measured window. Raises a
     BufferlabError for a run without a good trace.
     """
-    return runs.table(runs.traced(Path(run)))
+    return page_trace.read(Path(run)).named()
 
 
 def curve(accesses: pl.DataFrame | Path | str) -> pl.DataFrame:
@@ -36,9 +34,9 @@ def curve(accesses: pl.DataFrame | Path | str) -> pl.DataFrame:
     """
     if isinstance(accesses, pl.DataFrame):
         return _frame(_curve(accesses))
-    record = runs.traced(Path(accesses))
-    return _frame(_curve(runs.table(record))).with_columns(
-        (pl.col("misses") / count).alias(f"misses_per_{work}") for work, count in _work(record).items()
+    found = page_trace.read(Path(accesses))
+    return _frame(_curve(found.named())).with_columns(
+        (pl.col("misses") / count).alias(f"misses_per_{work}") for work, count in found.work.items()
     )
 
 
@@ -47,15 +45,13 @@ def _curve(rows: pl.DataFrame) -> MissCurve:
         raise SpecError(
             f"these are no page accesses: there is no column {lacking[0]}", "bl.curve", "give rows of bl.trace(run)"
         )
-    touches = rows.filter(runs.is_touch())
-    times = touches.filter("in_window")["t_s"]
-    counted = runs.marks(rows)
-    window = (float(times[0]), float(times[-1])) if len(times) else None
-    if window is None or not counted[touches["in_window"].to_numpy()].any():
+    inside = page_trace.accesses_of(rows.filter("in_window"))
+    if not inside.gets:
         raise SpecError("no get lies in the window: no pool misses anything", "bl.curve", "give more rows of the trace")
-    page = touches["page"].rank("dense").to_numpy().astype(np.uint32) - np.uint32(1)
-    found = Accesses(page, counted, touches["t_s"].to_numpy(), None, window)
-    return misses_of(found, window, lambda _done: None)
+    found = page_trace.accesses_of(rows)
+    page = pl.Series(found.page).rank("dense").to_numpy().astype(np.uint32) - np.uint32(1)
+    window = (float(inside.touches.time_s[0]), float(inside.touches.time_s[-1]))
+    return misses_of(replace(found, page=page), window, lambda _done: None)
 
 
 def _frame(found: MissCurve) -> pl.DataFrame:
@@ -63,13 +59,3 @@ def _frame(found: MissCurve) -> pl.DataFrame:
     return pl.DataFrame({"pool_pages": np.arange(len(misses), dtype=np.uint32), "misses": misses}).with_columns(
         (pl.col("misses") / found.accesses).alias("misses_per_get")
     )
-
-
-def _work(record: RunRecord) -> dict[str, float]:
-    """Return the units of work in the window that the run tells of."""
-    values, measured = run_values(record), record.run.measured
-    found = {
-        "transaction": float(measured.transactions) if measured else None,
-        "new_order": values["new_orders"].value,
-    }
-    return {work: count for work, count in found.items() if count}

@@ -19,7 +19,7 @@ from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.units import GIB, UnitError, parse_bytes, parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from bufferlab.traces.accesses import Accesses
+    from bufferlab.traces.page_trace import Accesses
 
 _SHARES = "1%,2%,5%,10%,20%,30%,40%,50%,60%,80%,100%"
 _PAGES = re.compile(r"\s*([0-9]{1,12})\s*pages?\s*")
@@ -63,14 +63,14 @@ def command(
     # Reading a run needs the families' metrics, which the registry hands to `results`.
     import bufferlab.engines.registry  # noqa: F401
     from bufferlab.report import curve_page, plain
-    from bufferlab.traces import files, runs
+    from bufferlab.traces import files, page_trace
     from bufferlab.traces.curve import curve, misses_of_objects
 
     window_s = _window(window)
     given_bytes = _page_size(page_size)
     if to and to[0].lower() != "oraclegeneral":
         raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
-    accesses = runs.read(file) if file.is_dir() else files.read(file)
+    accesses = page_trace.read(file).accesses() if file.is_dir() else files.read(file)
     if by and not accesses.objects:
         raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
     window_s = window_s or accesses.window_s
@@ -79,7 +79,8 @@ def command(
     with _told("counting misses") as tell:
         found = curve(accesses, window_s, tell)
     if not found.accesses:
-        span = f"{accesses.time_s[0]:g} s to {accesses.time_s[-1]:g} s"
+        time_s = accesses.touches.time_s
+        span = f"{time_s[0]:g} s to {time_s[-1]:g} s"
         raise SpecError("no get lies in the window", "--window", f"the file has {span}")
     if to:
         _write_oracle_general(accesses, file, Path(to[1]))

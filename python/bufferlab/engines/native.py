@@ -47,8 +47,8 @@ class PageTrace(Protocol):
 class Curve(Protocol):
     """Misses of an LRU pool at every size; columns are handed over as buffers, without a copy."""
 
-    def feed(self, pages: NDArray[np.uint32], counted: NDArray[np.uint8]) -> None:
-        """Touch pages (u32) in their order; `counted` (u8) says of each whether its miss counts."""
+    def feed(self, page: NDArray[np.uint32], kind: NDArray[np.uint8], first: int) -> None:
+        """Hear accesses in their order. The misses of gets count, from the access `first` on."""
         ...
 
     def misses(self) -> bytes:
@@ -106,8 +106,8 @@ class Native(Protocol):
         """Return a script's content, parsed without an engine; raise NativeError with the line that is wrong."""
         ...
 
-    def Curve(self, pages: int) -> Curve:  # noqa: N802
-        """Return a curve for this many pages."""
+    def Curve(self, pages: int, first_page: int, end_page: int) -> Curve:  # noqa: N802
+        """Return a curve for pages from 0 on. Gets of those from `first_page` to before `end_page` count."""
         ...
 
     def replay(
@@ -115,18 +115,19 @@ class Native(Protocol):
         manager: str,
         settings_json: str,
         frames: int,
-        page: NDArray[np.uint32],
-        kind: NDArray[np.uint8],
-        thread: NDArray[np.uint16],
-        delta_us: NDArray[np.uint32],
-        latch: NDArray[np.uint8],
         first_row: int,
         end_row: int,
+        **columns: NDArray[Any],
     ) -> str:
         """Return what a buffer manager counts from the first row to before the end row, as JSON.
 
-        Rows before the first fill its pool. Columns are handed over as buffers, without a copy. Raises ValueError.
+        Rows before the first fill its pool. Columns, those of page-trace.parquet, are handed over as buffers, without
+        a copy. Raises ValueError.
         """
+        ...
+
+    def model_defaults(self) -> str:
+        """Return the settings of servers that each model obeys, with the servers' defaults."""
         ...
 
     def core_version(self) -> str:

@@ -18,7 +18,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.errors import Failure
 from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
-from bufferlab.results.schema import PAGE_TRACE_KINDS
+from bufferlab.results.schema import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
 
 if TYPE_CHECKING:
@@ -28,18 +28,6 @@ _SPOOL = "page-trace"
 _CHUNK_EVENTS = 2_000_000
 _MOST_OFF = 0.005
 """The share by which a trace's count in the window may differ from the engine's own."""
-_RECORD = np.dtype(
-    [
-        ("t_ns", "<u8"),
-        ("object", "<u4"),
-        ("page", "<u4"),
-        ("thread", "<u4"),
-        ("kind", "u1"),
-        ("latch", "u1"),
-        ("site", "u1"),
-        ("unused", "u1"),
-    ]
-)
 _Records = np.ndarray[Any, Any]
 
 
@@ -75,7 +63,7 @@ class PageTraceAsked:
         problem = _problem(told, stored["spool_bytes"])
         if problem:
             return _failed(stored, problem), None
-        records: _Records = np.memmap(spool, _RECORD, "r")
+        records: _Records = np.memmap(spool, _record(), "r")
         stored["start_ns"] = int(records["t_ns"][0])
         stored["counts"] = _counts(records, told, run)
         if off := _off(stored["counts"]):
@@ -87,6 +75,10 @@ class PageTraceAsked:
         write_page_trace(out, _frames(records, numbers))
         spool.unlink()
         return {**stored, "page_size_bytes": run.result["actual"].get("page_size_bytes"), "status": "ok"}, out
+
+
+def _record() -> np.dtype[np.void]:
+    return np.dtype(list(page_trace_words().record))
 
 
 def _failed(stored: dict[str, Any], failure: Failure) -> dict[str, Any]:
@@ -104,7 +96,7 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if told["window_end_ns"] is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())
-    if not wrote or spool_bytes != wrote * _RECORD.itemsize:
+    if not wrote or spool_bytes != wrote * _record().itemsize:
         what = f"{wrote:,} accesses were recorded, and the file has {spool_bytes:,} bytes"
         return Failure(what, told["spool"], "repeat the run")
     return None
@@ -121,7 +113,8 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
     objects = behaviour.uncounted_objects(run.database, told.get("relations", ()))
     ours = told.get("uncounted_threads", ())
     threads = [number for number, thread in enumerate(told.get("threads", ())) if thread in ours]
-    inside = np.zeros(len(PAGE_TRACE_KINDS), np.int64)
+    names = page_trace_words().kinds
+    inside = np.zeros(len(names), np.int64)
     for chunk in _chunks(records):
         times = chunk["t_ns"]
         counted = (times >= told["window_start_ns"]) & (times <= told["window_end_ns"])
@@ -131,7 +124,7 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
     return [
         {
             "kind": " + ".join(kinds),
-            "recorded": sum(int(inside[PAGE_TRACE_KINDS.index(kind)]) for kind in kinds),
+            "recorded": sum(int(inside[names.index(kind)]) for kind in kinds),
             "counter": counter,
             "counted": counted,
         }

@@ -19,6 +19,7 @@ from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
 from bufferlab.models.source import AS_TRACED, LARGEST_POOL, Clock, Source
 from bufferlab.plan import DataFacts, Plan, Point, make
 from bufferlab.results.schema import Prediction, Replayed, TracedRun, Verdict
+from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.units import format_bytes, format_count, format_percent
 
@@ -58,7 +59,7 @@ class Target:
 
     def replayed(self, pool: Pool, clock: Clock = AS_TRACED) -> Replayed:
         """Return what the model counts with a pool and its settings. Raises DataFileError."""
-        settings = _settings(self.manager, self.seen, pool)
+        settings = self.manager.settings(self.seen, pool)
         return self.source.replay(self.manager.name, settings, pool.frames, clock)
 
     @cached_property
@@ -69,13 +70,13 @@ class Target:
             run_id=source.run.run_id,
             point=source.run.point.label,
             engine_version=source.server.version,
-            page_trace_sha256=source.page_trace_sha256,
+            page_trace_sha256=source.run.files[PAGE_TRACE_FILE].sha256,
             pool_bytes=source.pool_bytes,
             pool_frames=source.frames,
             page_size_bytes=source.page_size_bytes,
-            pages_touched=source.pages,
-            work=dict(source.work),
-            measured_reads=source.measured(self.manager.read_ahead).reads,
+            pages_touched=source.trace.pages,
+            work=dict(source.trace.work),
+            measured_reads=source.counted("read")[0],
             modelled_reads=self.own.reads,
         )
 
@@ -94,7 +95,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     for point in plan.points:
         frames, _ = _frames(source, _pool_bytes(source, point), point)
         pool = Pool(frames, _values(source, manager, point))
-        source.require(manager.name, _settings(manager, seen, pool), frames)
+        source.require(manager.name, manager.settings(seen, pool), frames)
     return Target(source, manager, plan, tuple(_of_source(source, manager)), seen)
 
 
@@ -118,7 +119,7 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
     found = target.own if is_traced_point else target.replayed(pool)
     why = None if is_traced_point else manager.by_speed(pool)
     replays = _at_speeds(target, pool, found, before_replay) if why else {}
-    speed = _depends_on_speed(why, replays, source.work["transaction"]) if why else None
+    speed = _depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
     return Prediction(
         model=manager.name,
         model_version=manager.version,
@@ -253,7 +254,8 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
         return min(max(longer, 1 / _SLOWEST), _SLOWEST)
 
     before, within = _before(found) - _before(own), found.reads - own.reads
-    return Clock(times(source.seconds_before, before), times(source.seconds, within))
+    first_ns, end_ns = source.trace.window_ns
+    return Clock(times(first_ns / 1e9, before), times((end_ns - first_ns) / 1e9, within))
 
 
 def _depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
@@ -288,8 +290,8 @@ def _own_point(target: Target) -> Iterable[Verdict]:
 def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None) -> Iterable[Verdict]:
     source = target.source
     in_window, before = (found.reads + found.creates) / pool.frames, _before(found) / pool.frames
-    if pool.frames >= source.pages:
-        pages = format_count(source.pages)
+    if pool.frames >= source.trace.pages:
+        pages = format_count(source.trace.pages)
         sentence = f"the pool holds all {pages} pages that the run touched"
         yield Verdict(name="holds_all", sentence=sentence)
     elif target.manager.filled - before > _UNFILLED_LIMIT * in_window:
@@ -310,20 +312,16 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
     yield from target.manager.doubts(target.seen, pool)
 
 
-def _settings(manager: BufferManager, seen: Traced, pool: Pool) -> dict[str, Any]:
-    """Return all settings of the model with a pool, as the core takes them."""
-    return {**manager.settings(seen.server, pool.values), **manager.of_pools(seen, pool)}
-
-
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
     found = []
-    measured = source.measured(manager.read_ahead)
-    if measured.reads and measured.read_ahead / measured.reads > _READ_AHEAD_LIMIT:
-        share = format_percent(measured.read_ahead / measured.reads)
+    (reads, _), (gets, recorded) = source.counted("read"), source.counted("get")
+    read_ahead = int(sum(source.edges.change(metric).value or 0.0 for metric in manager.read_ahead))
+    if reads and read_ahead / reads > _READ_AHEAD_LIMIT:
+        share = format_percent(read_ahead / reads)
         sentence = f"{share} of the run's reads were read ahead; another pool may read ahead more or less"
         found.append(Verdict(name="read_ahead", sentence=sentence))
-    if measured.gets and measured.hidden_gets / measured.gets > _HIDDEN_LIMIT:
-        share = format_percent(measured.hidden_gets / measured.gets)
+    if gets and (gets - recorded) / gets > _HIDDEN_LIMIT:
+        share = format_percent((gets - recorded) / gets)
         sentence = f"the engine counted {share} more gets than the trace holds, and the model does not know their pages"
         found.append(Verdict(name="hidden_accesses", sentence=sentence))
     for name, presumed in manager.presumes.items():

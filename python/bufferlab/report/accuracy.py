@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
 
+from bufferlab import versions
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
-from bufferlab.models.development import was_seen
 from bufferlab.report.compare_guard import differing_settings, objections
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of, of_two_folders
 from bufferlab.results.metrics import Work
@@ -18,6 +21,9 @@ from bufferlab.stats.estimate import Estimate
 
 _LONGER = 1.25
 """Times as many transactions: warm-ups and windows of more are not alike."""
+_USUAL = {"lru_scan_depth": ["100"], "old_blocks_time": ["0"]}
+"""The settings of a cell of development_cells.toml that does not name them."""
+_DECIDED_ELSEWHERE = {"server", "warehouses"}
 _SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 
 
@@ -261,3 +267,24 @@ def _mean(errors: list[float]) -> float:
 
 def _error(value: float, reference: float) -> float | None:
     return value / reference - 1 if reference else None
+
+
+@cache
+def _cells() -> list[dict[str, Any]]:
+    """Return the entries of development_cells.toml: each product of the lists of one was looked at."""
+    text = resources.files("bufferlab.models").joinpath("development_cells.toml").read_text(encoding="utf-8")
+    cells: list[dict[str, Any]] = tomllib.loads(text)["cell"]
+    return cells
+
+
+def was_seen(engine: str, engine_version: str, asked: Mapping[str, str], swept: frozenset[str], workload: str) -> bool:
+    """Return whether a point is among the cells; `asked` has all its settings, of which the sweep varied `swept`."""
+    return any(
+        (cell["engine"], cell["workload"], str(cell["warehouses"])) == (engine, workload, asked.get("warehouses"))
+        and versions.has(cell["engine_version"], engine, engine_version)
+        and all(
+            asked.get(name) in [str(value) for value in cell["swept"].get(name, _USUAL.get(name, []))]
+            for name in (swept | cell["swept"].keys()) - _DECIDED_ELSEWHERE
+        )
+        for cell in _cells()
+    )

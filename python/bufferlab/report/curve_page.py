@@ -22,8 +22,8 @@ from bufferlab.chapter.blocks import (
     Trace,
 )
 from bufferlab.report.document import Report, stamped
-from bufferlab.traces.accesses import Accesses, MeasuredPool
 from bufferlab.traces.curve import MissCurve, working_set
+from bufferlab.traces.page_trace import Accesses, MeasuredPool
 from bufferlab.units import MIB, format_bytes, format_percent
 
 _GUIDE = (
@@ -121,7 +121,7 @@ def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
     ends, pages = working_set(accesses)
     unit = (page_size_bytes or MIB) / MIB
     label = "working set (MiB)" if page_size_bytes else "working set (pages)"
-    start_s = float(accesses.time_s[0])
+    start_s = float(accesses.touches.time_s[0])
     shown = Trace(
         label="",
         t_s=tuple((ends - start_s).tolist()),

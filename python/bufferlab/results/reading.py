@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.results import decoding, metrics
-from bufferlab.results.schema import PAGE_TRACE_KINDS
+from bufferlab.results.schema import page_trace_words
 from bufferlab.texts import parse_toml
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def wrong_page_trace(trace: pl.DataFrame) -> str | None:
     """Return why rows cannot be the accesses of a page trace."""
     import polars as pl
 
-    wrong = pl.any_horizontal(pl.all().is_null()) | (pl.col("kind") >= len(PAGE_TRACE_KINDS))
+    wrong = pl.any_horizontal(pl.all().is_null()) | (pl.col("kind") >= len(page_trace_words().kinds))
     if _any(trace, wrong):
         return "an access has no page, kind or time"
     # Pages are numbered without a gap, and each was touched: a greater number would only take memory.

@@ -7,7 +7,12 @@ a change needs a new FORMAT_VERSION; a folder of another version is refused by n
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -55,16 +60,6 @@ BLOCK_TRACE_COLUMNS: dict[str, str] = {
     "from_sector": "i64",
     "split_sector": "i64",
 }
-#: page-trace.parquet: one row per access to a page of the pool, in the order of time.
-PAGE_TRACE_COLUMNS: dict[str, str] = {
-    "page": "u32",
-    "kind": "u8",
-    "latch": "u8",
-    "thread": "u16",
-    "delta_us": "u32",
-}
-#: What a page trace records, by the number in `kind` (`Kind` in crates/bufferlab-probe).
-PAGE_TRACE_KINDS = ("get", "get_if_in_pool", "create", "read", "prefetch", "evict", "drop")
 SUMMARY_COLUMNS: dict[str, str] = {
     "point_index": "i32",
     "point_label": "str",
@@ -617,6 +612,25 @@ class StoredHost(_Open):
     noise: dict[str, StoredFloor] = {}
 
 
+@dataclass(frozen=True)
+class PageTraceWords:
+    """The words of a page trace."""
+
+    kinds: tuple[str, ...]
+    """Kinds of accesses, by their numbers."""
+    columns: Mapping[str, str]
+    """The columns of page-trace.parquet: one row per access to a page of the pool, in the order of time."""
+    record: tuple[tuple[str, str], ...]
+    """The fields of an access in a spool, with the types of numpy."""
+
+
+@cache
+def page_trace_words() -> PageTraceWords:
+    """Return the words of a page trace, which stand in crates/bufferlab-model/src/trace.rs, from the core."""
+    words = json.loads(import_module("bufferlab._native").page_trace_words())
+    return PageTraceWords(tuple(words["kinds"]), dict(words["columns"]), tuple(map(tuple, words["record"])))
+
+
 def schema_hash() -> str:
     """Return one hash over everything stored; a test pins it."""
     described = {
@@ -625,7 +639,7 @@ def schema_hash() -> str:
         "samples": SAMPLE_COLUMNS,
         "latency": LATENCY_COLUMNS,
         "block_trace": BLOCK_TRACE_COLUMNS,
-        "page_trace": [PAGE_TRACE_COLUMNS, PAGE_TRACE_KINDS],
+        "page_trace": [page_trace_words().columns, page_trace_words().kinds],
         "summary": SUMMARY_COLUMNS,
     }
     return hashlib.sha256(canonical_json(_without_prose(described)).encode()).hexdigest()

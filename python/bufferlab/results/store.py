@@ -41,12 +41,12 @@ from bufferlab.results.schema import (
     BLOCK_TRACE_COLUMNS,
     FORMAT_VERSION,
     LATENCY_COLUMNS,
-    PAGE_TRACE_COLUMNS,
     SAMPLE_COLUMNS,
     SUMMARY_COLUMNS,
     Run,
     StoredHost,
     StoredPlan,
+    page_trace_words,
 )
 from bufferlab.results.writing import copy, into, sync_folder, write_bytes, write_parquet
 
@@ -150,7 +150,7 @@ class RunRecord:
         """Read page-trace.parquet: one row per access to a page of the pool; None when there is no good trace."""
         if self.run.page_trace is None or self.run.page_trace.status != "ok":
             return None
-        return _table(self.folder / PAGE_TRACE_FILE, PAGE_TRACE_COLUMNS, wrong_page_trace)
+        return _table(self.folder / PAGE_TRACE_FILE, page_trace_words().columns, wrong_page_trace)
 
     def log(self) -> str:
         """Return the worker's log, as text."""
@@ -449,7 +449,7 @@ def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
 
 def write_page_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
     """Write page-trace.parquet from frames that follow one another; memory holds one of them."""
-    _write_parts(path, parts, PAGE_TRACE_COLUMNS)
+    _write_parts(path, parts, page_trace_words().columns)
 
 
 def _write_parts(path: Path, parts: Iterable[pl.DataFrame], stored: Mapping[str, str]) -> None:

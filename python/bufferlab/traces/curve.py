@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
-from bufferlab.traces.accesses import Accesses
+from bufferlab.results.schema import PagesOfObject
+from bufferlab.traces.page_trace import Accesses, rows_within
 
 #: Accesses between two reports of progress: a tenth of a second's work.
 _CHUNK = 1 << 21
@@ -48,21 +49,24 @@ class MissCurve:
         return int(below.argmax()) + 1
 
 
-def curve(accesses: Accesses, window_s: tuple[float, float] | None, progress: Callable[[float], None]) -> MissCurve:
+def curve(
+    accesses: Accesses,
+    window_s: tuple[float, float] | None,
+    progress: Callable[[float], None],
+    one: PagesOfObject | None = None,
+) -> MissCurve:
     """Return the curve of the accesses; `progress` hears the share that is done, from 0 to 1.
 
-    `window_s` has the first and the last second whose misses count.
+    `window_s` has the first and the last second whose misses count. With `one`, a table or index, only its own gets
+    count; pages of the others warm the pool.
     """
-    pages, counted = accesses.page, accesses.counted
-    if window_s:
-        first = np.searchsorted(accesses.time_s, window_s[0])
-        last = np.searchsorted(accesses.time_s, window_s[1], "right")
-        pages, counted = pages[:last], counted[:last].copy()
-        counted[:first] = 0
-    done = native().Curve(accesses.pages)
-    for start in range(0, len(pages), _CHUNK):
-        done.feed(pages[start : start + _CHUNK], counted[start : start + _CHUNK])
-        progress(min(1.0, (start + _CHUNK) / len(pages)))
+    first, end = rows_within(accesses.time_s, window_s) if window_s else (0, len(accesses.page))
+    pages = (one.first_page, one.first_page + one.pages) if one else (0, accesses.pages)
+    done = native().Curve(accesses.pages, *pages)
+    for start in range(0, end, _CHUNK):
+        chunk = slice(start, min(start + _CHUNK, end))
+        done.feed(accesses.page[chunk], accesses.kind[chunk], max(0, first - start))
+        progress(min(1.0, (start + _CHUNK) / end))
     return MissCurve(np.frombuffer(done.misses(), np.uint64))
 
 
@@ -74,7 +78,7 @@ def misses_of_objects(
 ) -> dict[str, list[int]]:
     """Return the gets of each table or index, and its misses in LRU pools of `sizes` pages that all share.
 
-    One pass for each object: pages of the others warm the pool and do not count.
+    One pass for each object.
     """
     found = {}
 
@@ -82,17 +86,15 @@ def misses_of_objects(
         progress((place + done) / len(accesses.objects))
 
     for place, one in enumerate(accesses.objects):
-        inside = (accesses.page >= one.first_page) & (accesses.page < one.first_page + one.pages)
-        alone = replace(accesses, counted=accesses.counted * inside)
-        misses = curve(alone, window_s, partial(so_far, place)).misses
+        misses = curve(accesses, window_s, partial(so_far, place), one).misses
         found[one.name] = [int(misses[size]) for size in (0, *sizes)]
     return found
 
 
 def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uint32]]:
     """Return the ends of equal parts of the trace, in seconds, and the number of pages touched in each part."""
-    start, end = accesses.time_s[0], accesses.time_s[-1]
-    ends = np.linspace(start, end, _PARTS + 1)[1:]
-    edges = [0, *np.searchsorted(accesses.time_s, ends[:-1], "right").tolist(), len(accesses.page)]
-    there = [np.bincount(accesses.page[first:last]) for first, last in pairwise(edges)]
+    page, time_s = accesses.touches.page, accesses.touches.time_s
+    ends = np.linspace(time_s[0], time_s[-1], _PARTS + 1)[1:]
+    edges = [0, *np.searchsorted(time_s, ends[:-1], "right").tolist(), len(page)]
+    there = [np.bincount(page[first:last]) for first, last in pairwise(edges)]
     return ends, np.array([np.count_nonzero(pages) for pages in there], np.uint32)

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
-from bufferlab.traces.accesses import Accesses
+from bufferlab.traces.page_trace import Accesses, number_of
 
 _HEADER = ("time", "page", "op")
 _OPS = ("get", "create")
@@ -52,7 +52,8 @@ def _read_csv(path: Path) -> Accesses:
     for what, rows in bad.items():
         _require_none(rows.to_numpy(), what, path)
     page = table["page"].rank("dense").to_numpy().astype(np.uint32) - np.uint32(1)
-    return _ordered(Accesses(page, (table["op"] == "get").to_numpy().astype(np.uint8), time.to_numpy(), None), path, 2)
+    kind = np.where((table["op"] == "get").to_numpy(), number_of("get"), number_of("create")).astype(np.uint8)
+    return _ordered(Accesses(page, kind, time.to_numpy()), path, 2)
 
 
 def _read_oracle_general(path: Path) -> Accesses:
@@ -64,8 +65,8 @@ def _read_oracle_general(path: Path) -> Accesses:
     page = _dense(np.ascontiguousarray(records["page"]))
     sizes = records["bytes"]
     page_size_bytes = int(sizes[0]) if len(sizes) and sizes[0] > 1 and (sizes == sizes[0]).all() else None
-    counted = np.ones(len(records), np.uint8)
-    return _ordered(Accesses(page, counted, records["time"].astype(np.float64), page_size_bytes), path, 1)
+    kind = np.full(len(records), number_of("get"), np.uint8)
+    return _ordered(Accesses(page, kind, records["time"].astype(np.float64), page_size_bytes), path, 1)
 
 
 def _dense(pages: NDArray[np.uint64]) -> NDArray[np.uint32]:
@@ -95,7 +96,8 @@ def _ordered(accesses: Accesses, path: Path, first_line: int) -> Accesses:
 
 
 def write_oracle_general(accesses: Accesses, path: Path) -> None:
-    """Write the gets and creations as records whose object is the page's number. Raises OSError."""
+    """Write the touches as records whose object is the page's number. Raises OSError."""
+    accesses = accesses.touches
     number = pl.Series("number", np.arange(len(accesses.page), dtype=np.int64))
     follows = pl.DataFrame({"page": accesses.page, "number": number}).select(
         pl.col("number").shift(-1).over("page").fill_null(-1)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use bufferlab_probe::page_trace::WindowProbe;
+use bufferlab_probe::page_trace::window_without;
 use bufferlab_probe::{Probe, ProcessProbe};
 
 use super::control::Control;
@@ -54,8 +54,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let process = ProcessProbe::new().with_drivers(Arc::clone(&cpu_ns));
     let data = job.datadir.as_deref();
-    let page_trace =
-        job.probes.page_trace.as_ref().map(|_| Box::new(WindowProbe::without(uncounted)) as Box<dyn Probe>);
+    let page_trace = job.probes.page_trace.as_ref().map(|_| Box::new(window_without(uncounted)) as Box<dyn Probe>);
     let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace })?;
     watched(Box::new(counters), version, probes, sink, job.sample_interval, |watch| {
         let mut session = Session { server, course, watch, cancelled, cpu_ns };

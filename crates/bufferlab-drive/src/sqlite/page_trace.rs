@@ -4,12 +4,12 @@
 //! the file), so a pool that ends hands the recorder to the next. The caller that samples the edges of the window tells
 //! them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bufferlab_probe::page_trace::{Access, Kind, NAME, PageTraceAsked, Spool, Spooled, Window};
-use bufferlab_probe::{Probe, Reading, Table, clock};
-use serde::Serialize;
+use bufferlab_model::trace::{Kind, Record};
+use bufferlab_probe::page_trace::{PageTraceAsked, Spool, Spooled, WindowProbe};
+use bufferlab_probe::{Probe, clock};
 
 use super::vfs::VfsCounters;
 use crate::failure::Failure;
@@ -48,7 +48,7 @@ impl Recorder {
     }
 
     fn push(&mut self, t_ns: u64, page: u32, kind: Kind) {
-        self.spool.push(&Access { t_ns, object: 0, page, thread: 0, kind, latch: 0, site: 0 });
+        self.spool.push(&Record { t_ns, object: 0, page, thread: 0, kind, latch: 0, site: 0 });
     }
 
     fn reads(&self) -> u64 {
@@ -68,8 +68,8 @@ impl Recorder {
         }
     }
 
-    /// Records that the pool held the page.
-    pub fn found(&mut self, page: u32, kind: Kind) {
+    /// Records that the pool held the page, or that the page lost its frame.
+    pub fn note(&mut self, page: u32, kind: Kind) {
         self.settle();
         self.push(clock::monotonic_ns(), page, kind);
     }
@@ -77,12 +77,6 @@ impl Recorder {
     /// Records that the page got a frame.
     pub fn admit(&mut self, page: u32) {
         self.admitted = Some((page, clock::monotonic_ns(), self.reads()));
-    }
-
-    /// Records that the page lost its frame to another, or that its content is no longer true.
-    pub fn left(&mut self, page: u32, kind: Kind) {
-        self.settle();
-        self.push(clock::monotonic_ns(), page, kind);
     }
 
     /// Puts the recorder back, since the pool has ended; another pool may take it.
@@ -93,53 +87,10 @@ impl Recorder {
     }
 }
 
-/// The probe of the run: it notes the edges, and returns the table once the engine has closed the database.
-pub struct PageTrace {
-    holder: Holder,
-    spool: PathBuf,
-    window: Window,
-}
-
-#[derive(Serialize)]
-struct Told {
-    #[serde(flatten)]
-    window: Window,
-    #[serde(flatten)]
-    spooled: Spooled,
-}
-
-impl PageTrace {
-    /// Makes the probe of a recorder.
-    #[must_use]
-    pub fn of(holder: Holder, spool: &Path) -> Self {
-        PageTrace { holder, spool: spool.to_owned(), window: Window::default() }
-    }
-}
-
-impl Probe for PageTrace {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn sample(&mut self, _out: &mut Vec<Reading>) {}
-
-    fn begin(&mut self) {
-        self.window.begin();
-    }
-
-    fn end(&mut self) {
-        self.window.end();
-    }
-
-    fn finish(self: Box<Self>) -> Option<Table> {
-        let spooled = taken(&self.holder).map_or_else(
-            || Spooled {
-                spool: self.spool.clone(),
-                problem: Some("the pool was not closed".into()),
-                ..Spooled::default()
-            },
-            |recorder| recorder.spool.finish(),
-        );
-        Some(Table::new(NAME, &Told { window: self.window, spooled }))
-    }
+/// Makes the probe of the run: it notes the edges, and returns the table once the engine has closed the database.
+#[must_use]
+pub fn probe(holder: Holder, spool: &Path) -> impl Probe + use<> {
+    let spool = spool.to_owned();
+    let lost = || Spooled { spool, problem: Some("the pool was not closed".into()), ..Spooled::default() };
+    WindowProbe::with(move || taken(&holder).map_or_else(lost, |recorder| recorder.spool.finish()))
 }

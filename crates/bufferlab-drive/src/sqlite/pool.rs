@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use bufferlab_probe::page_trace::Kind;
+use bufferlab_model::trace::Kind;
 
 use super::frames::{Frame, FrameMemory};
 use super::page_trace::Recorder;
@@ -128,7 +128,7 @@ impl Pool {
         }
         if !found.is_null() {
             if let Some(recorder) = &mut self.recorder {
-                recorder.found(key, if create == Create::No { Kind::GetIfInPool } else { Kind::Get });
+                recorder.note(key, if create == Create::No { Kind::GetIfInPool } else { Kind::Get });
             }
             // SAFETY: frames in the table are alive.
             if unsafe { (*found).in_lru } {
@@ -234,7 +234,7 @@ impl Pool {
         self.drop_page(frame);
         self.enter(frame, key);
         if let Some(recorder) = &mut self.recorder {
-            recorder.found(key, Kind::Create);
+            recorder.note(key, Kind::Create);
         }
         self.publish();
     }
@@ -319,7 +319,7 @@ impl Pool {
     fn tell_left(&mut self, frame: *mut Frame, kind: Kind) {
         if let Some(recorder) = &mut self.recorder {
             // SAFETY: the caller's frame is in the table and alive.
-            recorder.left(unsafe { (*frame).key }, kind);
+            recorder.note(unsafe { (*frame).key }, kind);
         }
     }
 
@@ -420,7 +420,7 @@ mod tests {
     use super::*;
     use bufferlab_probe::page_trace::PageTraceAsked;
 
-    use crate::sqlite::page_trace::{PageTrace, taken};
+    use crate::sqlite::page_trace::{probe, taken};
     use crate::sqlite::vfs::VfsCounters;
     use bufferlab_probe::Probe as _;
     use proptest::prelude::*;
@@ -591,7 +591,7 @@ mod tests {
         pool.record(taken(&holder));
         act(&mut pool, &vfs);
         drop(pool);
-        let table = Box::new(PageTrace::of(holder, &spool)).finish().unwrap();
+        let table = Box::new(probe(holder, &spool)).finish().unwrap();
         assert_eq!(table.told["problem"], serde_json::Value::Null);
         let bytes = std::fs::read(spool).unwrap();
         let pages = bytes.chunks(24).map(|one| (one[20], u32::from_le_bytes(one[12..16].try_into().unwrap())));
@@ -634,7 +634,7 @@ mod tests {
             pool.record(taken(&holder));
             pool.fetch(key, Create::Always);
         }
-        let table = Box::new(PageTrace::of(holder, &asked.spool)).finish().unwrap();
+        let table = Box::new(probe(holder, &asked.spool)).finish().unwrap();
         assert_eq!(table.told["events"], serde_json::json!({ "create": 2 }));
     }
 

@@ -12,7 +12,7 @@ use super::dialect::DIALECT;
 use super::engine::Engine;
 use super::interrupt::Interruptible;
 use super::job::{Limit, PhaseJob, Run};
-use super::page_trace::{PageTrace, Recorder};
+use super::page_trace::{Recorder, probe};
 use super::script;
 use super::session::{Driver, Session, Stepped};
 use super::{pcache, plan};
@@ -46,7 +46,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         if let Some(asked) = &job.probes.page_trace {
             let recorder = Recorder::ready(asked, counters)?;
             pcache::record(Arc::clone(&recorder));
-            page_trace = Some(Box::new(PageTrace::of(recorder, &asked.spool)) as Box<dyn Probe>);
+            page_trace = Some(Box::new(probe(recorder, &asked.spool)) as Box<dyn Probe>);
         }
         Ok(())
     })?;

@@ -3,20 +3,17 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use bufferlab_model::trace::latch::{BULK_READ, FIRST, HELD, NO_RING, OTHER_RING};
+use bufferlab_model::trace::{Kind, Record};
+
 use crate::tracefs::{Field, Format};
 
-use super::record::{Access, Kind};
 use super::tracer::Settings;
 
 /// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
 const MOST_BLOCKS: u64 = 1 << 16;
 /// Bytes of a record before the event's own: process, thread, time, and their length (perf_event_open(2)).
 const BEFORE_RAW: usize = 4 + 4 + 8 + 4;
-/// What a latch of PostgreSQL has added for the ring of the get: none, one of bulk reads, another one. Nothing is added
-/// where the record does not tell.
-const NO_RING: u8 = 4;
-const BULK_READ: u8 = 8;
-const OTHER_RING: u8 = NO_RING + BULK_READ;
 
 /// A decoder of one build's records.
 #[derive(Debug)]
@@ -92,7 +89,7 @@ impl Decoder {
     }
 
     /// Passes the accesses of one sample's bytes to `take`; returns none when the bytes are malformed.
-    pub fn accesses(&mut self, sample: &[u8], take: &mut impl FnMut(Access)) -> Option<()> {
+    pub fn accesses(&mut self, sample: &[u8], take: &mut impl FnMut(Record)) -> Option<()> {
         let number = |from: usize, bytes: usize| Field { offset: from, size: bytes, signed: false }.number(sample);
         let (thread, t_ns, length) = (number(4, 4)?, number(8, 8)?, number(16, 4)?);
         let data = sample.get(BEFORE_RAW..)?.get(..length as usize)?;
@@ -102,7 +99,7 @@ impl Decoder {
         let mode = or_zero(self.fields.mode)?;
         let latch = match self.fields.held {
             None => or_zero(self.fields.latch)? as u8,
-            Some(held) => 1 + u8::from(held.number(data)? != 0) + self.ring(data)?,
+            Some(held) => self.ring(data)? + if held.number(data)? == 0 { FIRST } else { HELD },
         };
         let blocks = self.fields.blocks.map_or(Some(1), |field| field.number(data))?;
         let is_flagged = or_zero(self.fields.flag)? & 0xff != 0;
@@ -117,7 +114,7 @@ impl Decoder {
                 let looks = kind == Kind::Get && self.modes_if_in_pool.contains(&mode);
                 let kind = if looks { Kind::GetIfInPool } else { kind };
                 let page = page.wrapping_add(block);
-                take(Access { t_ns, object, page, thread, kind, latch, site: site as u8 });
+                take(Record { t_ns, object, page, thread, kind, latch, site: site as u8 });
             }
         }
         Some(())
@@ -217,7 +214,7 @@ mod tests {
         bytes
     }
 
-    fn decoded(decoder: &mut Decoder, bytes: &[u8]) -> Option<Vec<Access>> {
+    fn decoded(decoder: &mut Decoder, bytes: &[u8]) -> Option<Vec<Record>> {
         let mut all = Vec::new();
         decoder.accesses(bytes, &mut |access| all.push(access))?;
         Some(all)
@@ -229,7 +226,7 @@ mod tests {
         let mut decoder = Decoder::new(&fields, &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
         let data = |mode| [0, 0, 5, 0, 0, 0, 9, 1, 0, 0, mode, 2, 0];
         let get = decoded(&mut decoder, &sample(1234, 77, &data(10))).expect("a record");
-        let expected = Access { t_ns: 77, object: 5, page: 265, thread: 0, kind: Kind::Get, latch: 2, site: 0 };
+        let expected = Record { t_ns: 77, object: 5, page: 265, thread: 0, kind: Kind::Get, latch: 2, site: 0 };
         assert_eq!(get, [expected]);
         let look = decoded(&mut decoder, &sample(1235, 78, &data(11))).expect("a record");
         assert_eq!((look[0].kind, look[0].thread), (Kind::GetIfInPool, 1));

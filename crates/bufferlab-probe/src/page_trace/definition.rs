@@ -182,7 +182,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::page_trace::Kind;
+    use bufferlab_model::trace::Kind;
 
     fn site(offset: u64, byte: u8) -> Site {
         let fetch = vec!["+0(%di)".to_owned(), "%r8".to_owned()];

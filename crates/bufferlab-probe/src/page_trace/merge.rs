@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::record::Access;
+use bufferlab_model::trace::Record;
 
 /// Longest delay of a record in its ring, because something interrupts the processor before it writes. A later record
 /// leaves its order, and gets the time of its predecessor.
@@ -11,7 +11,7 @@ const LATE_NS: u64 = 50_000_000;
 /// Accesses that wait for those of other processors.
 #[derive(Debug)]
 pub(super) struct Merge {
-    of_cpu: Vec<VecDeque<Access>>,
+    of_cpu: Vec<VecDeque<Record>>,
     last_ns: u64,
 }
 
@@ -20,13 +20,13 @@ impl Merge {
         Self { of_cpu: vec![VecDeque::new(); cpus], last_ns: 0 }
     }
 
-    pub fn push(&mut self, cpu: usize, access: Access) {
+    pub fn push(&mut self, cpu: usize, access: Record) {
         self.of_cpu[cpu].push_back(access);
     }
 
     /// Takes out the accesses that nothing can precede any more, because the thread read all rings after `read_ns`. At
     /// the end of a trace it takes everything.
-    pub fn take(&mut self, read_ns: Option<u64>, out: &mut impl FnMut(&Access)) {
+    pub fn take(&mut self, read_ns: Option<u64>, out: &mut impl FnMut(&Record)) {
         let until = read_ns.map_or(u64::MAX, |read_ns| read_ns.saturating_sub(LATE_NS));
         loop {
             let heads = self.of_cpu.iter().enumerate().filter_map(|(cpu, waiting)| Some((waiting.front()?.t_ns, cpu)));
@@ -45,10 +45,10 @@ impl Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page_trace::Kind;
+    use bufferlab_model::trace::Kind;
 
-    fn access(t_ns: u64) -> Access {
-        Access { t_ns, object: 0, page: t_ns as u32, thread: 0, kind: Kind::Get, latch: 0, site: 0 }
+    fn access(t_ns: u64) -> Record {
+        Record { t_ns, object: 0, page: t_ns as u32, thread: 0, kind: Kind::Get, latch: 0, site: 0 }
     }
 
     fn taken(merge: &mut Merge, read_ns: Option<u64>) -> Vec<(u64, u32)> {

@@ -9,14 +9,10 @@ mod decode;
 mod definition;
 mod family;
 mod merge;
-mod record;
-mod spool;
+mod recording;
 mod tracer;
-mod window;
 
 pub use binary::executable_segments;
 pub use definition::{check, remove_stale};
-pub use record::{Access, Kind, RECORD_BYTES};
-pub use spool::{Spool, Spooled};
+pub use recording::{PageTraceAsked, Spool, Spooled, WindowProbe, window_without};
 pub use tracer::{PageTracer, Settings, Site, Told};
-pub use window::{NAME, PageTraceAsked, Window, WindowProbe};

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bufferlab_model::trace::Kind;
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,7 @@ use super::decode::Decoder;
 use super::definition::Definition;
 use super::family::Family;
 use super::merge::Merge;
-use super::record::Kind;
-use super::spool::{Spool, Spooled};
+use super::recording::{Spool, Spooled};
 use crate::clock::monotonic_ns;
 use crate::process::DriverThread;
 use crate::tracefs::TraceError;

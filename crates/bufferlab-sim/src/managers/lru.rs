@@ -6,24 +6,29 @@
 
 use std::num::NonZeroU32;
 
+use bufferlab_model::trace::Access;
+
 use super::list::PageList;
-use crate::replay::{Access, Counts, Manager};
+use crate::replay::{Counts, Manager, Model, NoSettings};
 
 /// A pool that replaces the least recently used page.
 pub struct Lru {
     frames: u32,
     /// For each page, whether its frame has lost its content to a drop.
-    list: PageList<bool>,
+    pub(super) list: PageList<bool>,
     counts: Counts,
 }
 
-impl Lru {
-    /// Makes an empty pool of `frames` for pages `0..pages`.
-    #[must_use]
-    pub fn new(frames: NonZeroU32, pages: u32) -> Self {
+impl Model for Lru {
+    const NAME: &'static str = "lru";
+    type Settings = NoSettings;
+
+    fn new(frames: NonZeroU32, pages: u32, _settings: &NoSettings) -> Self {
         Lru { frames: frames.get(), list: PageList::new(pages), counts: Counts::default() }
     }
+}
 
+impl Lru {
     /// Makes a page the newest; returns whether the pool had its content.
     #[inline]
     fn touch(&mut self, page: u32) -> bool {

@@ -11,9 +11,39 @@ mod postgres;
 mod scans;
 mod sqlite;
 
+use serde_json::Value;
+
+use crate::replay::{Model, Replay, replay_new};
+
 pub use innodb::{Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
 pub use lru::Lru;
 pub use opt::Opt;
 pub use postgres::{Postgres, PostgresSettings};
 pub use scans::LargeTable;
 pub use sqlite::Sqlite;
+
+/// The list of models: Python knows those that stand here.
+pub const MODELS: &[Entry] = &[
+    Entry::of::<Lru>(),
+    Entry::of::<Opt>(),
+    Entry::of::<Sqlite>(),
+    Entry::of::<Innodb57>(),
+    Entry::of::<Innodb1011>(),
+    Entry::of::<Postgres>(),
+];
+
+/// What can be done with a model by its name.
+pub struct Entry {
+    /// The model's name.
+    pub name: &'static str,
+    /// Returns the settings of the server that the model obeys, with the server's defaults.
+    pub defaults: fn() -> Value,
+    /// Replays a trace with a new pool.
+    pub replay: Replay,
+}
+
+impl Entry {
+    const fn of<M: Model>() -> Self {
+        Entry { name: M::NAME, defaults: || serde_json::json!(M::Settings::default()), replay: replay_new::<M> }
+    }
+}

@@ -10,8 +10,10 @@
 
 use std::num::NonZeroU32;
 
+use bufferlab_model::trace::{Access, Columns, Kind};
+
 use super::highest::Bits;
-use crate::replay::{Access, Columns, Counts, Manager, kind};
+use crate::replay::{Counts, Manager, Model, NoSettings};
 
 /// No next get, or none for which a frame would save a read.
 const NEVER: u32 = u32::MAX;
@@ -19,6 +21,7 @@ const NEVER: u32 = u32::MAX;
 /// A pool that knows which accesses come.
 pub struct Opt {
     frames: u32,
+    pages: u32,
     /// The next get of the page of each event that a manager hears, as the number of that event.
     next_get: Vec<u32>,
     /// The event that comes next.
@@ -28,18 +31,17 @@ pub struct Opt {
     counts: Counts,
 }
 
-impl Opt {
-    /// Makes an empty pool of `frames` for pages `0..pages`. Use it for a replay of these columns from their start.
-    ///
-    /// # Panics
-    /// If there are 2^32 - 1 events or more, or a page is not below `pages`.
-    #[must_use]
-    pub fn new(frames: NonZeroU32, pages: u32, columns: &Columns) -> Self {
-        let next_get = next_gets(pages, columns);
-        let wanted = Bits::new(next_get.len());
-        Opt { frames: frames.get(), next_get, event: 0, wanted, counts: Counts::default() }
-    }
+impl Model for Opt {
+    const NAME: &'static str = "opt";
+    type Settings = NoSettings;
 
+    fn new(frames: NonZeroU32, pages: u32, _settings: &NoSettings) -> Self {
+        let (next_get, wanted) = (Vec::new(), Bits::new(0));
+        Opt { frames: frames.get(), pages, next_get, event: 0, wanted, counts: Counts::default() }
+    }
+}
+
+impl Opt {
     /// Goes on to the next event; returns this one's number.
     fn advance(&mut self) -> u32 {
         self.event += 1;
@@ -106,22 +108,31 @@ impl Manager for Opt {
     fn frames_used(&self) -> u32 {
         self.wanted.len()
     }
+
+    /// Looks up the next get of each event.
+    ///
+    /// # Panics
+    /// If there are 2^32 - 1 events or more, or a page is not below `pages`.
+    fn foresee(&mut self, columns: &Columns) {
+        self.next_get = next_gets(self.pages, columns);
+        self.wanted = Bits::new(self.next_get.len());
+    }
 }
 
 /// Returns, for each event that a manager hears, the next get of its page, if no creation, look-up or drop comes first.
 fn next_gets(pages: u32, columns: &Columns) -> Vec<u32> {
-    let heard = |kind: u8| kind != kind::READ && kind != kind::EVICT && kind <= kind::DROP;
-    let events = columns.kind.iter().filter(|&&kind| heard(kind)).count();
+    let heard = |&kind: &u8| Kind::of(kind).filter(|kind| !matches!(kind, Kind::Read | Kind::Evict));
+    let events = columns.kind.iter().filter_map(heard).count();
     assert!(events < NEVER as usize, "{events} events are more than can be numbered");
     let mut next_get = vec![NEVER; events];
     let mut next_of_page = vec![NEVER; pages as usize];
-    let backwards = columns.page.iter().zip(columns.kind).rev().filter(|&(_, &kind)| heard(kind));
-    for (event, (&page, &kind)) in (0..events).rev().zip(backwards) {
+    let wishes = columns.page.iter().zip(columns.kind).rev().filter_map(|(&page, kind)| Some((page, heard(kind)?)));
+    for (event, (page, kind)) in (0..events).rev().zip(wishes) {
         let next = &mut next_of_page[page as usize];
         next_get[event] = *next;
         match kind {
-            kind::GET => *next = event as u32,
-            kind::PREFETCH => {}
+            Kind::Get => *next = event as u32,
+            Kind::Prefetch => {}
             _ => *next = NEVER,
         }
     }

@@ -19,16 +19,17 @@
 
 use std::num::NonZeroU32;
 
-use super::scans::{LargeTable, NO_TABLE, OTHER_RING, Scans};
-use crate::replay::{Access, Counts, Manager};
+use bufferlab_model::trace::Access;
+use bufferlab_model::trace::latch::{HELD, OTHER_RING, PIN, RING};
+use serde::{Deserialize, Serialize};
+
+use super::scans::{LargeTable, NO_TABLE, Scans};
+use crate::replay::{Counts, Manager, Model};
 
 /// buf_internals.h, `BM_MAX_USAGE_COUNT`.
 const MAX_USAGE_COUNT: u8 = 5;
 /// In place of a buffer's or a page's number.
 const NONE: u32 = u32::MAX;
-/// The bits of the column `latch` that tell of the pin, and their value for a session that had the page pinned already.
-const PIN: u8 = 3;
-const HELD: u8 = 2;
 /// The highest usage count that a pin with a ring raises a page to.
 const RING_USAGE_COUNT: u8 = 1;
 
@@ -42,11 +43,14 @@ struct Page {
 }
 
 /// The rings of sequential scans.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PostgresSettings {
     /// The tables whose scans have a ring: those of more than a quarter of the buffers, 255 of them at most.
+    #[serde(skip_serializing)]
     pub large_tables: Vec<LargeTable>,
     /// The buffers of a ring.
+    #[serde(skip_serializing)]
     pub ring_buffers: u32,
 }
 
@@ -63,11 +67,13 @@ pub struct Postgres {
     counts: Counts,
 }
 
-impl Postgres {
+impl Model for Postgres {
+    const NAME: &'static str = "postgres";
+    type Settings = PostgresSettings;
+
     /// Makes empty shared buffers, `frames` of them (`shared_buffers` in pages), for pages `0..pages`. It ignores pages
     /// of large tables that are not among them, and tables beyond the most.
-    #[must_use]
-    pub fn new(frames: NonZeroU32, pages: u32, settings: &PostgresSettings) -> Self {
+    fn new(frames: NonZeroU32, pages: u32, settings: &PostgresSettings) -> Self {
         let frames = frames.get();
         let mut of_pages = vec![Page { buffer: NONE, table: NO_TABLE, usage_count: 0 }; pages as usize];
         for (number, table) in (0..NO_TABLE).zip(&settings.large_tables) {
@@ -85,6 +91,13 @@ impl Postgres {
         }
     }
 
+    fn check(&PostgresSettings { ring_buffers, .. }: &PostgresSettings, frames: NonZeroU32) -> Result<(), String> {
+        let fits = (1..=frames.get()).contains(&ring_buffers);
+        fits.then_some(()).ok_or_else(|| format!("a ring of {frames} buffers has 1 to as many, not {ring_buffers}"))
+    }
+}
+
+impl Postgres {
     #[inline]
     fn has(&self, page: u32) -> bool {
         self.pages[page as usize].buffer != NONE
@@ -94,7 +107,7 @@ impl Postgres {
     #[inline]
     fn pin(&mut self, access: Access, has_ring: bool) {
         let usage_count = &mut self.pages[access.page as usize].usage_count;
-        let most = if has_ring || access.latch & OTHER_RING == OTHER_RING { RING_USAGE_COUNT } else { MAX_USAGE_COUNT };
+        let most = if has_ring || access.latch & RING == OTHER_RING { RING_USAGE_COUNT } else { MAX_USAGE_COUNT };
         if access.latch & PIN != HELD && *usage_count < most {
             *usage_count += 1;
         }

@@ -11,18 +11,14 @@
 
 use std::mem::replace;
 
-use crate::replay::Access;
+use bufferlab_model::trace::Access;
+use bufferlab_model::trace::latch::{BULK_READ, NO_RING, OTHER_RING, RING};
+use serde::Deserialize;
 
 /// In place of a buffer's or a page's number.
 const NONE: u32 = u32::MAX;
 /// The table of a page that belongs to no large table.
 pub(super) const NO_TABLE: u8 = u8::MAX;
-/// The bits of the column `latch` that tell of a ring, and their values; 0 where the trace does not know.
-const RING: u8 = 12;
-const NO_RING: u8 = 4;
-const BULK_READ: u8 = 8;
-/// VACUUM's, or that of a bulk write.
-pub(super) const OTHER_RING: u8 = 12;
 /// So far may two gets of one scan be apart: since PostgreSQL 17 a scan pins pages that the pool has before it reads
 /// the others.
 const NEAR: u32 = 256;
@@ -30,7 +26,8 @@ const NEAR: u32 = 256;
 const LEAST_IN_A_ROW: u8 = 4;
 
 /// A table of more than a quarter of the buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LargeTable {
     /// Its first page. Its pages have numbers in a row.
     pub first_page: u32,

@@ -5,11 +5,13 @@ Pure data and small functions. The model itself is Rust (crates/bufferlab-sim), 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bufferlab import versions
+from bufferlab.engines.native import native
 from bufferlab.results.schema import PagesOfObject, Verdict
 from bufferlab.results.window import Window
 
@@ -67,14 +69,12 @@ class BufferManager:
     meaning: str
     servers: str
     """The engines and versions that the model is for, as versions.py reads them."""
-    defaults: Mapping[str, int]
-    """The settings that the model obeys besides the pool's size, with the server's own defaults."""
-    settings: Callable[[Server, Mapping[str, int]], Settings]
-    """Returns the model's settings for a server and the values of its settings."""
-    presumes: Mapping[str, int | str]
+    own_defaults: Mapping[str, int] = field(default_factory=dict)
+    """Settings whose default on these servers is not that of the core."""
+    further: Callable[[Traced, Pool], Settings] = lambda _traced, _pool: {}
+    """Returns settings of the model that follow from the server's version or from the sizes of pools and objects."""
+    presumes: Mapping[str, int | str] = field(default_factory=dict)
     """Settings of the engine that the model takes to have these values."""
-    of_pools: Callable[[Traced, Pool], Settings] = lambda _traced, _pool: {}
-    """Returns further settings of the model, which follow from the sizes of pools and objects."""
     filled: float = 1.0
     """Pools' worth of pages that must have come in until the pool no longer tells that it was empty at first."""
     read_ahead: tuple[str, ...] = ()
@@ -83,3 +83,12 @@ class BufferManager:
     """Returns which setting makes the reads of a pool depend on the speed of the run; None where none does."""
     doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
     """Returns why the model must not be believed at a point."""
+
+    @property
+    def defaults(self) -> dict[str, int]:
+        """Return the settings that the model obeys besides the pool's size, with the server's defaults."""
+        return {**json.loads(native().model_defaults())[self.name], **self.own_defaults}
+
+    def settings(self, traced: Traced, pool: Pool) -> Settings:
+        """Return all settings of the model with a pool, as the core takes them."""
+        return {**pool.values, **self.further(traced, pool)}

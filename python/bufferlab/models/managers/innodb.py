@@ -1,19 +1,21 @@
-"""What the models of InnoDB share: where speed decides, where purge is behind, and where a long free list misleads."""
+"""The two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and where neither must be believed.
+
+That is where speed decides, where purge is behind, and where a long free list misleads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 
-from bufferlab.models.managers.declaration import Pool, Traced
+from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
 from bufferlab.results.schema import Verdict
 from bufferlab.results.window import Window
 
-PRESUMES: Mapping[str, int | str] = {"buffer_pool_instances": 1, "change_buffering": "none"}
-READ_AHEAD = ("innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd")
-
-FILLED = 1.5
+_FILLED = 1.5
 """Accesses order the list only once the pool has evicted a page (buf0buf.ic, buf_page_peek_if_too_old)."""
-
+_WAKES_CLEANER = "mysql >= 5.7; mariadb"
+"""The servers of before MariaDB 10.5 in which a thread that finds no free frame wakes the page cleaner."""
 _OLD_MIN_LEN = 512
 """Shortest list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
 _HISTORY = "innodb_metric_trx_rseg_history_len"
@@ -31,22 +33,13 @@ _DEEP = 1 / 10
 """Of the frames: a free list of more is filled and emptied in waves, whose height depends on time."""
 
 
-def common(values: Mapping[str, int]) -> dict[str, int]:
-    """Return the settings that every model of InnoDB takes."""
-    return {
-        "old_blocks_pct": values["old_blocks_pct"],
-        "old_blocks_time_ms": values["old_blocks_time"],
-        "lru_scan_depth": values["lru_scan_depth"],
-    }
-
-
-def by_speed(pool: Pool) -> str | None:
+def _by_speed(pool: Pool) -> str | None:
     """Return `old_blocks_time` where there is one: a page becomes young by the clock (buf0buf.ic)."""
     time_ms = pool.values["old_blocks_time"]
     return f"old_blocks_time is {time_ms:,} ms" if time_ms and pool.frames >= _OLD_MIN_LEN else None
 
 
-def doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
+def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
     """Yield why a prediction must not be believed: purge, and the depth of the LRU scans."""
     behind = _behind(traced.edges, traced.transactions)
     if behind:
@@ -98,3 +91,33 @@ def _kept_up(traced: Traced, pool: Pool) -> bool:
         frames <= pool.frames and window.level(_HISTORY).value is not None and not _behind(window, transactions)
         for frames, transactions, window in traced.others()
     )
+
+
+_UP_TO_10_4 = BufferManager(
+    name="innodb57",
+    version=2,
+    meaning=(
+        "InnoDB: a list with a midpoint, and a cleaner that works once a second or when the tail is dirty and no frame "
+        "is free"
+    ),
+    servers="mysql >= 5.6, < 8.0; mariadb >= 10.2, < 10.5",
+    further=lambda traced, _pool: {"wakes_cleaner": traced.server.is_in(_WAKES_CLEANER)},
+    presumes={"buffer_pool_instances": 1, "change_buffering": "none"},
+    read_ahead=("innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"),
+    filled=_FILLED,
+    by_speed=_by_speed,
+    doubts=_doubts,
+)
+MANAGERS = (
+    _UP_TO_10_4,
+    replace(_UP_TO_10_4, servers="mysql >= 8.0, < 8.1", own_defaults={"flush_neighbors": 0}),
+    replace(
+        _UP_TO_10_4,
+        name="innodb1011",
+        version=1,
+        meaning="InnoDB: a list with a midpoint, and a cleaner that is woken when half of lru_scan_depth is left free",
+        servers="mariadb >= 10.5",
+        further=lambda _traced, _pool: {},
+    ),
+)
+"""Two models. The servers of the first differ in their own settings."""

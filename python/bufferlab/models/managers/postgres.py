@@ -29,7 +29,7 @@ _FORKS = (" (fsm)", " (vm)", " (init)")
 _NO_TABLE = ("(catalog)", "(free)")
 
 
-def _of_pools(traced: Traced, pool: Pool) -> Settings:
+def _further(traced: Traced, pool: Pool) -> Settings:
     tables = sorted((one for one in traced.objects if _is_large(one, pool.frames)), key=lambda one: -one.pages)
     return {
         "ring_buffers": _ring_buffers(traced, pool),
@@ -69,8 +69,5 @@ MANAGER = BufferManager(
     version=3,
     meaning="PostgreSQL's shared buffers: a clock sweep with usage counts, and rings for scans of large tables",
     servers="postgres >= 15, < 19",
-    defaults={},
-    settings=lambda _server, _values: {},
-    presumes={},
-    of_pools=_of_pools,
+    further=_further,
 )

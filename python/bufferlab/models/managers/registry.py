@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bufferlab.models.managers import innodb57, innodb1011, postgres, sqlite
+from bufferlab.models.managers import innodb, postgres, sqlite
 from bufferlab.models.managers.declaration import BufferManager, Server
 
 MANAGERS: tuple[BufferManager, ...] = (
-    *innodb57.MANAGERS,
-    innodb1011.MANAGER,
+    *innodb.MANAGERS,
     postgres.MANAGER,
     sqlite.MANAGER,
 )

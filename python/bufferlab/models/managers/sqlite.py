@@ -4,12 +4,4 @@ from __future__ import annotations
 
 from bufferlab.models.managers.declaration import BufferManager
 
-MANAGER = BufferManager(
-    name="sqlite",
-    version=1,
-    meaning="bufferlab's page pool for SQLite",
-    servers="sqlite",
-    defaults={},
-    settings=lambda _server, _values: {},
-    presumes={},
-)
+MANAGER = BufferManager(name="sqlite", version=1, meaning="bufferlab's page pool for SQLite", servers="sqlite")

@@ -16,19 +16,24 @@
 
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 use super::midpoint::MidpointSettings;
 use super::{Cleaner, Innodb, Pool};
+use crate::replay::Model;
 
 /// Longest list too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
 
 /// Settings, by the server's names without `innodb_`, with the defaults of MariaDB 10.11.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Innodb1011Settings {
     /// Share of the old sublist in percent, 5 to 95: 37.
     pub old_blocks_pct: u32,
     /// Milliseconds from a page's first access until an access makes it young: 1000. With 0 the first access can do it,
     /// with `u32::MAX` none does.
+    #[serde(rename = "old_blocks_time")]
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts: 1536.
     pub lru_scan_depth: u32,
@@ -51,15 +56,20 @@ pub struct Cleaner1011 {
 /// A buffer pool of MariaDB from 10.5 on.
 pub type Innodb1011 = Innodb<Cleaner1011>;
 
-impl Innodb1011 {
-    /// Makes an empty pool of `frames` for pages `0..pages`.
-    #[must_use]
-    pub fn new(frames: NonZeroU32, pages: u32, settings: &Innodb1011Settings) -> Self {
+impl Model for Innodb1011 {
+    const NAME: &'static str = "innodb1011";
+    type Settings = Innodb1011Settings;
+
+    fn new(frames: NonZeroU32, pages: u32, settings: &Innodb1011Settings) -> Self {
         let &Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth } = settings;
         // buf0flu.cc, buf_flush_LRU_list_batch: a page less than a twentieth of a small pool.
         let least_len = (frames.get() / 20).saturating_sub(1).min(LRU_MIN_LEN);
         let cleaner = Cleaner1011 { lru_scan_depth, least_len, woken: false };
         Innodb::with(frames, pages, MidpointSettings { old_blocks_pct, old_blocks_time_ms }, cleaner)
+    }
+
+    fn check(settings: &Innodb1011Settings, _frames: NonZeroU32) -> Result<(), String> {
+        MidpointSettings::check(settings.old_blocks_pct)
     }
 }
 
@@ -90,7 +100,9 @@ impl Cleaner for Cleaner1011 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::{Access, Manager};
+    use bufferlab_model::trace::Access;
+
+    use crate::replay::Manager;
 
     fn filled(frames: u32, lru_scan_depth: u32, pages: u32) -> Innodb1011 {
         let settings = Innodb1011Settings { lru_scan_depth, ..Innodb1011Settings::default() };

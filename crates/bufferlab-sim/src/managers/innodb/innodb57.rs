@@ -16,8 +16,11 @@
 
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 use super::midpoint::MidpointSettings;
 use super::{Cleaner, Innodb, Pool};
+use crate::replay::Model;
 
 /// Pages that the cleaner leaves in the list (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
@@ -33,12 +36,14 @@ const NEIGHBORS_MIN_LEN: u32 = 512;
 const ROUND_US: u64 = 1_000_000;
 
 /// Settings, by the server's names without `innodb_`, with the servers' defaults.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Innodb57Settings {
     /// Share of the old sublist in percent, 5 to 95: 37.
     pub old_blocks_pct: u32,
     /// Milliseconds from a page's first access until an access makes it young: 1000. With 0 the first access can do it,
     /// with `u32::MAX` none does.
+    #[serde(rename = "old_blocks_time")]
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts: 1024.
     pub lru_scan_depth: u32,
@@ -48,6 +53,7 @@ pub struct Innodb57Settings {
     /// Whether a thread that finds no free frame and no clean page wakes the cleaner. True from MySQL 5.7 on, and in
     /// MariaDB 10.2; false in MySQL 5.6, whose `buf_LRU_get_free_block` has no such signal and looks for a clean page
     /// among `lru_scan_depth`.
+    #[serde(skip_serializing)]
     pub wakes_cleaner: bool,
 }
 
@@ -80,24 +86,22 @@ pub struct Cleaner57 {
 /// A buffer pool of MySQL 5.6, 5.7 or 8.0, or of MariaDB 10.2.
 pub type Innodb57 = Innodb<Cleaner57>;
 
-impl Innodb57 {
-    /// Makes an empty pool of `frames` for pages `0..pages`.
-    #[must_use]
-    pub fn new(frames: NonZeroU32, pages: u32, settings: &Innodb57Settings) -> Self {
+impl Model for Innodb57 {
+    const NAME: &'static str = "innodb57";
+    type Settings = Innodb57Settings;
+
+    fn new(frames: NonZeroU32, pages: u32, settings: &Innodb57Settings) -> Self {
         let &Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner } =
             settings;
         // buf0rea.h, BUF_READ_AHEAD_AREA; buf0flu.cc, buf_flush_try_neighbors.
         let area = (frames.get() / 32).next_power_of_two().min(EXTENT).min(frames.get() / 16);
-        let cleaner = Cleaner57 {
-            lru_scan_depth,
-            flush_neighbors,
-            wakes_cleaner,
-            pages,
-            area,
-            next_round_us: ROUND_US,
-            due_us: ROUND_US,
-        };
+        let (next_round_us, due_us) = (ROUND_US, ROUND_US);
+        let cleaner = Cleaner57 { lru_scan_depth, flush_neighbors, wakes_cleaner, pages, area, next_round_us, due_us };
         Innodb::with(frames, pages, MidpointSettings { old_blocks_pct, old_blocks_time_ms }, cleaner)
+    }
+
+    fn check(settings: &Innodb57Settings, _frames: NonZeroU32) -> Result<(), String> {
+        MidpointSettings::check(settings.old_blocks_pct)
     }
 }
 
@@ -197,7 +201,9 @@ impl Cleaner for Cleaner57 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::{Access, Manager};
+    use bufferlab_model::trace::Access;
+
+    use crate::replay::Manager;
 
     fn pool(frames: u32, lru_scan_depth: u32) -> Innodb57 {
         let settings = Innodb57Settings { lru_scan_depth, ..Innodb57Settings::default() };

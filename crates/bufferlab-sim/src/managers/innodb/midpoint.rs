@@ -18,7 +18,9 @@ const RATIO_MIN: u32 = 51;
 /// Settings of the list, by the server's names without `innodb_`.
 #[derive(Clone, Copy, Debug)]
 pub struct MidpointSettings {
+    /// Share of the old sublist in percent, 5 to 95.
     pub old_blocks_pct: u32,
+    /// Milliseconds from a page's first access until an access makes it young.
     pub old_blocks_time_ms: u32,
 }
 
@@ -33,6 +35,13 @@ struct Page {
     dirty: bool,
 }
 
+impl MidpointSettings {
+    /// Refuses a share that the server does not take.
+    pub fn check(old_blocks_pct: u32) -> Result<(), String> {
+        (5..=95).contains(&old_blocks_pct).then_some(()).ok_or_else(|| "old_blocks_pct is 5 to 95".to_owned())
+    }
+}
+
 /// The list (`buf_pool->LRU`).
 pub struct Midpoint {
     list: PageList<Page>,
@@ -43,11 +52,11 @@ pub struct Midpoint {
     young_for: u32,
     /// The newest old page, while `old_len` is not 0 (`LRU_old`).
     first_old: u32,
-    old_len: u32,
+    pub old_len: u32,
     /// Pages that lost their frame (`freed_page_clock`).
     freed_page_clock: u32,
-    made_young: u64,
-    not_made_young: u64,
+    pub made_young: u64,
+    pub not_made_young: u64,
 }
 
 impl Midpoint {
@@ -77,10 +86,6 @@ impl Midpoint {
         self.list.len()
     }
 
-    pub fn old_len(&self) -> u32 {
-        self.old_len
-    }
-
     /// Returns the page that is evicted next. The list must not be empty.
     pub fn tail(&self) -> u32 {
         self.list.oldest()
@@ -103,14 +108,6 @@ impl Midpoint {
     #[inline]
     pub fn make_dirty(&mut self, page: u32) {
         self.list[page].dirty = true;
-    }
-
-    pub fn made_young(&self) -> u64 {
-        self.made_young
-    }
-
-    pub fn not_made_young(&self) -> u64 {
-        self.not_made_young
     }
 
     /// Puts a page that got a frame into the list: as `old` if it was read, not if it is new.

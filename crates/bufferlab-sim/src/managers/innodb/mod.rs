@@ -22,8 +22,10 @@ use std::num::NonZeroU32;
 pub use innodb57::{Innodb57, Innodb57Settings};
 pub use innodb1011::{Innodb1011, Innodb1011Settings};
 
+use bufferlab_model::trace::Access;
+
 use self::midpoint::{Midpoint, MidpointSettings};
-use crate::replay::{Access, Counts, Manager};
+use crate::replay::{Counts, Manager};
 
 /// Latches under which a thread changes a page (sync0types.h, `RW_X_LATCH`, `RW_SX_LATCH`; MySQL 5.6 has the first).
 const EXCLUSIVE: [u8; 2] = [2, 4];
@@ -93,7 +95,7 @@ impl<C: Cleaner> Innodb<C> {
     /// Returns the length of the old sublist (`Old database pages` of the monitor); 0 below 512 pages, which have none.
     #[must_use]
     pub fn old_len(&self) -> u32 {
-        self.pool.lru.old_len()
+        self.pool.lru.old_len
     }
 
     fn take_frame(&mut self) {
@@ -158,8 +160,8 @@ impl<C: Cleaner> Manager for Innodb<C> {
     }
 
     fn counts(&self) -> Counts {
-        let lru = &self.pool.lru;
-        Counts { made_young: lru.made_young(), not_made_young: lru.not_made_young(), ..self.pool.counts }
+        let &Midpoint { made_young, not_made_young, .. } = &self.pool.lru;
+        Counts { made_young, not_made_young, ..self.pool.counts }
     }
 
     fn frames_used(&self) -> u32 {

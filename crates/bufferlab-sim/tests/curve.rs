@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use bufferlab_model::trace::Kind;
 use bufferlab_sim::{Curve, StackDistances, TooManyPages};
 use proptest::prelude::*;
 use rand_core::{RngCore, SeedableRng};
@@ -74,8 +75,8 @@ fn distances_stay_right_over_compactions_and_every_level_of_counts() {
 #[test]
 fn the_curve_is_the_replay_of_each_size() {
     let accesses = skewed(11, 500, 20_000);
-    let mut curve = Curve::new(500).expect("few pages");
-    curve.feed(&accesses, &vec![1; accesses.len()]);
+    let mut curve = Curve::new(500, 0..500).expect("few pages");
+    curve.feed(&accesses, &vec![Kind::Get as u8; accesses.len()], 0);
     let misses = curve.misses();
     for pool_pages in [1, 2, 3, 10, 50, 200, 499, 500] {
         assert_eq!(misses[pool_pages], replay(&accesses, pool_pages), "{pool_pages} pages");
@@ -88,22 +89,41 @@ fn the_curve_is_the_replay_of_each_size() {
 
 #[test]
 fn accesses_before_the_window_warm_the_pool_and_do_not_count() {
-    let mut curve = Curve::new(4).expect("few pages");
-    curve.feed(&[0, 1, 2], &[0, 0, 0]);
-    curve.feed(&[2, 0, 3], &[1, 1, 0]);
+    let mut curve = Curve::new(4, 0..4).expect("few pages");
+    let [get, create] = [Kind::Get as u8, Kind::Create as u8];
+    curve.feed(&[0, 1, 2, 2], &[get; 4], 3);
+    curve.feed(&[0, 3], &[get, create], 0);
     assert_eq!(curve.misses(), [2, 1, 1, 0, 0]);
 }
 
 #[test]
 fn a_page_that_had_to_leave_is_missed_by_every_pool() {
-    let mut curve = Curve::new(2).expect("few pages");
-    curve.feed(&[0, 0, 0, 1, 0], &[1, 1, 2, 1, 1]);
+    let mut curve = Curve::new(2, 0..2).expect("few pages");
+    let [get, drop] = [Kind::Get as u8, Kind::Drop as u8];
+    curve.feed(&[0, 0, 0, 0, 1, 0], &[get, get, drop, get, get, get], 0);
     // First accesses and the third access miss everywhere; the last has distance 2.
     assert_eq!(curve.misses(), [5, 4, 3]);
 }
 
 #[test]
+fn pages_that_are_not_counted_warm_the_pool() {
+    let mut curve = Curve::new(3, 1..2).expect("few pages");
+    curve.feed(&[1, 0, 2, 1, 0], &[Kind::Get as u8; 5], 0);
+    assert_eq!(curve.misses(), [2, 2, 2, 1]);
+}
+
+#[test]
+fn a_page_that_was_made_or_looked_at_after_its_drop_is_in_the_pool() {
+    let [get, look, create, drop] = [Kind::Get, Kind::GetIfInPool, Kind::Create, Kind::Drop].map(|kind| kind as u8);
+    for touch in [look, create] {
+        let mut curve = Curve::new(1, 0..1).expect("few pages");
+        curve.feed(&[0; 5], &[get, drop, touch, get, get], 0);
+        assert_eq!(curve.misses(), [3, 1]);
+    }
+}
+
+#[test]
 fn a_stack_of_no_pages_is_empty_and_one_of_too_many_is_refused() {
-    assert_eq!(Curve::new(0).expect("no page").misses(), [0]);
+    assert_eq!(Curve::new(0, 0..0).expect("no page").misses(), [0]);
     assert_eq!(StackDistances::new(1 << 40).err(), Some(TooManyPages(1 << 40)));
 }

@@ -1,9 +1,12 @@
 //! `lru` and `sqlite` against vectors, the newest page first; and `lru` against the curve.
 
-use bufferlab_sim::{Access, Counts, Curve, Lru, Manager, Sqlite, kind, replay};
+mod strings;
+
+use bufferlab_model::trace::{Access, Kind};
+use bufferlab_sim::{Counts, Curve, Lru, Manager, Model, NoSettings, Sqlite, replay};
 use proptest::prelude::*;
 
-use crate::strings::{Events, frames};
+use strings::{Events, frames};
 
 /// Pages in the pool, and whether their frame has content.
 struct Naive {
@@ -68,43 +71,25 @@ impl Manager for Naive {
     }
 }
 
-/// Returns the mark of each touch in `bufferlab curve`: 0 if its miss does not count, 2 if its page was dropped before
-/// it.
-fn marks(events: &Events) -> (Vec<u32>, Vec<u8>) {
-    let mut dropped = vec![false; 1000];
-    let mut touches = (Vec::new(), Vec::new());
-    for (&page, &kind) in events.page.iter().zip(&events.kind) {
-        match kind {
-            kind::GET | kind::GET_IF_IN_POOL | kind::CREATE => {
-                let after_drop = std::mem::take(&mut dropped[page as usize]);
-                touches.0.push(page);
-                touches.1.push(if kind != kind::GET { 0 } else { 1 + u8::from(after_drop) });
-            }
-            kind::DROP => dropped[page as usize] = true,
-            _ => {}
-        }
-    }
-    touches
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn both_do_what_a_vector_does(seed: u64, size in 1u32..40, pages in 1u32..60) {
         let events = Events::random(seed, pages, 0, 300);
+        let none = NoSettings {};
         let full = |manager: &dyn Manager| manager.frames_used() <= size;
-        events.play_to_both(&mut Lru::new(frames(size), pages), &mut Naive::new(size, true), |lru| full(lru));
-        events.play_to_both(&mut Sqlite::new(frames(size), pages), &mut Naive::new(size, false), |pool| full(pool));
+        events.play_to_both(&mut Lru::new(frames(size), pages, &none), &mut Naive::new(size, true), |lru| full(lru));
+        events.play_to_both(&mut Sqlite::new(frames(size), pages, &none), &mut Naive::new(size, false), |pool| full(pool));
     }
 
     #[test]
     fn lru_misses_what_the_curve_says_at_every_size(seed: u64, pages in 1u32..60) {
         let events = Events::random(seed, pages, 0, 300);
-        let (touched, counted) = marks(&events);
-        let mut curve = Curve::new(u64::from(pages)).expect("few pages");
-        curve.feed(&touched, &counted);
-        let misses: Vec<_> = (1..=pages).map(|size| events.counts(Lru::new(frames(size), pages)).misses).collect();
+        let mut curve = Curve::new(pages, 0..pages).expect("few pages");
+        curve.feed(&events.page, &events.kind, 0);
+        let lru = |size| Lru::new(frames(size), pages, &NoSettings {});
+        let misses: Vec<_> = (1..=pages).map(|size| events.counts(lru(size)).misses).collect();
         prop_assert_eq!(&misses[..], &curve.misses()[1..]);
         prop_assert!(misses.is_sorted_by(|small, large| small >= large), "reads fall with size");
     }
@@ -114,9 +99,15 @@ proptest! {
 fn a_pool_of_nine_frames_is_a_stock_cache_of_size_ten() {
     // Vector P8 of the project's specification of SQLite.
     let page: Vec<u32> = (1..=20).chain(12..=20).chain((0..50).map(|index| 30 + index % 10)).collect();
-    let events =
-        Events { kind: vec![kind::GET; 79], latch: vec![0; 79], thread: vec![0; 79], delta_us: vec![0; 79], page };
-    let misses = |window| replay(&mut Sqlite::new(frames(9), 40), &events.columns(), window).counts.misses;
+    let events = Events {
+        kind: vec![Kind::Get as u8; 79],
+        latch: vec![0; 79],
+        thread: vec![0; 79],
+        delta_us: vec![0; 79],
+        page,
+    };
+    let misses =
+        |window| replay(&mut Sqlite::new(frames(9), 40, &NoSettings {}), &events.columns(), window).counts.misses;
     assert_eq!([misses(0..20), misses(20..29), misses(29..79)], [20, 0, 50]);
 }
 
@@ -124,21 +115,21 @@ fn a_pool_of_nine_frames_is_a_stock_cache_of_size_ten() {
 fn the_frame_of_a_dropped_page_is_free_at_once_in_sqlite_and_not_in_the_yardstick() {
     let events = Events {
         page: vec![0, 1, 1, 2, 0],
-        kind: vec![kind::GET, kind::GET, kind::DROP, kind::GET, kind::GET],
+        kind: [Kind::Get, Kind::Get, Kind::Drop, Kind::Get, Kind::Get].map(|kind| kind as u8).to_vec(),
         latch: vec![0; 5],
         thread: vec![0; 5],
         delta_us: vec![0; 5],
     };
-    assert_eq!(events.counts(Sqlite::new(frames(2), 3)).misses, 3);
-    assert_eq!(events.counts(Lru::new(frames(2), 3)).misses, 4);
+    assert_eq!(events.counts(Sqlite::new(frames(2), 3, &NoSettings {})).misses, 3);
+    assert_eq!(events.counts(Lru::new(frames(2), 3, &NoSettings {})).misses, 4);
 }
 
 #[test]
-#[should_panic(expected = "2 pages, but [2, 2, 1, 2] kinds, latches, threads and times")]
+#[should_panic(expected = "the columns differ in length")]
 fn columns_of_unlike_length_are_refused() {
     let events =
         Events { page: vec![0, 1], kind: vec![0, 0], latch: vec![0, 0], thread: vec![0], delta_us: vec![0, 0] };
-    events.counts(Lru::new(frames(1), 2));
+    events.counts(Lru::new(frames(1), 2, &NoSettings {}));
 }
 
 #[test]
@@ -150,7 +141,7 @@ fn events_before_the_window_fill_the_pool_and_do_not_count() {
         thread: vec![0; 6],
         delta_us: vec![0; 6],
     };
-    let seen = replay(&mut Sqlite::new(frames(2), 3), &events.columns(), 2..5);
+    let seen = replay(&mut Sqlite::new(frames(2), 3, &NoSettings {}), &events.columns(), 2..5);
     assert_eq!((seen.gets, seen.gets_if_in_pool, seen.frames_used), (2, 1, 2));
     assert_eq!(seen.counts, Counts { misses: 2, evictions: 2, ..Counts::default() });
 }

@@ -1,13 +1,17 @@
 //! `opt` against every possible choice, on strings short enough to try all; and below every other manager.
 
+mod strings;
+
 use std::collections::HashMap;
 
+use bufferlab_model::trace::Kind;
 use bufferlab_sim::{
-    Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Opt, Postgres, PostgresSettings, Sqlite, kind,
+    Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Lru, Model, NoSettings, Opt, Postgres,
+    PostgresSettings, Sqlite,
 };
 use proptest::prelude::*;
 
-use crate::strings::{Events, frames};
+use strings::{Events, frames};
 
 /// Returns the fewest reads: after each event, the fewest for every set of pages that a pool can have (a bit for each
 /// page).
@@ -23,16 +27,16 @@ fn fewest_reads(events: &Events, size: u32, pages: u32) -> u64 {
                 let room = shrunk.chain([pool]).filter(|pool| pool.count_ones() < size);
                 room.map(|pool| pool | bit).collect::<Vec<_>>()
             };
-            let follow = match kind {
-                kind::GET if pool & bit == 0 => with().into_iter().map(|pool| (pool, reads + 1)).collect(),
-                kind::CREATE if pool & bit == 0 => with().into_iter().map(|pool| (pool, reads)).collect(),
-                kind::GET_IF_IN_POOL if pool & bit == 0 => {
+            let follow = match Kind::of(kind).expect("a kind") {
+                Kind::Get if pool & bit == 0 => with().into_iter().map(|pool| (pool, reads + 1)).collect(),
+                Kind::Create if pool & bit == 0 => with().into_iter().map(|pool| (pool, reads)).collect(),
+                Kind::GetIfInPool if pool & bit == 0 => {
                     with().into_iter().chain([pool]).map(|pool| (pool, reads)).collect()
                 }
-                kind::PREFETCH if pool & bit == 0 => {
+                Kind::Prefetch if pool & bit == 0 => {
                     with().into_iter().map(|pool| (pool, reads + 1)).chain([(pool, reads)]).collect()
                 }
-                kind::DROP => vec![(pool & !bit, reads)],
+                Kind::Drop => vec![(pool & !bit, reads)],
                 _ => vec![(pool, reads)],
             };
             for (pool, reads) in follow {
@@ -51,7 +55,7 @@ proptest! {
     #[test]
     fn nobody_needs_fewer_reads(seed: u64, size in 1u32..4, pages in 1u32..7, length in 0usize..40) {
         let events = Events::random(seed, pages, 0, length);
-        let reads = events.counts(Opt::new(frames(size), pages, &events.columns())).misses;
+        let reads = events.counts(Opt::new(frames(size), pages, &NoSettings {})).misses;
         prop_assert_eq!(reads, fewest_reads(&events, size, pages));
     }
 
@@ -64,12 +68,12 @@ proptest! {
     ) {
         let pages = size * 3 / 2;
         let events = Events::random(seed, pages, 0, 600);
-        let floor = events.counts(Opt::new(frames(size), pages, &events.columns())).misses;
+        let floor = events.counts(Opt::new(frames(size), pages, &NoSettings {})).misses;
         let old = Innodb57Settings { old_blocks_time_ms, lru_scan_depth, ..Innodb57Settings::default() };
         let new = Innodb1011Settings { old_blocks_time_ms, lru_scan_depth, ..Innodb1011Settings::default() };
         let all = [
-            events.counts(Lru::new(frames(size), pages)),
-            events.counts(Sqlite::new(frames(size), pages)),
+            events.counts(Lru::new(frames(size), pages, &NoSettings {})),
+            events.counts(Sqlite::new(frames(size), pages, &NoSettings {})),
             events.counts(Postgres::new(frames(size), pages, &PostgresSettings::default())),
             events.counts(Innodb57::new(frames(size), pages, &old)),
             events.counts(Innodb1011::new(frames(size), pages, &new)),
@@ -83,7 +87,8 @@ proptest! {
 #[test]
 fn of_three_pages_in_turn_two_frames_give_up_one_that_is_read_again() {
     let page = vec![0, 1, 2, 0, 1, 2];
-    let events = Events { kind: vec![kind::GET; 6], latch: vec![0; 6], thread: vec![0; 6], delta_us: vec![0; 6], page };
-    let counts = events.counts(Opt::new(frames(2), 3, &events.columns()));
+    let events =
+        Events { kind: vec![Kind::Get as u8; 6], latch: vec![0; 6], thread: vec![0; 6], delta_us: vec![0; 6], page };
+    let counts = events.counts(Opt::new(frames(2), 3, &NoSettings {}));
     assert_eq!((counts.misses, counts.evictions), (4, 1));
 }

@@ -1,10 +1,13 @@
 //! `innodb57` and `innodb1011` against a vector of pages, the head first, which the test searches and counts at every
 //! step.
 
-use bufferlab_sim::{Access, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager};
+mod strings;
+
+use bufferlab_model::trace::Access;
+use bufferlab_sim::{Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager, Model};
 use proptest::prelude::*;
 
-use crate::strings::{Events, frames};
+use strings::{Events, frames};
 
 struct Page {
     number: u32,

@@ -1,8 +1,12 @@
-//! Random strings of events, and one way to play them to two managers at once.
+//! Random strings of events, and one way to play them to two managers at once: each model has a slow twin over plain
+//! vectors, in a test of its own.
+
+#![allow(dead_code, reason = "no test uses all of it")]
 
 use std::num::NonZeroU32;
 
-use bufferlab_sim::{Access, Columns, Counts, Manager, kind};
+use bufferlab_model::trace::{Columns, KINDS, Kind};
+use bufferlab_sim::{Counts, Manager};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -15,16 +19,8 @@ pub struct Events {
     pub delta_us: Vec<u32>,
 }
 
-/// How many events of 64 are of each kind.
-const KINDS: [(u8, u32); 7] = [
-    (kind::GET, 50),
-    (kind::GET_IF_IN_POOL, 2),
-    (kind::CREATE, 4),
-    (kind::READ, 1),
-    (kind::PREFETCH, 4),
-    (kind::EVICT, 1),
-    (kind::DROP, 2),
-];
+/// How many events of 64 are of each kind, by its number.
+const SHARES: [u32; KINDS.len()] = [50, 2, 4, 1, 4, 1, 2];
 
 impl Events {
     /// Returns a scan of `scanned` pages, then `events` events of all kinds on skewed pages, by four threads.
@@ -32,7 +28,7 @@ impl Events {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut all = Events {
             page: (0..scanned).collect(),
-            kind: vec![kind::GET; scanned as usize],
+            kind: vec![Kind::Get as u8; scanned as usize],
             latch: vec![0; scanned as usize],
             thread: vec![0; scanned as usize],
             delta_us: vec![100; scanned as usize],
@@ -40,12 +36,12 @@ impl Events {
         for _ in 0..events {
             all.page.push((random.next_u32() % pages).min(random.next_u32() % pages));
             let mut draw = random.next_u32() % 64;
-            let kind = KINDS.iter().find(|(_, share)| {
+            let kind = SHARES.iter().position(|share| {
                 let found = draw < *share;
                 draw = draw.wrapping_sub(*share);
                 found
             });
-            all.kind.push(kind.expect("the shares add up to 64").0);
+            all.kind.push(kind.expect("the shares add up to 64") as u8);
             all.latch.push([1, 1, 2, 2, 4, 8][(random.next_u32() % 6) as usize]);
             all.thread.push((random.next_u32() % 4) as u16);
             // Now and then half a second passes.
@@ -67,19 +63,11 @@ impl Events {
     /// Plays all events to both managers; after each, both must have done the same and `holds` must be true of the
     /// first.
     pub fn play_to_both<F: Manager>(&self, fast: &mut F, naive: &mut impl Manager, holds: impl Fn(&F) -> bool) {
-        let mut now_us = 0;
-        for row in 0..self.page.len() {
-            now_us += u64::from(self.delta_us[row]);
-            let access = Access { page: self.page[row], thread: self.thread[row], latch: self.latch[row], now_us };
-            hear(fast, self.kind[row], access);
-            hear(naive, self.kind[row], access);
+        for (row, (kind, access)) in self.columns().events(0..self.page.len(), 0).enumerate() {
+            fast.hear(kind, access);
+            naive.hear(kind, access);
             let both = |manager: &dyn Manager| (manager.counts(), manager.frames_used());
-            assert_eq!(
-                both(fast),
-                both(naive),
-                "fast, then naive, after event {row}: {} of {access:?}",
-                self.kind[row]
-            );
+            assert_eq!(both(fast), both(naive), "fast, then naive, after event {row}: {kind:?} of {access:?}");
             assert!(holds(fast), "a property does not hold after event {row}");
         }
     }
@@ -87,17 +75,6 @@ impl Events {
     /// Returns the counts of a manager over all events.
     pub fn counts(&self, mut manager: impl Manager) -> Counts {
         bufferlab_sim::replay(&mut manager, &self.columns(), 0..self.page.len()).counts
-    }
-}
-
-fn hear(manager: &mut impl Manager, kind: u8, access: Access) {
-    match kind {
-        kind::GET => manager.get(access),
-        kind::GET_IF_IN_POOL => manager.get_if_in_pool(access),
-        kind::CREATE => manager.create(access),
-        kind::PREFETCH => manager.prefetch(access),
-        kind::DROP => manager.drop_page(access),
-        _ => {}
     }
 }
 

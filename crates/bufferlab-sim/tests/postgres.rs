@@ -1,11 +1,14 @@
 //! `postgres` against a vector of buffers that the test searches, and a history of every session's gets.
 
+mod strings;
+
 use std::collections::{HashMap, VecDeque};
 
-use bufferlab_sim::{Access, Counts, LargeTable, Manager, Postgres, PostgresSettings, kind};
+use bufferlab_model::trace::{Access, Kind};
+use bufferlab_sim::{Counts, LargeTable, Manager, Model, Postgres, PostgresSettings};
 use proptest::prelude::*;
 
-use crate::strings::{Events, frames};
+use strings::{Events, frames};
 
 #[derive(Clone, Copy)]
 struct Buffer {
@@ -225,7 +228,7 @@ proptest! {
                 // Now and then another event of the mix comes between two gets of the scan.
                 let at = place + page as usize + page as usize * number / 20;
                 events.page.insert(at, (first + page * step).min(699));
-                events.kind.insert(at, kind::GET);
+                events.kind.insert(at, Kind::Get as u8);
                 events.latch.insert(at, [0, 1, 5, 9, 9, 13][told]);
                 events.thread.insert(at, thread);
                 events.delta_us.insert(at, 1);

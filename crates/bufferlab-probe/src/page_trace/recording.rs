@@ -1,13 +1,15 @@
-//! A file of accesses, which a recorder writes.
+//! What every recorder of page accesses makes: a file of accesses, and the edges of the measured window on their clock.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use bufferlab_model::trace::{KINDS, RECORD_BYTES, Record, Window};
+use serde::{Deserialize, Serialize};
 
-use super::record::{Access, KINDS, RECORD_BYTES};
+use crate::clock::monotonic_ns;
+use crate::reading::{Probe, Reading, Table};
 
 /// A write of this size costs a few hundred microseconds at most, into the page cache.
 const BUFFER_BYTES: usize = 10_000 * RECORD_BYTES;
@@ -45,9 +47,9 @@ impl Spool {
     }
 
     /// Adds an access. Allocates nothing, and writes to the file once in 10,000 accesses.
-    pub fn push(&mut self, access: &Access) {
+    pub fn push(&mut self, access: &Record) {
         self.events[access.kind as usize] += 1;
-        self.buffer.extend_from_slice(&access.record());
+        self.buffer.extend_from_slice(&access.bytes());
         if self.buffer.len() >= BUFFER_BYTES {
             self.write_out();
         }
@@ -75,13 +77,76 @@ impl Spool {
     }
 }
 
+/// The name of every probe of page accesses, and of its table.
+const NAME: &str = "page_trace";
+
+/// A run's request for a page trace.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PageTraceAsked {
+    /// The file of accesses. The recorder makes it.
+    pub spool: PathBuf,
+}
+
+/// The probe of a run whose accesses are recorded: by its engine, or by the process that started the server.
+pub struct WindowProbe<F> {
+    window: Window,
+    rest: F,
+}
+
+impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
+    /// Makes a probe that notes the edges of the window. Once the engine has ended, it tells them and what `rest`
+    /// returns then.
+    pub fn with(rest: F) -> Self {
+        Self { window: Window::default(), rest }
+    }
+}
+
+/// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
+#[must_use]
+pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
+    #[derive(Serialize)]
+    struct Uncounted {
+        uncounted_threads: Vec<u32>,
+    }
+    WindowProbe::with(|| Uncounted { uncounted_threads })
+}
+
+impl<T: Serialize, F: FnOnce() -> T + Send> Probe for WindowProbe<F> {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn sample(&mut self, _out: &mut Vec<Reading>) {}
+
+    fn begin(&mut self) {
+        self.window.window_start_ns = Some(monotonic_ns());
+    }
+
+    fn end(&mut self) {
+        self.window.window_end_ns = Some(monotonic_ns());
+    }
+
+    fn finish(self: Box<Self>) -> Option<Table> {
+        #[derive(Serialize)]
+        struct Told<T> {
+            #[serde(flatten)]
+            window: Window,
+            #[serde(flatten)]
+            rest: T,
+        }
+        let Self { window, rest } = *self;
+        Some(Table::new(NAME, &Told { window, rest: rest() }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page_trace::Kind;
+    use bufferlab_model::trace::Kind;
 
-    fn access(page: u32, kind: Kind) -> Access {
-        Access { t_ns: 1, object: 0, page, thread: 0, kind, latch: 0, site: 0 }
+    fn access(page: u32, kind: Kind) -> Record {
+        Record { t_ns: 1, object: 0, page, thread: 0, kind, latch: 0, site: 0 }
     }
 
     #[test]

@@ -1,0 +1,218 @@
+//! The words of a page trace: kinds of accesses, the record of one in a spool, the columns of page-trace.parquet, the
+//! window. docs/page-trace.md says what each engine records.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// An event of a page. The numbers stand in page-trace.parquet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+#[repr(u8)]
+pub enum Kind {
+    /// A caller wanted the page and got it, from the pool or after a read.
+    Get = 0,
+    /// A caller wanted the page only if it is in the pool.
+    GetIfInPool = 1,
+    /// The page got a frame without a read, because it is new.
+    Create = 2,
+    /// The engine read the page into a frame.
+    Read = 3,
+    /// A caller asked to read the page ahead of any get; the engine does so if it is not in the pool.
+    Prefetch = 4,
+    /// The page lost its frame to another.
+    Evict = 5,
+    /// The page left the pool for another reason: its content is no longer true (a rollback), or no caller wants it.
+    Drop = 6,
+}
+
+/// All kinds and their names, by their numbers.
+pub const KINDS: [(Kind, &str); 7] = [
+    (Kind::Get, "get"),
+    (Kind::GetIfInPool, "get_if_in_pool"),
+    (Kind::Create, "create"),
+    (Kind::Read, "read"),
+    (Kind::Prefetch, "prefetch"),
+    (Kind::Evict, "evict"),
+    (Kind::Drop, "drop"),
+];
+
+impl Kind {
+    /// Returns the kind of a number in a column; none for a number that has no kind.
+    #[inline]
+    #[must_use]
+    pub fn of(number: u8) -> Option<Self> {
+        KINDS.get(number as usize).map(|&(kind, _)| kind)
+    }
+}
+
+impl TryFrom<String> for Kind {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let known = KINDS.iter().find(|(_, known)| *known == name);
+        known.map(|&(kind, _)| kind).ok_or_else(|| format!("there is no kind of access {name}"))
+    }
+}
+
+/// The parts of the column `latch` of PostgreSQL: the pin in its lower two bits, the ring of the get in the next two.
+pub mod latch {
+    /// The bits of the pin.
+    pub const PIN: u8 = 3;
+    /// The session's first pin of the page.
+    pub const FIRST: u8 = 1;
+    /// The session had the page pinned already.
+    pub const HELD: u8 = 2;
+    /// The bits of the ring; 0 where the trace does not know.
+    pub const RING: u8 = 12;
+    /// A get without a ring.
+    pub const NO_RING: u8 = 4;
+    /// The ring of a bulk read.
+    pub const BULK_READ: u8 = 8;
+    /// The ring of VACUUM or of a bulk write.
+    pub const OTHER_RING: u8 = 12;
+}
+
+/// One access as it is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// CLOCK_MONOTONIC.
+    pub t_ns: u64,
+    /// The tablespace, relation or file.
+    pub object: u32,
+    /// The page's number in it.
+    pub page: u32,
+    /// The thread, numbered from 0 in the order of their first accesses.
+    pub thread: u32,
+    /// What happened.
+    pub kind: Kind,
+    /// The latch asked for, in the engine's numbers; 0 where it has none. PostgreSQL: see [`latch`].
+    pub latch: u8,
+    /// The place in a server's binary that told of it; 0 where there is only one.
+    pub site: u8,
+}
+
+/// The fields of a record in a spool, in their order, with their types in the words of numpy.
+pub const RECORD: [(&str, &str); 8] = [
+    ("t_ns", "<u8"),
+    ("object", "<u4"),
+    ("page", "<u4"),
+    ("thread", "<u4"),
+    ("kind", "u1"),
+    ("latch", "u1"),
+    ("site", "u1"),
+    ("unused", "u1"),
+];
+
+/// Bytes of a record in a spool.
+pub const RECORD_BYTES: usize = 24;
+
+impl Record {
+    /// Returns the access as the bytes of a spool, by the fields of [`RECORD`].
+    #[must_use]
+    pub fn bytes(&self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[..8].copy_from_slice(&self.t_ns.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.object.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.page.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.thread.to_le_bytes());
+        bytes[20] = self.kind as u8;
+        bytes[21] = self.latch;
+        bytes[22] = self.site;
+        bytes
+    }
+}
+
+/// Begin and end of the measured window, on CLOCK_MONOTONIC; none where the run did not come so far.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Window {
+    /// Its begin.
+    pub window_start_ns: Option<u64>,
+    /// Its end.
+    pub window_end_ns: Option<u64>,
+}
+
+/// The names of the columns of page-trace.parquet, with their types.
+pub const COLUMNS: [(&str, &str); 5] =
+    [("page", "u32"), ("kind", "u8"), ("latch", "u8"), ("thread", "u16"), ("delta_us", "u32")];
+
+/// The columns of a page trace, one row an event, in the order of time.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// The page of each event. Pages are dense numbers, those of one object in a row.
+    pub page: &'a [u32],
+    /// The number of its kind.
+    pub kind: &'a [u8],
+    /// The latch that it takes, by the database's number.
+    pub latch: &'a [u8],
+    /// Its thread.
+    pub thread: &'a [u16],
+    /// Microseconds since the event before it.
+    pub delta_us: &'a [u32],
+}
+
+/// One event that a buffer manager hears.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// The page, below the number of pages that the manager was made for.
+    pub page: u32,
+    /// The thread or process, by its number in the trace.
+    pub thread: u16,
+    /// The latch that it takes, by the database's number; 0 where it has none.
+    pub latch: u8,
+    /// Microseconds since the trace began, by the trace's clock.
+    pub now_us: u64,
+}
+
+impl<'a> Columns<'a> {
+    /// Returns the number of each column's rows; none if the columns differ in length.
+    #[must_use]
+    pub fn rows(&self) -> Option<usize> {
+        let rows = self.page.len();
+        let others = [self.kind.len(), self.latch.len(), self.thread.len(), self.delta_us.len()];
+        (others == [rows; 4]).then_some(rows)
+    }
+
+    /// Returns the events of some rows, of which the first comes after `from_us`. Numbers without a kind are left out.
+    ///
+    /// # Panics
+    /// If a row is not within the columns.
+    #[inline]
+    pub fn events(&self, rows: Range<usize>, from_us: u64) -> impl Iterator<Item = (Kind, Access)> + use<'a> {
+        let what = self.page[rows.clone()].iter().zip(&self.kind[rows.clone()]);
+        let who = self.thread[rows.clone()].iter().zip(&self.latch[rows.clone()]);
+        let times = self.delta_us[rows].iter().scan(from_us, |now_us, &delta_us| {
+            *now_us += u64::from(delta_us);
+            Some(*now_us)
+        });
+        what.zip(who).zip(times).filter_map(|(((&page, &kind), (&thread, &latch)), now_us)| {
+            Some((Kind::of(kind)?, Access { page, thread, latch, now_us }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_stands_at_its_number_and_is_known_by_its_name() {
+        for (number, (kind, name)) in (0..).zip(KINDS) {
+            assert_eq!((Kind::of(number), Kind::try_from(name.to_owned())), (Some(kind), Ok(kind)));
+            assert_eq!(kind as u8, number);
+        }
+        assert_eq!(Kind::of(7), None);
+        assert!(Kind::try_from("write".to_owned()).is_err());
+    }
+
+    #[test]
+    fn a_record_has_every_field_at_its_place() {
+        let record =
+            Record { t_ns: 1 << 40, object: 2, page: 0x0403_0201, thread: 5, kind: Kind::Evict, latch: 7, site: 8 };
+        let bytes = record.bytes();
+        assert_eq!(bytes[..8], [0, 0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(bytes[8..], [2, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 5, 7, 8, 0]);
+        let sizes = RECORD.map(|(_, field)| field.trim_start_matches(['<', 'u']).parse::<usize>().expect("a size"));
+        assert_eq!(sizes.iter().sum::<usize>(), RECORD_BYTES);
+    }
+}

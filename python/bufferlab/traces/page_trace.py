@@ -1,0 +1,208 @@
+"""Page accesses in their order, and the page trace of a run, which curves, predictions and the API read here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bufferlab.errors import DataFileError
+from bufferlab.results.derive import values_of
+from bufferlab.results.schema import PagesOfObject, PageTrace, page_trace_words
+from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.results.window import Value
+
+_TOUCHES = ("get", "get_if_in_pool", "create")
+_HINT = "record one: bufferlab run ... --probe page-trace"
+
+
+def number_of(kind: str) -> int:
+    """Return the number of a kind of access."""
+    return page_trace_words().kinds.index(kind)
+
+
+@dataclass(frozen=True)
+class MeasuredPool:
+    """The pool of a run, and the misses that its engine counted in the measured window."""
+
+    pages: int
+    misses: int
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """The accesses that a pool of any size has, in their order; all arrays are of one length.
+
+    Reads, read-aheads and evictions are what one pool did: another would do others.
+    """
+
+    page: NDArray[np.uint32]
+    """Pages, numbered from 0 without a gap."""
+    kind: NDArray[np.uint8]
+    """The number of each kind: a touch, or the drop of a page that is touched at some time."""
+    time_s: NDArray[np.float64]
+    """Seconds since some moment; they never run backwards."""
+    page_size_bytes: int | None = None
+    """Bytes of a page, where the file tells."""
+    window_s: tuple[float, float] | None = None
+    """The first and the last second of a run's measured window."""
+    objects: tuple[PagesOfObject, ...] = ()
+    """The tables and indexes of a run's database."""
+    measured: MeasuredPool | None = None
+    """The pool from which a run's accesses come."""
+
+    @cached_property
+    def touches(self) -> Accesses:
+        """Return the accesses without the drops."""
+        kept = self.kind != number_of("drop")
+        return replace(self, page=self.page[kept], kind=self.kind[kept], time_s=self.time_s[kept])
+
+    @property
+    def pages(self) -> int:
+        """Return the number of pages touched."""
+        return int(self.page.max()) + 1 if len(self.page) else 0
+
+    @property
+    def gets(self) -> int:
+        """Return the number of accesses whose miss is a read."""
+        return int(np.count_nonzero(self.kind == number_of("get")))
+
+
+@dataclass(frozen=True)
+class RunTrace:
+    """The page trace of a run."""
+
+    record: RunRecord
+    stored: PageTrace
+    table: pl.DataFrame
+    """A row for each access, with the columns of page-trace.parquet."""
+    window_ns: tuple[int, int]
+    """Begin and end of the window, since the first access."""
+
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """Return the first and the last second of the window, since the first access."""
+        return self.window_ns[0] / 1e9, self.window_ns[1] / 1e9
+
+    @property
+    def time_s(self) -> pl.Series:
+        """Return the time of each row, in seconds since the first access."""
+        return (self.table["delta_us"].cast(pl.UInt64).cum_sum() / 1e6).alias("t_s")
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """Return the window's first row, and the first behind it."""
+        times_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
+        return rows_within(times_us, (self.window_ns[0] / 1e3, self.window_ns[1] / 1e3))
+
+    @cached_property
+    def pages(self) -> int:
+        """Return the number of pages in the trace."""
+        return int(self.table["page"].n_unique())
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        """Return the samples of the run."""
+        return self.record.samples()
+
+    @cached_property
+    def values(self) -> dict[str, Value]:
+        """Return every derived value of the run."""
+        return values_of(self.samples)
+
+    @cached_property
+    def work(self) -> dict[str, int]:
+        """Return the units of work in the window that the run tells of."""
+        measured, new_orders = self.record.run.measured, self.values["new_orders"].value
+        found = {"transaction": measured.transactions if measured else 0, "new_order": int(new_orders or 0)}
+        return {unit: count for unit, count in found.items() if count}
+
+    def named(self) -> pl.DataFrame:
+        """Return the accesses with their times, kinds and objects in words; the window's rows are marked."""
+        time_s = self.time_s
+        return self.table.select(
+            time_s,
+            "page",
+            pl.col("kind").cat.to(pl.Enum(page_trace_words().kinds)),
+            _object_of(self.table["page"], self.stored.objects).alias("object"),
+            time_s.is_between(*self.window_s).alias("in_window"),
+            "thread",
+            "latch",
+        )
+
+    def accesses(self) -> Accesses:
+        """Return the accesses that a pool of any size has. Raises DataFileError where none is a get."""
+        found = accesses_of(self.table.with_columns(self.time_s))
+        if not found.gets:
+            where = str(self.record.folder)
+            raise DataFileError("there is no get: no pool misses anything", where, "trace another workload")
+        return replace(
+            found,
+            page_size_bytes=self.stored.page_size_bytes,
+            window_s=self.window_s,
+            objects=tuple(self.stored.objects),
+            measured=self._measured(),
+        )
+
+    def _measured(self) -> MeasuredPool | None:
+        """Return the pool's frames at the end of the window, and the engine's count of misses in it."""
+        at_end = (pl.col("metric") == "pool_frames") & (pl.col("edge") == "end") & (pl.col("phase") == "measure")
+        frames = self.samples.filter(at_end)["value"].to_list()
+        misses = [one.counted for one in self.stored.counts if one.kind == "read"]
+        return MeasuredPool(int(frames[0]), misses[0]) if frames and misses else None
+
+
+def read(folder: Path) -> RunTrace:
+    """Return the page trace of a run's folder, or of the only traced run of a sweep folder. Raises DataFileError."""
+    if (folder / "run.json").exists():
+        runs = [run for run in SweepFolder.open(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
+    else:
+        runs = SweepFolder.open(folder).runs()
+    traces = [(run, run.run.page_trace) for run in runs if run.run.page_trace]
+    good = [(run, trace) for run, trace in traces if trace.status == "ok"]
+    if len(good) > 1:
+        names = ", ".join(f"{run.folder.name} ({run.run.point.label})" for run, _ in good)
+        what = f"{len(good)} runs of this sweep have a page trace"
+        raise DataFileError(what, str(folder), f"name one of {folder}/runs: {names}")
+    if not traces:
+        raise DataFileError("there is no page trace", str(folder), _HINT)
+    if not good:
+        failed = traces[0][1]
+        raise DataFileError(f"the page trace failed: {failed.reason}", str(folder), failed.hint or _HINT)
+    record, stored = good[0]
+    table, moments = record.page_trace(), (stored.start_ns, stored.window_start_ns, stored.window_end_ns)
+    assert table is not None
+    start_ns, first_ns, last_ns = (moment or 0 for moment in moments)
+    return RunTrace(record, stored, table, (first_ns - start_ns, last_ns - start_ns))
+
+
+def accesses_of(rows: pl.DataFrame) -> Accesses:
+    """Return the accesses of rows with the columns page, kind and t_s, as stored or as `RunTrace.named` has them."""
+    kind = pl.col("kind").to_physical()
+    is_touch, is_drop = kind.is_in([number_of(name) for name in _TOUCHES]), kind == number_of("drop")
+    kept = rows.select("page", kind.cast(pl.UInt8), "t_s").filter(is_touch | is_drop & is_touch.any().over("page"))
+    return Accesses(kept["page"].to_numpy(), kept["kind"].to_numpy(), kept["t_s"].to_numpy())
+
+
+def rows_within(times: NDArray[Any], window: tuple[float, float]) -> tuple[int, int]:
+    """Return the first row of a window, and the first behind it; times are of one unit."""
+    return int(np.searchsorted(times, window[0])), int(np.searchsorted(times, window[1], "right"))
+
+
+def _object_of(page: pl.Series, found: Sequence[PagesOfObject]) -> pl.Series:
+    """Return the name of the object that has each page; null for a page of none."""
+    objects = sorted(found, key=lambda one: one.first_page)
+    names = pl.Enum(list(dict.fromkeys(one.name for one in objects)))
+    if not objects:
+        return pl.Series([None] * len(page), dtype=names)
+    starts = np.array([one.first_page for one in objects])
+    ends = np.array([one.first_page + one.pages for one in objects])
+    place = np.searchsorted(starts, page.to_numpy(), "right") - 1
+    known = (place >= 0) & (page.to_numpy() < ends[place])
+    return pl.Series([one.name for one in objects], dtype=names).gather(place.clip(0)).set(~pl.Series(known), None)
