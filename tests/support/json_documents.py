@@ -294,6 +294,7 @@ class Counts(Document):
     made_young: int
     not_made_young: int
     guessed_scan_gets: int
+    ring_reuses: int
     frames_used: int
     brought_in_since_start: int
     reads_per: dict[str, float]

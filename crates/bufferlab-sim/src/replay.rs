@@ -28,6 +28,9 @@ pub struct Counts {
     pub not_made_young: u64,
     /// Gets that PostgreSQL's model took for those of a scan, although the trace does not tell. Zero in other managers.
     pub guessed_scan_gets: u64,
+    /// Misses that took a buffer of their scan's own ring in PostgreSQL's model: no other page left the pool for them.
+    /// Zero in other managers.
+    pub ring_reuses: u64,
 }
 
 impl Sub for Counts {
@@ -42,6 +45,7 @@ impl Sub for Counts {
             made_young: self.made_young - before.made_young,
             not_made_young: self.not_made_young - before.not_made_young,
             guessed_scan_gets: self.guessed_scan_gets - before.guessed_scan_gets,
+            ring_reuses: self.ring_reuses - before.ring_reuses,
         }
     }
 }
@@ -126,7 +130,7 @@ pub struct Replayed {
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
-    /// Pages that got a frame since the first event.
+    /// Pages that got a frame since the first event, but for a scan's in its own ring: those do not fill the pool.
     pub brought_in_since_start: u64,
 }
 
@@ -148,7 +152,7 @@ pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, window: Range<usiz
         gets_if_in_pool: of_kind(Kind::GetIfInPool),
         counts: after - before,
         frames_used: manager.frames_used(),
-        brought_in_since_start: after.misses + after.prefetch_reads + after.creates,
+        brought_in_since_start: after.misses + after.prefetch_reads + after.creates - after.ring_reuses,
     }
 }
 
@@ -206,10 +210,14 @@ mod tests {
 
     #[test]
     fn a_window_has_what_each_count_grew_by() {
-        let of = |counts: [u64; 7]| {
-            let [misses, prefetch_reads, creates, evictions, made_young, not_made_young, guessed_scan_gets] = counts;
-            Counts { misses, prefetch_reads, creates, evictions, made_young, not_made_young, guessed_scan_gets }
+        let of = |counts: [u64; 8]| {
+            let [misses, prefetch_reads, creates, evictions, made_young, not_made_young, ..] = counts;
+            let [.., guessed_scan_gets, ring_reuses] = counts;
+            let of_managers =
+                Counts { made_young, not_made_young, guessed_scan_gets, ring_reuses, ..Counts::default() };
+            Counts { misses, prefetch_reads, creates, evictions, ..of_managers }
         };
-        assert_eq!(of([11, 22, 33, 44, 55, 66, 77]) - of([1, 3, 5, 7, 9, 13, 17]), of([10, 19, 28, 37, 46, 53, 60]));
+        let grown = of([11, 22, 33, 44, 55, 66, 77, 88]) - of([1, 3, 5, 7, 9, 13, 17, 19]);
+        assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69]));
     }
 }

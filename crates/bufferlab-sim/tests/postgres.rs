@@ -150,6 +150,7 @@ impl Naive {
         let next = self.rings.entry(scan).or_insert_with(empty).pop_front().expect("a ring has a slot");
         let usable = next.filter(|&at| self.buffers[at].is_some_and(|buffer| buffer.usage <= 1));
         self.counts.evictions += u64::from(usable.is_some());
+        self.counts.ring_reuses += u64::from(usable.is_some());
         usable
     }
 }

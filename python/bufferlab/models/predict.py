@@ -235,7 +235,7 @@ def _at_speeds(target: Target, pool: Pool, found: Replayed, before_replay: Calla
 
 def _before(found: Replayed) -> int:
     """Return the pages that the trace brought in before its window."""
-    return found.brought_in_since_start - found.reads - found.creates
+    return found.brought_in_since_start - found.brought_in
 
 
 def _rough_clock(target: Target, found: Replayed) -> Clock | None:
@@ -289,7 +289,7 @@ def _own_point(target: Target) -> Iterable[Verdict]:
 
 def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None) -> Iterable[Verdict]:
     source = target.source
-    in_window, before = (found.reads + found.creates) / pool.frames, _before(found) / pool.frames
+    in_window, before = found.brought_in / pool.frames, _before(found) / pool.frames
     if pool.frames >= source.trace.pages:
         pages = format_count(source.trace.pages)
         sentence = f"the pool holds all {pages} pages that the run touched"

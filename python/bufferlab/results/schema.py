@@ -380,15 +380,22 @@ class Replayed(_Strict):
     """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
     guessed_scan_gets: int = Field(default=0, ge=0)
     """Gets that the model of PostgreSQL took for those of a scan, as the trace does not tell; 0 in other managers."""
+    ring_reuses: int = Field(default=0, ge=0)
+    """Misses that took a buffer of their scan's own ring, so that no other page left; 0 in other managers."""
     frames_used: int = Field(ge=0)
     """Frames that hold a page at the window's end."""
     brought_in_since_start: int = Field(ge=0)
-    """Pages that got a frame since the trace's first row."""
+    """Pages that got a frame since the trace's first row, but for those of a scan in its own ring."""
 
     @property
     def reads(self) -> int:
         """Return all pages read."""
         return self.misses + self.prefetch_reads
+
+    @property
+    def brought_in(self) -> int:
+        """Return the pages that got a frame in the window, but for those of a scan in its own ring."""
+        return self.reads + self.creates - self.ring_reuses
 
 
 class Verdict(_Strict):

@@ -125,6 +125,7 @@ impl Postgres {
         let buffer = match next.filter(|&buffer| self.is_fair_game(buffer)) {
             Some(buffer) => {
                 self.evict(buffer);
+                self.counts.ring_reuses += 1;
                 buffer
             }
             None => self.free.pop().unwrap_or_else(|| self.victim()),
@@ -321,6 +322,7 @@ mod tests {
         assert_eq!(usage_counts(&pool, 1000..2000), [1; 32]);
         assert!((1968..2000).all(|page| pool.has(page)));
         assert_eq!((pool.counts().misses, pool.counts().evictions, pool.counts().guessed_scan_gets), (1256, 1000, 0));
+        assert_eq!(pool.counts().ring_reuses, 968, "all but those that first filled the ring");
     }
 
     #[test]
