@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 
 from bufferlab.errors import SpecError
-from bufferlab.results.derive import run_values
 from bufferlab.results.store import RunRecord
 from bufferlab.traces import runs
 from bufferlab.traces.accesses import Accesses
@@ -67,7 +66,7 @@ def _frame(found: MissCurve) -> pl.DataFrame:
 
 def _work(record: RunRecord) -> dict[str, float]:
     """Return the units of work in the window that the run tells of."""
-    values, measured = run_values(record), record.run.measured
+    values, measured = record.values(), record.run.measured
     found = {
         "transaction": float(measured.transactions) if measured else None,
         "new_order": values["new_orders"].value,

@@ -15,7 +15,6 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.models.managers.declaration import Pool, Server, Settings, Traced
-from bufferlab.results.derive import values_of
 from bufferlab.results.schema import Replayed, Run, StoredSetting
 from bufferlab.results.store import PAGE_TRACE_FILE, SweepFolder
 from bufferlab.results.window import Window
@@ -204,10 +203,10 @@ def read(path: Path) -> Source:
     def column(name: str) -> NDArray[Any]:
         return np.ascontiguousarray(table[name].to_numpy())
 
-    values = values_of(samples)
+    values = record.registry.values(samples)
     new_orders, await_ms = values["new_orders"].value, values["device_read_await_ms"].value
     return Source(
-        folder=SweepFolder.open(record.folder.resolve().parent.parent),
+        folder=SweepFolder.open(record.folder.resolve().parent.parent, record.registry),
         run=record.run,
         server=Server(record.run.engine, record.run.engine_version or ""),
         columns=(column("page"), column("kind"), column("thread"), column("delta_us"), column("latch")),

@@ -10,8 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
+from bufferlab.registry import open_sweep
 from bufferlab.results.schema import PAGE_TRACE_KINDS, PagesOfObject, PageTrace
-from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.results.store import RunRecord
 from bufferlab.traces.accesses import Accesses, MeasuredPool
 
 _GET, _IF_IN_POOL, _CREATE, _DROP = map(PAGE_TRACE_KINDS.index, ("get", "get_if_in_pool", "create", "drop"))
@@ -92,9 +93,9 @@ def _time_s() -> pl.Expr:
 def traced(folder: Path) -> RunRecord:
     """Return the run of a run's folder, or the only traced run of a sweep folder. Raises DataFileError."""
     if (folder / "run.json").exists():
-        runs = [run for run in SweepFolder.open(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
+        runs = [run for run in open_sweep(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
     else:
-        runs = SweepFolder.open(folder).runs()
+        runs = open_sweep(folder).runs()
     traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
     if len(traced) == 1:
         return traced[0]

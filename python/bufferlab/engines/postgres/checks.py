@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bufferlab.engines.postgres.formulas import TABLES_GETS
-from bufferlab.engines.postgres.metrics import IO_CONTEXTS
+from bufferlab.engines.postgres.metrics import IO_CONTEXTS, TABLES_GETS
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
 from bufferlab.results.window import Value
 
