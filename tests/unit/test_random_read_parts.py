@@ -16,7 +16,6 @@ from bufferlab import spec
 from bufferlab.chapter.analysis import Analysis, PointRuns, value_words
 from bufferlab.engines.file import checks
 from bufferlab.engines.file.chapters.factors import answer
-from bufferlab.engines.file.results import RESULTS
 from bufferlab.engines.file.words import SETTING_WORDS
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
@@ -328,7 +327,7 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
         settings={name: schema.StoredSetting(actual=value) for name, value in ran.items()},
         measured=schema.Measured(seconds=seconds, transactions=sum(counts)),
     )  # fmt: skip
-    return MeasuredRun(run, RESULTS, window, registry().values(frame), {"service": service_us}, sum(counts))
+    return MeasuredRun(run, registry(), window, registry().values(frame), {"service": service_us}, sum(counts))
 
 
 def status(run: MeasuredRun) -> dict[str, str]:

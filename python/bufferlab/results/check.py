@@ -19,6 +19,7 @@ from bufferlab.results.window import Value, Window
 if TYPE_CHECKING:
     import polars as pl
 
+    from bufferlab.results.registry import Registry
     from bufferlab.results.schema import Run, StoredSetting
     from bufferlab.results.store import RunRecord
 
@@ -43,8 +44,7 @@ class MeasuredRun:
     """A run whose samples have been read: the input of every check and table."""
 
     run: Run
-    engine: EngineResults
-    """The part of the results that the run's engine owns."""
+    registry: Registry
     window: Window
     values: dict[str, Value]
     latency_us: dict[str, float]
@@ -68,9 +68,9 @@ class MeasuredRun:
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
         values = registry.evaluate(window) | _latencies(latency)
         phases = {phase.name: registry.values(samples, phase.name) for phase in record.run.phases}
-        engine = registry.of_engine(record.run.engine)
-        drifts = drift(samples, engine.late_work), device_drift(samples)
-        return cls(record.run, engine, window, values, total_us(latency), n, phases, *drifts)
+        late = registry.of_engine(record.run.engine).late_work
+        drifts = drift(samples, late), device_drift(samples)
+        return cls(record.run, registry, window, values, total_us(latency), n, phases, *drifts)
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
@@ -91,6 +91,11 @@ class MeasuredRun:
     def open_loop(self) -> bool:
         """Return whether transactions arrived at a rate, instead of one after another."""
         return self.run.load.mode == "open"
+
+    @property
+    def engine(self) -> EngineResults:
+        """Return what the run's engine owns of its results."""
+        return self.registry.of_engine(self.run.engine)
 
     @property
     def engine_and_version(self) -> str:

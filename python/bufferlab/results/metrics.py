@@ -119,16 +119,16 @@ class PerUnitOfWork(dict[Work, Metric]):
     """A count over each unit of work, those rolled back included."""
 
 
-def named(table: Mapping[str, object], probe: str = "derived", source: str = "the edge samples") -> Rows:
+def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Rows:
     """Give the rows of a table their names; return their metrics: counts per unit of work last, one unit after another.
 
-    Rows keep a source of their own.
+    Rows keep a probe and a source of their own.
     """
     rows = [(name, "", row) for name, row in table.items() if isinstance(row, Metric)]
     counts = [(name, row) for name, row in table.items() if isinstance(row, PerUnitOfWork)]
     rows += [(per_work(name, work), name, row[work]) for work in WORK for name, row in counts]
     for name, count, metric in rows:
-        found = {"name": name, "count": count, "probe": probe, "source": metric.source or source}
+        found = {"name": name, "count": count, "probe": metric.probe or probe, "source": metric.source or source}
         for field, value in found.items():
             object.__setattr__(metric, field, value)
     return tuple(metric for _, _, metric in rows)
@@ -139,7 +139,7 @@ class Table:
 
     rows: ClassVar[Rows]
 
-    def __init_subclass__(cls, probe: str = "derived", source: str = "the edge samples", prefix: str = "") -> None:
+    def __init_subclass__(cls, probe: str = "", source: str = "", prefix: str = "") -> None:
         cls.rows = named({prefix + name: row for name, row in vars(cls).items()}, probe, source)
 
 
@@ -176,6 +176,8 @@ def derived(
         kind,
         better,
         meaning,
+        "the edge samples" if formula else "the latency histograms",
+        "derived",
         title=title,
         # A ratio of two shares near one, or of shares that may be zero, says nothing.
         scale=scale or ("linear" if kind == "share" else "log"),
@@ -207,7 +209,7 @@ def per_work(count: str, work: Work) -> str:
 
 
 # fmt: off
-class Engine(Table, probe="engine", source=""):
+class Engine(Table, probe="engine"):
     """Counters and gauges that any engine may have. The engines themselves name their source (`Registry.of`)."""
 
     page_gets = counter("gets", "neither", "logical page requests")
@@ -504,7 +506,7 @@ class DeviceRest(Table):
 _INTENDED = "of all transactions: in open loop from the intended start"
 
 
-class Percentiles(Table, source="the latency histograms"):
+class Percentiles(Table):
     """The percentiles of the times that transactions took: of the histograms, not of the edge samples."""
 
     latency_p50_us = derived("us", "latency", "lower", "Median latency", _INTENDED, None, long_window=True)
