@@ -20,8 +20,7 @@ from pathlib import Path
 
 from random_read_fio import ratio, spread
 
-import bufferlab.engines.registry  # noqa: F401 - hands the families' metrics to `results`.
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 
 _EXPERIMENT = Path(__file__).parents[1] / "tests/fixtures/page-trace/pool-sizes.toml"
 
@@ -81,7 +80,7 @@ def run(server: str | None, transactions: int, more: list[str]) -> Done:
                    "--repetitions", "1", "--transactions", str(transactions), "--out", out, *more]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True)
         (folder,) = (path.parent for path in Path(out).glob("*/plan.json"))
-        (record,) = SweepFolder.open(folder).runs()
+        (record,) = open_sweep(folder).runs()
         if more and (record.run.page_trace is None or record.run.page_trace.status != "ok"):
             raise SystemExit(f"the trace is not good: {record.run.page_trace}")
         samples, measured = record.samples(), record.run.measured

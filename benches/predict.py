@@ -22,10 +22,9 @@ from typing import Any
 
 from random_read_fio import ratio, timed
 
-import bufferlab.engines.registry  # noqa: F401  (reading a run needs the families' metrics)
 from bufferlab.models import source
 from bufferlab.models.managers import registry
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 from bufferlab.traces import files, page_trace
 
 _PEER = """
@@ -102,7 +101,7 @@ def _whole(ours: list[str], told: dict[str, Any], arguments: argparse.Namespace,
     if arguments.measured:
         spent = [
             datetime.fromisoformat(record.run.ended_at) - datetime.fromisoformat(record.run.started_at)
-            for record in SweepFolder.open(arguments.measured).runs()
+            for record in open_sweep(arguments.measured).runs()
         ]
         measured_s = sum(one.total_seconds() for one in spent)
         print(f"\n{len(spent)} runs were measured in {measured_s:.0f} s, "

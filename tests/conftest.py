@@ -7,11 +7,8 @@ import os
 import pytest
 from hypothesis import settings
 
-from bufferlab.engines import registry as engines
 from bufferlab.execute.device_lock import lock_directory
 from support import forked
-
-assert engines.ENGINES  # Importing the registry hands in what the engines own of their results.
 
 # A busy machine makes any example slow: what an example may cost is no property of the code.
 settings.register_profile("bufferlab", deadline=None)

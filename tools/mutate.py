@@ -108,10 +108,10 @@ class Python:
         "python/bufferlab/stats/factors.py": _tests("random_read_parts"),
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
-            for name in ("derive", "formula", "integrity", "quantity", "standstill", "steady", "window")
+            for name in ("integrity", "metrics", "quantity", "registry", "standstill", "steady", "window")
         },
-        "python/bufferlab/engines/*/formulas.py": _tests("results_formulas", "results_innodb", "results_postgres"),
-        "python/bufferlab/engines/file/formulas.py": _tests("results_formulas", "random_read_parts"),
+        "python/bufferlab/engines/*/metrics.py": _tests("results_formulas", "results_innodb", "results_postgres"),
+        "python/bufferlab/engines/file/metrics.py": _tests("results_formulas", "random_read_parts"),
         "python/bufferlab/audit/rules/*.py": _tests("audit_rules", "audit_planted"),
         "python/bufferlab/plan/*.py": _tests("plan", "plan_settings"),
     }

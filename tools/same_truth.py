@@ -37,9 +37,14 @@ Row = tuple[int, str, str, str, str]
 #: Runs in the tree's own interpreter, so that each format is read by the program that wrote it.
 READ = """
 import json, sys
-from bufferlab.results.store import SweepFolder
+try:
+    from bufferlab.registry import open_sweep
+except ImportError:  # An older tree.
+    import bufferlab.engines.registry
+    from bufferlab.results.store import SweepFolder
 
-for at, record in enumerate(SweepFolder.open(sys.argv[1]).runs()):
+    open_sweep = SweepFolder.open
+for at, record in enumerate(open_sweep(sys.argv[1]).runs()):
     for row in record.samples().iter_rows(named=True):
         if row["probe"] in ("engine", "workload") and row["count"] is not None:
             told = [at, row["phase"], row["edge"], row["metric"], row["subject"], row["count"]]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bufferlab.errors import BufferlabError
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 from campaign import witness
 from campaign.place import Place, place
 from campaign.records import Finding, Record, State
@@ -136,7 +136,7 @@ class Chain:
                 found = witness.hashes(path.parent)
                 self.runs.setdefault(path.parent.name, {Path(name).name: value for name, value in found.items()})
         try:
-            for record in SweepFolder.open(self.folder).runs():
+            for record in open_sweep(self.folder).runs():
                 trace, table = record.run.page_trace, record.page_trace()
                 if trace and (trace.status == "ok") != (table is not None):
                     wrong.append(f"the page trace of run {record.run_id} is {trace.status}, and its table is not")

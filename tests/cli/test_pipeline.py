@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import bufferlab
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 from support.fake import Bench, blocks, children, is_alive, wait, wait_until
 
 
@@ -334,7 +334,7 @@ def test_a_folder_of_an_interrupted_sweep_can_be_opened_and_reported(bench: Benc
     ended = wait(process)
     assert ended.code == 130
     assert ended.json["status"] != "ok"
-    assert SweepFolder.open(bench.sweep_path()).runs()
+    assert open_sweep(bench.sweep_path()).runs()
     assert bench.bufferlab("report", bench.sweep_path()).code == 0
 
 

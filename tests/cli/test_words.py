@@ -223,9 +223,9 @@ def test_a_full_pipe_reader_that_leaves_is_no_error(bench: Bench) -> None:
 
 def test_a_bug_is_told_with_a_file_to_report_and_code_70(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import bufferlab.results.metrics as metrics\n"
-        "def broken(): raise ZeroDivisionError('planted')\n"
-        "metrics.everything = broken\n"
+        "from bufferlab.results.registry import Registry\n"
+        "def broken(registry): raise ZeroDivisionError('planted')\n"
+        "Registry.everything = broken\n"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.run(

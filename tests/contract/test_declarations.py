@@ -17,7 +17,7 @@ from bufferlab.errors import SpecError
 from bufferlab.knob import Knob, KnobKind
 from bufferlab.load_knobs import LOAD_KNOBS
 from bufferlab.plan import estimated_facts, make
-from bufferlab.results import metrics
+from bufferlab.registry import registry
 from bufferlab.spec import Overrides
 from bufferlab.spec.catalog import find_experiment
 from bufferlab.spec.overrides import PROFILES
@@ -206,7 +206,7 @@ def test_a_workload_declares_itself_completely(name: str) -> None:
     assert declaration.meaning
     assert declaration.caveat
     assert declaration.compared[0] == declaration.headline
-    assert set(declaration.compared) <= {metric.name for metric in metrics.everything()}
+    assert set(declaration.compared) <= {metric.name for metric in registry().everything()}
     assert declaration.relative_cost > 0
     names = [knob.name for knob in declaration.parameters]
     assert len(set(names)) == len(names)

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from bufferlab.registry import registry
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.compare_rules import parse
 from bufferlab.report.compare_sides import of_two_folders
@@ -81,7 +82,7 @@ class Bench:
         """A side as `bufferlab run` would have left it: one point, a block a run."""
         point = {"index": 0, "label": "as set", "swept": {}}
         plan = {"experiment": side, "engine": "sqlite", "points": [{**point, "point_key": "0"}], "seed": runs[0][0]}
-        folder = SweepFolder.create(self.folder, 'question = "Is it noise?"\n', plan, {"host_id": "here"})
+        folder = SweepFolder.create(self.folder, registry(), 'question = "Is it noise?"\n', plan, {"host_id": "here"})
         now = datetime.now(UTC).isoformat()
         for block, (seed, answer, events) in enumerate(runs):
             run = {

@@ -19,8 +19,8 @@ import pytest
 from bufferlab.engines.native import native
 from bufferlab.execute.block_trace_probe import BlockTraceAsked, in_pid_namespace, keep
 from bufferlab.execute.tracefs_clean import clean
+from bufferlab.registry import open_sweep
 from bufferlab.results.block_requests import counters, match, spans
-from bufferlab.results.store import SweepFolder
 from support import core, prepared
 from support.block_traces import SECTOR, Traced, instances, loop_device, read_direct, require_tracing
 
@@ -187,7 +187,7 @@ def test_a_run_has_a_trace_that_agrees_with_the_engines_own_counts(disk: Path) -
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     (sweep,) = out.glob("buffer-size-*")
-    runs = SweepFolder.open(sweep).runs()
+    runs = open_sweep(sweep).runs()
     assert len(runs) == 1
     for record in runs:
         told, table = record.run.block_trace, record.block_trace()
@@ -228,7 +228,7 @@ def test_random_reads_past_the_page_cache_are_one_request_each_as_the_driver_cou
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     (sweep,) = out.glob("random-read-*")
-    runs = SweepFolder.open(sweep).runs()
+    runs = open_sweep(sweep).runs()
     assert len(runs) >= 2
     for record in runs:
         table = record.block_trace()

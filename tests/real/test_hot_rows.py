@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bufferlab.registry import open_sweep
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
 from support import core, prepared
@@ -84,7 +85,7 @@ class Place:
 
     def folder(self) -> SweepFolder:
         (path,) = (path for path in (self.root / "out").iterdir() if path.name.startswith("few-hot-rows-"))
-        return SweepFolder.open(path)
+        return open_sweep(path)
 
     def leftovers(self) -> list[Path]:
         found = [*(self.root / "out").rglob("*"), *(self.root / "cache").rglob(".tmp-*")]

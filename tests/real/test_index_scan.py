@@ -9,8 +9,7 @@ import pytest
 
 from bufferlab.engines import read_ahead
 from bufferlab.engines.servers.builds import servers_root
-from bufferlab.results import derive
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 from support import core, innodb, postgres, prepared
 
 pytestmark = pytest.mark.real
@@ -37,7 +36,7 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
     folder = results_of(disk)
     reads: dict[str, list[float]] = {"index_scan": [], "sequential": []}
     words = {"index_scan": "SEARCH lineitem USING INDEX lineitem_by_shipdate", "sequential": "SCAN lineitem"}
-    for record in SweepFolder.open(folder).runs():
+    for record in open_sweep(folder).runs():
         run = record.run.model_dump(mode="json")
         assert run["status"] == "ok", run["failure"]
         assert run["warm_up"]["gate"] == "cold"
@@ -47,7 +46,7 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
         assert drawn["answers_checked"] == 2
         assert 1_000 < drawn["rows_in_range"] < 4_000, "a quarter of a year at scale factor 0.01"
         assert [row["passed"] for row in run["consistency"]["conditions"]] == [True, True, True]
-        figures = derive.run_values(record)
+        figures = record.values()
         assert (figures["seconds_per_transaction"].value or 0) > 0
         reads[plan].append(figures["reads_per_transaction"].value or 0)
     assert all(len(of) == 2 for of in reads.values())
@@ -72,11 +71,11 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
         )  # fmt: skip
         assert device.file.read_text() == before
         sizes_kib: dict[int, set[float]] = {0: set(), 64: set()}
-        for record in SweepFolder.open(out).runs():
+        for record in open_sweep(out).runs():
             assert record.run.status == "ok", record.run.failure
             actual = {name: setting.actual for name, setting in record.run.settings.items()}
             assert actual["read_ahead"] == str(actual["read_ahead_run_kib"])
-            size_kib = derive.run_values(record)["device_read_size_kib"].value
+            size_kib = record.values()["device_read_size_kib"].value
             assert size_kib is not None
             sizes_kib[actual["read_ahead_run_kib"]].add(size_kib)
         assert max(sizes_kib[0]) < 5, "a page of the kernel's at a time, and a few files read at the start"
@@ -107,7 +106,7 @@ def test_every_engine_reads_with_the_read_ahead_that_was_asked_for(
         out = results_of(folder, "--engine", engine, *more, *plan)
         assert device.file.read_text() == before
         found = {}
-        for record in SweepFolder.open(out).runs():
+        for record in open_sweep(out).runs():
             assert record.run.status == "ok", record.run.failure
             actual = {name: setting.actual for name, setting in record.run.settings.items()}
             found[actual["read_ahead"]] = actual["read_ahead_run_kib"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines.servers.builds import servers_root
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 from support import core, innodb, postgres, prepared
 
 pytestmark = pytest.mark.real
@@ -41,7 +41,7 @@ def test_a_pool_with_room_for_everything_is_warm_long_before_it_has_as_many_tran
         arguments = [*experiment, *engine, *options, "--out", root / "out", "--data-dir", root / "data", "--json"]
         done = prepared.run(["run", *arguments], core.environment(root), 600)
         assert done.returncode == 0, done.stderr
-        [record] = SweepFolder.open(Path(json.loads(done.stdout)["sweep"])).runs()
+        [record] = open_sweep(Path(json.loads(done.stdout)["sweep"])).runs()
         warm_up = record.run.warm_up
         assert warm_up is not None
         assert warm_up.gate == "no_new_pages"

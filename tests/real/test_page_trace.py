@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from bufferlab.registry import open_sweep
 from bufferlab.results.schema import page_trace_words
-from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord, SweepFolder
+from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from support import core, prepared
 from support.fake import children, wait_until
 
@@ -51,7 +52,7 @@ def sweep(disk: Path, place: Path) -> dict[str, RunRecord]:
 
 def runs_of(place: Path) -> dict[str, RunRecord]:
     (folder,) = place.glob("pool-sizes-*")
-    return {record.run.point.swept["pool_size"]: record for record in SweepFolder.open(folder).runs()}
+    return {record.run.point.swept["pool_size"]: record for record in open_sweep(folder).runs()}
 
 
 def counts(record: RunRecord) -> dict[str, Any]:
@@ -170,7 +171,7 @@ def test_a_worker_killed_in_the_window_leaves_no_trace_and_the_next_run_has_one(
         assert not list(out.rglob(f"{PAGE_TRACE_FILE}*"))
         assert not list(out.rglob("page-trace"))
         bufferlab(disk, "run", "--resume", str(record.folder.parent.parent), "--probe", "page-trace")
-        assert [one.run.page_trace.status for one in SweepFolder.open(record.folder.parent.parent).runs() if one.ok
+        assert [one.run.page_trace.status for one in open_sweep(record.folder.parent.parent).runs() if one.ok
                 and one.run.page_trace] == ["ok"]  # fmt: skip
     finally:
         shutil.rmtree(out)

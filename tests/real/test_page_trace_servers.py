@@ -16,8 +16,9 @@ import pytest
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.execute.tracefs_clean import clean
+from bufferlab.registry import open_sweep
 from bufferlab.results.schema import page_trace_words
-from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord, SweepFolder
+from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from support import innodb, postgres
 from support.core import ROOT
 from support.fake import children, wait_until
@@ -102,7 +103,7 @@ class Place:
 
     def runs(self) -> list[RunRecord]:
         (folder,) = self.out.glob("traced-*")
-        return SweepFolder.open(folder).runs()
+        return open_sweep(folder).runs()
 
 
 @pytest.fixture

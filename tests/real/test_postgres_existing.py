@@ -23,7 +23,7 @@ from bufferlab.engines.postgres.private_postgres import PrivatePostgres
 from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 from support import postgres
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
@@ -612,7 +612,7 @@ def test_a_query_of_tpc_h_is_answered_there_and_its_pool_is_not_called_empty(exi
     assert done.returncode == 0, done.stderr
     assert [point["status"] for point in json.loads(done.stdout)["points"]] == ["ok"] * 3
     (sweep,) = out.glob("index-scan-*")
-    for record in SweepFolder.open(sweep).runs():
+    for record in open_sweep(sweep).runs():
         assert record.run.workload["drawn"]["answers_checked"] == 2
         assert all(row.passed for row in record.run.consistency.conditions)
         assert any("did not begin with an empty pool" in check.detail for check in record.run.integrity)

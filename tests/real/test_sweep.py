@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from bufferlab.registry import open_sweep
 from bufferlab.results.integrity import MeasuredRun, check_sweep
-from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
 from support import core, prepared
 
@@ -122,7 +122,7 @@ def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: P
 def growth_of_gets(sweep: Path) -> list[float]:
     """Page gets a transaction after the longest warm-up over those after the shortest, block by block."""
     by_block: dict[int, dict[int, float]] = {}
-    for record in SweepFolder.open(sweep).runs():
+    for record in open_sweep(sweep).runs():
         gets = MeasuredRun.read(record).values["page_gets_per_transaction"].value
         assert gets is not None
         by_block.setdefault(record.run.block, {})[record.run.warm_up.transactions] = gets
@@ -139,7 +139,7 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
     arguments = ["page-size", "--smoke", "--repetitions", "1", "--out", out, "--share-device", "--json"]
     done = prepared.run(["run", *arguments], core.environment(disk), 600)
     assert done.returncode == 0, done.stderr
-    records = SweepFolder.open(json.loads(done.stdout)["sweep"]).runs()
+    records = open_sweep(json.loads(done.stdout)["sweep"]).runs()
     assert len(records) == 2
     asked = {"range_scan": 20, "append": 50, "random_insert": 30}
     for record in records:

@@ -22,6 +22,7 @@ from bufferlab.execute.one_run import describe
 from bufferlab.execute.progress import Status
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome
+from bufferlab.registry import open_sweep
 from bufferlab.results.store import SweepFolder
 from support import prepared
 
@@ -182,7 +183,7 @@ class Bench:
 
     def sweep(self) -> SweepFolder:
         """The only sweep folder there is, opened."""
-        return SweepFolder.open(self.sweep_path())
+        return open_sweep(self.sweep_path())
 
     def runs(self) -> list[dict[str, Any]]:
         """run.json of every published run, in the order they ran."""

@@ -24,7 +24,8 @@ import numpy as np
 import pytest
 
 from bufferlab.engines import registry as engines
-from bufferlab.results import keys, metrics, store
+from bufferlab.registry import open_sweep, registry
+from bufferlab.results import keys, store
 from bufferlab.results.store import RunRecord, SweepFolder
 
 MIB = 1024**2
@@ -178,13 +179,13 @@ def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
             patch.setattr(os, "fsync", lambda descriptor: None)  # Nothing of it outlives a power cut.
             path = _build(parent, sweep).path
         shutil.copytree(path, first / path.name)
-        return SweepFolder.open(path)
+        return open_sweep(path)
     (path,) = first.iterdir()
     name, number = path.name, 1
     while (parent / name).exists():
         number += 1
         name = f"{path.name}-{number}"
-    return SweepFolder.open(shutil.copytree(path, parent / name))
+    return open_sweep(shutil.copytree(path, parent / name))
 
 
 @cache
@@ -211,7 +212,7 @@ def _build(parent: Path, sweep: Sweep) -> SweepFolder:
             for place, (point, block) in enumerate(order)
         ],
     }
-    folder = SweepFolder.create(parent, _toml(sweep), plan, {**HOST, **sweep.host}, now=start)
+    folder = SweepFolder.create(parent, registry(), _toml(sweep), plan, {**HOST, **sweep.host}, now=start)
     block_effects = rng.normal(0, sweep.block_noise, sweep.blocks)
     for place, (point, block) in enumerate(order):
         factor = math.exp(block_effects[block] + rng.normal(0, sweep.noise_at.get(int(point), sweep.noise)))
@@ -394,7 +395,7 @@ def _rates(sweep: Sweep, truth: Truth, factor: float, seconds: float) -> dict[st
     page = sweep.page_size_bytes
     direct = sweep.io_mode == "direct"
     changes: dict[str, float] = dict.fromkeys(
-        (name for name, metric in metrics.RAW.items() if metric.kind == "counter"), 0.0
+        (name for name, metric in registry().raw.items() if metric.kind == "counter"), 0.0
     )
     changes |= {
         "page_gets": gets,
@@ -481,11 +482,11 @@ def _sample(
             "count": None if count is None else round(count),
             "value": value,
             "reason": reason,
-            "probe": metrics.RAW[name].probe,
+            "probe": registry().raw[name].probe,
         }
 
     rows = []
-    for name, metric in metrics.RAW.items():
+    for name, metric in registry().raw.items():
         if not sweep.kind.emits(name):
             continue
         if why := sweep.kind.missing(name):

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from bufferlab import plan, spec
+from bufferlab.registry import open_sweep, registry
 from bufferlab.results import store
 from bufferlab.results.schema import page_trace_words
 from bufferlab.results.store import SweepFolder
@@ -86,7 +87,7 @@ def build(
     )
     experiment = spec.loads(text, "traced.toml")
     made = plan.make(experiment, lambda _: plan.DataFacts(DATABASE_BYTES))
-    folder = SweepFolder.create(parent, spec.to_toml(experiment), made.as_dict(), {})
+    folder = SweepFolder.create(parent, registry(), spec.to_toml(experiment), made.as_dict(), {})
     point = made.points[0]
     settings = {name: one.as_dict() | {"actual": one.planned} for name, one in point.settings.items()}
     for name, value in (actual or {}).items():
@@ -134,7 +135,7 @@ def build(
     frames = frames or pool_bytes // spec_bytes(page_size)
     rows = _samples(frames, {"pages_read": reads, **(counters or {})}, new_orders, gauges)
     folder.publish_run(run, rows, [], "", tables=tables if stored["status"] == "ok" else {})
-    return SweepFolder.open(folder.path)
+    return open_sweep(folder.path)
 
 
 def repeat(
@@ -169,7 +170,7 @@ def repeat(
             frames = settings["pool_size"]["actual"] // spec_bytes(page_size)
             rows = _samples(frames, {"pages_read": count, "db_other_reads": 0}, new_orders, gauges)
             folder.publish_run(run, rows, [], "")
-    return SweepFolder.open(folder.path)
+    return open_sweep(folder.path)
 
 
 def spec_bytes(page_size: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bufferlab.execute.predicted_sweep import predict_sweep
+from bufferlab.registry import open_sweep
 from bufferlab.report.accuracy import accuracy, was_seen
 from bufferlab.report.accuracy_page import answer, as_json, as_report
 from bufferlab.results.check import MeasuredRun
@@ -132,7 +133,7 @@ def test_one_run_of_mysql_predicts_its_other_pools(bench: Bench) -> None:
     pools = ("pool_size", ("10%", "20%", "30%", "40%", "50%"))
     with bench.in_environment():
         predicted = predict_sweep(REAL / "traced", Overrides(sweep=(pools,)), bench.out).folder
-    found = accuracy(SweepFolder.open(REAL / "measured"), predicted)
+    found = accuracy(open_sweep(REAL / "measured"), predicted)
     every = found.summaries[0]
     assert every.n == 5
     assert every.mean <= 0.04

@@ -17,6 +17,7 @@ import pytest
 
 import bufferlab as bl
 from bufferlab.cli.progress import PlainProgress
+from bufferlab.registry import registry
 from bufferlab.report.build import build
 from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import compare_sides
@@ -124,7 +125,7 @@ def test_a_sweep_that_was_interrupted_is_read_with_its_gap(tmp_path: Path) -> No
 
 
 def test_a_sweep_without_a_run_has_empty_frames(tmp_path: Path) -> None:
-    folder = SweepFolder.create(tmp_path, 'name = "empty"\n', {"experiment": "empty"}, {})
+    folder = SweepFolder.create(tmp_path, registry(), 'name = "empty"\n', {"experiment": "empty"}, {})
     sweep = bl.read(folder.path)
     for frame in (sweep.points, sweep.settings, sweep.runs, sweep.figures, sweep.steps, sweep.samples, sweep.latency):
         assert frame.height == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bufferlab._native import NativeError
 
 from bufferlab import spec
 from bufferlab.engines.behaviour import EngineFailure
@@ -169,14 +170,15 @@ def test_rates_are_remembered_and_a_damaged_memory_is_no_error(tmp_path: Path) -
         assert KnownRates(tmp_path, "sqlite/tpcc", RATES).now == RATES
 
 
-class _CoreError(Exception):
-    """As the core raises: four arguments, no attributes."""
-
-
 @pytest.mark.parametrize(
     ("error", "kind", "what"),
     [
-        (_CoreError("data", "page 3 is torn", "x.db", None), "data", "page 3 is torn"),
+        (NativeError("data", "page 3 is torn", "x.db", None), "data", "page 3 is torn"),
+        (
+            ValueError("data", "page 3 is torn", "x.db", None),
+            "internal",
+            "ValueError: ('data', 'page 3 is torn', 'x.db', None)",
+        ),
         (EngineFailure("io", "read failed"), "io", "read failed"),
         (EnvironmentLackingError("no core"), "environment", "no core"),
         (OSError(28, "No space left on device", "x.db"), "full_disk", "No space left on device"),

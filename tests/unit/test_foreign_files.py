@@ -15,6 +15,7 @@ from bufferlab.engines.servers import fetch
 from bufferlab.engines.servers import finder as finding
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.execute import storage
+from bufferlab.registry import open_sweep
 from bufferlab.results.store import SweepFolder
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
@@ -79,7 +80,7 @@ def test_a_link_in_place_of_the_folder_of_runs_is_refused(sweep: SweepFolder, tm
     (sweep.path / "runs").rename(tmp_path / "runs elsewhere")
     (sweep.path / "runs").symlink_to(tmp_path / "runs elsewhere")
     with pytest.raises(DataFileError, match="not a folder"):
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
 
 
 def test_a_folder_in_runs_that_only_looks_half_written_stays(sweep: SweepFolder) -> None:

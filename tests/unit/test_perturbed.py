@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bufferlab.chapter.blocks import PointsPlot
+from bufferlab.registry import registry
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.results.store import SweepFolder
@@ -37,7 +38,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
 
 def perturbed(stored: SweepFolder, parent: Path, factor: float) -> Report:
     """The report on the stored sweep with `factor` times the reads at one point."""
-    copy = SweepFolder.create(parent, stored.experiment_toml, stored.plan, stored.host)
+    copy = SweepFolder.create(parent, registry(), stored.experiment_toml, stored.plan, stored.host)
     for record in stored.runs():
         samples = record.samples().to_dicts()
         if record.run.point.index == POINT:

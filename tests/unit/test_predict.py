@@ -22,10 +22,9 @@ from bufferlab.models import source
 from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.models.managers.registry import MANAGERS, of_server
 from bufferlab.models.source import Source
+from bufferlab.registry import open_sweep
 from bufferlab.report.predicted import as_json
-from bufferlab.results.derive import run_values
 from bufferlab.results.schema import PagesOfObject
-from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
 from bufferlab.spec import Overrides
 from support.fake import Bench, Ended
@@ -88,7 +87,7 @@ def test_the_answer_is_a_sweep_folder_with_the_ordinary_report(bench: Bench, tmp
     folder = build(tmp_path, LOOP, LOOP, reads=60)
     ended = predict(bench, folder.path, "--sweep", "pool_size=256KiB,264KiB", "--json")
     assert ended.code == 0, ended.err
-    sweep = SweepFolder.open(Path(ended.json["sweep"]))
+    sweep = open_sweep(Path(ended.json["sweep"]))
     first, second = sorted((record.run for record in sweep.runs()), key=lambda run: run.point.index)
     assert (first.source, first.inputs, first.clock, first.interval_kind) == ("predicted", "trace", "virtual", "none")
     assert first.prediction
@@ -106,8 +105,8 @@ def test_the_answer_is_a_sweep_folder_with_the_ordinary_report(bench: Bench, tmp
 
 def test_reads_have_numbers_and_what_needs_time_or_writes_has_a_reason(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, counters={"pages_written": 9, "page_gets": 65}, reads=60)
-    found = SweepFolder.open(Path(told(bench, folder.path)["sweep"]))
-    values = run_values(found.runs()[0])
+    found = open_sweep(Path(told(bench, folder.path)["sweep"]))
+    values = found.runs()[0].values()
     assert values["reads_per_new_order"].value == 65 / 4
     assert values["hit_ratio"].value == 0.0
     assert (values["new_orders_per_s"].value, values["writes_per_new_order"].value) == (None, None)
@@ -118,14 +117,14 @@ def test_reads_have_numbers_and_what_needs_time_or_writes_has_a_reason(bench: Be
 def test_a_resume_does_the_points_that_are_missing(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["256KiB", "264KiB"]')
     whole = told(bench, folder.path)
-    sweep = SweepFolder.open(Path(whole["sweep"]))
+    sweep = open_sweep(Path(whole["sweep"]))
     for record in sweep.runs():
         if record.run.point.index == 1:
             shutil.rmtree(record.folder)
     assert as_json(sweep)["status"] == "interrupted"
     with bench.in_environment():
         predict_sweep(folder.path, Overrides(), bench.out, sweep.path)
-    assert as_json(SweepFolder.open(sweep.path)) == whole
+    assert as_json(open_sweep(sweep.path)) == whole
 
 
 def test_a_resume_with_another_trace_is_refused(bench: Bench, tmp_path: Path) -> None:
@@ -156,11 +155,11 @@ def test_a_stop_keeps_the_points_that_were_done(bench: Bench, tmp_path: Path, mo
     with bench.in_environment():
         outcome = predict_sweep(folder.path, Overrides(), bench.out)
     assert outcome.signal_number == signal.SIGINT
-    statuses = [record.run.status for record in SweepFolder.open(outcome.folder.path).runs()]
+    statuses = [record.run.status for record in open_sweep(outcome.folder.path).runs()]
     assert statuses == ["ok", "interrupted"]
     with bench.in_environment():
         predict_sweep(folder.path, Overrides(), bench.out, outcome.folder.path)
-    assert len(as_json(SweepFolder.open(outcome.folder.path))["points"]) == 3
+    assert len(as_json(open_sweep(outcome.folder.path))["points"]) == 3
 
 
 def test_without_a_sweep_the_points_of_the_runs_experiment_are_predicted(bench: Bench, tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from bufferlab.engines.file.chapters.factors import answer
 from bufferlab.engines.file.words import SETTING_WORDS
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
+from bufferlab.registry import registry
 from bufferlab.report.analyse import own_chapters
 from bufferlab.results import schema
 from bufferlab.results.check import MeasuredRun
-from bufferlab.results.derive import values_of
 from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
@@ -89,7 +89,7 @@ def cumulative(steps: list[int]) -> list[int]:
 
 
 def test_costs_per_read_come_from_the_edges() -> None:
-    values = values_of(samples(cumulative([1000] * 8)))
+    values = registry().values(samples(cumulative([1000] * 8)))
     found = {name: value.value for name, value in values.items()}
     assert found["requests_per_read"] == found["requests_expected_per_read"] == 3
     assert found["requests_over_expected"] == 1
@@ -102,20 +102,20 @@ def test_costs_per_read_come_from_the_edges() -> None:
 
 
 def test_scatter_is_that_between_neighbours_so_that_a_drift_does_not_pass_for_it() -> None:
-    drift = values_of(samples(cumulative([1000 + 20 * place for place in range(40)])))["reads_cv"].value
+    drift = registry().values(samples(cumulative([1000 + 20 * place for place in range(40)])))["reads_cv"].value
     assert drift is not None
     assert drift < 0.02, "a rate that doubles slowly"
-    swings = values_of(samples(cumulative([500, 1500] * 20)))["reads_cv"].value
+    swings = registry().values(samples(cumulative([500, 1500] * 20)))["reads_cv"].value
     assert swings == pytest.approx(1000 / math.sqrt(2) / 1000)
     drawn = random.Random(5)
     steps = [round(drawn.gauss(1000, 100)) for _ in range(400)]
-    values = values_of(samples(cumulative(steps)))
+    values = registry().values(samples(cumulative(steps)))
     assert values["reads_cv"].value == pytest.approx(0.1, rel=0.15)
     assert values["reads_dispersion_index"].value == pytest.approx(10, rel=0.3)
 
 
 def test_scatter_needs_samples_and_says_so() -> None:
-    value = values_of(samples(cumulative([1000] * 4)))["reads_cv"]
+    value = registry().values(samples(cumulative([1000] * 4)))["reads_cv"]
     assert value.value is None
     assert "sample intervals" in (value.reason or "")
 
@@ -247,7 +247,9 @@ def sweep_of(points: list[Point]) -> Any:
     def value_label(name: str, value: str) -> str:
         return value_words(SETTING_WORDS.get(name), value)
 
-    return SimpleNamespace(points=points, runs=runs, knob_words=SETTING_WORDS, value_label=value_label)
+    return SimpleNamespace(
+        points=points, runs=runs, knob_words=SETTING_WORDS, value_label=value_label, metric=registry().metric
+    )
 
 
 def test_the_answer_names_the_factor_that_makes_reads_erratic_and_the_way_it_does() -> None:
@@ -325,7 +327,7 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
         settings={name: schema.StoredSetting(actual=value) for name, value in ran.items()},
         measured=schema.Measured(seconds=seconds, transactions=sum(counts)),
     )  # fmt: skip
-    return MeasuredRun(run, window, values_of(frame), {"service": service_us}, sum(counts))
+    return MeasuredRun(run, registry(), window, registry().values(frame), {"service": service_us}, sum(counts))
 
 
 def status(run: MeasuredRun) -> dict[str, str]:

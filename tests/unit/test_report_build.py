@@ -302,7 +302,7 @@ def test_a_busy_device_is_a_warning_that_leaves_the_databases_own_counts_alone(t
 
 def test_the_device_under_a_query_is_busy_and_waited_for_in_per_cent(tmp_path: Path) -> None:
     analysis = analysis_of(build(tmp_path, Sweep(blocks=2)))
-    found = point_table(analysis, "query-device", "", headed(("device_busy_ratio", "cpu_iowait_share")), "")
+    found = point_table(analysis, "query-device", "", headed(analysis, ("device_busy_ratio", "cpu_iowait_share")), "")
     assert [found.title for found in found.columns] == ["Point", "n", "%util", "%iowait"]
     busy = analysis.mean("device_busy_ratio", analysis.points[0])
     assert busy is not None

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bufferlab.chapter.blocks import Dot, Figure, PointsPlot, Series, Table
+from bufferlab.registry import open_sweep
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
@@ -61,16 +62,16 @@ def test_everything_derived_can_be_deleted_and_comes_back_byte_for_byte(sweep: S
     for path in derived:
         path.unlink()
     draw.cache_clear()
-    publish(SweepFolder.open(sweep.path))
+    publish(open_sweep(sweep.path))
     assert {path: path.read_bytes() for path in derived} == before
 
 
 def test_a_figure_is_the_same_in_another_process(sweep: SweepFolder, report: Report) -> None:
     """Hash randomisation and import order must not leak into a picture."""
     script = (
-        "import sys; from pathlib import Path; from bufferlab.results.store import SweepFolder; "
+        "import sys; from pathlib import Path; from bufferlab.registry import open_sweep; "
         "from bufferlab.report.build import build; from bufferlab.report.figures.svg import draw; "
-        "sys.stdout.write(draw(build(SweepFolder.open(Path(sys.argv[1]))).headline))"
+        "sys.stdout.write(draw(build(open_sweep(Path(sys.argv[1]))).headline))"
     )
     other = subprocess.run([sys.executable, "-c", script, str(sweep.path)], capture_output=True, text=True, check=True)
     assert report.headline is not None

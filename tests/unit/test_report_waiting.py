@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import bufferlab.engines.registry  # noqa: F401  (hands in the engines' metrics)
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import answer
 from bufferlab.report.analyse import analysis_of

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bufferlab.registry import open_sweep, registry
+from bufferlab.report.detail_tables import shares_of_cores
 from bufferlab.results import metrics
-from bufferlab.results.derive import FORMULAS, cpu_shares, run_metrics, values_of
 from bufferlab.results.latency import latency_values, total_us
+from bufferlab.results.metrics import Rates
 from bufferlab.results.schema import SAMPLE_COLUMNS
-from bufferlab.results.store import SweepFolder
 from bufferlab.results.timeline import finest_share, measured_instants, part, per_second
 from bufferlab.results.window import Window, _subject_in
 from support.synthetic import BUFFER_SIZE, Sweep, build
@@ -50,18 +51,18 @@ def work(new_orders: int = 100, rolled_back: int = 1, payments: int = 100) -> Co
 
 
 def test_per_new_order_divides_by_new_orders_completed_rolled_back_included() -> None:
-    values = values_of(samples(0, 10, {**work(100, 1), ("pages_read", ""): (1000, 1970)}))
+    values = registry().values(samples(0, 10, {**work(100, 1), ("pages_read", ""): (1000, 1970)}))
     assert values["reads_per_new_order"].value == pytest.approx(9.70)
     assert values["new_orders"].value == 100
 
 
 def test_per_transaction_divides_by_transactions_of_every_type() -> None:
-    values = values_of(samples(0, 10, {**work(100, 1, 130), ("pages_read", ""): (0, 460)}))
+    values = registry().values(samples(0, 10, {**work(100, 1, 130), ("pages_read", ""): (0, 460)}))
     assert values["reads_per_transaction"].value == pytest.approx(2.0)
 
 
 def test_rates_are_over_the_time_between_the_edges() -> None:
-    values = values_of(samples(3.5, 13.5, {**work(100, 1, 100), ("pages_read", ""): (0, 50)}))
+    values = registry().values(samples(3.5, 13.5, {**work(100, 1, 100), ("pages_read", ""): (0, 50)}))
     assert values["reads_per_s"].value == pytest.approx(5.0)
     assert values["new_orders_per_s"].value == pytest.approx(10.0)
     assert values["new_orders_committed_per_s"].value == pytest.approx(9.9)
@@ -70,13 +71,13 @@ def test_rates_are_over_the_time_between_the_edges() -> None:
 
 
 def test_the_hit_ratio_comes_from_counters_not_from_a_floored_screen() -> None:
-    values = values_of(samples(0, 1, {("page_gets", ""): (10, 100_010), ("demand_misses", ""): (4, 349)}))
+    values = registry().values(samples(0, 1, {("page_gets", ""): (10, 100_010), ("demand_misses", ""): (4, 349)}))
     assert values["hit_ratio"].value == pytest.approx(1 - 345 / 100_000)
 
 
 def test_nanoseconds_of_reads_become_microseconds_a_read() -> None:
     counts: Counts = {("db_read_ns", ""): (0, 3_000_000), ("pages_read", ""): (0, 28), ("db_other_reads", ""): (0, 2)}
-    assert values_of(samples(0, 1, counts))["read_us"].value == pytest.approx(100.0)
+    assert registry().values(samples(0, 1, counts))["read_us"].value == pytest.approx(100.0)
 
 
 def test_device_columns_are_those_iostat_prints() -> None:
@@ -90,7 +91,7 @@ def test_device_columns_are_those_iostat_prints() -> None:
             "discards": 0, "discards_merged": 0, "discard_bytes": 0, "discard_ms": 0,
         }.items()
     }  # fmt: skip
-    values = values_of(samples(100, 110, counts))
+    values = registry().values(samples(100, 110, counts))
     expected = {
         "device_reads_per_s": 400.0,
         "device_read_kib_per_s": 3200.0,
@@ -118,11 +119,11 @@ def test_cpu_shares_add_up_to_one_on_every_core() -> None:
         for core, factor in (("all", 2), ("cpu0", 1), ("cpu1", 1))
         for column, change in ends.items()
     }
-    table = cpu_shares(samples(0, 1, counts))
+    table = shares_of_cores(Window.of(samples(0, 1, counts)))
     assert set(table) == {"all", "cpu0", "cpu1"}
     for columns in table.values():
         assert sum(value.value or 0 for value in columns.values()) == pytest.approx(1.0)
-    assert values_of(samples(0, 1, counts))["cpu_iowait_share"].value == pytest.approx(0.2)
+    assert registry().values(samples(0, 1, counts))["cpu_iowait_share"].value == pytest.approx(0.2)
 
 
 def with_a_scan() -> pl.DataFrame:
@@ -149,14 +150,14 @@ def with_a_scan() -> pl.DataFrame:
 
 
 def test_a_phase_after_the_window_changes_nothing_in_it() -> None:
-    values = values_of(with_a_scan())
+    values = registry().values(with_a_scan())
     assert values["reads_per_new_order"].value == pytest.approx(9.70)
     assert values["transactions"].value == 200
     assert values["rows_per_s"].value == pytest.approx(30.0)
 
 
 def test_a_phase_has_figures_of_its_own_per_row_and_per_second() -> None:
-    values = values_of(with_a_scan(), "scan")
+    values = registry().values(with_a_scan(), "scan")
     assert values["measured_seconds"].value == pytest.approx(4.0)
     assert values["transactions"].value == 20
     assert values["rows_per_s"].value == pytest.approx(2000.0)
@@ -167,7 +168,7 @@ def test_a_phase_has_figures_of_its_own_per_row_and_per_second() -> None:
 
 
 def test_a_phase_that_returns_no_rows_says_so_instead_of_dividing_by_them() -> None:
-    values = values_of(
+    values = registry().values(
         samples(0, 4, {("rows_returned", "add.x"): (0, 0), ("pages_read", ""): (0, 9)}, phase="add"), "add"
     )
     assert values["reads_per_row"].value is None
@@ -175,7 +176,7 @@ def test_a_phase_that_returns_no_rows_says_so_instead_of_dividing_by_them() -> N
 
 
 def test_a_phase_that_never_began_has_no_figures() -> None:
-    assert all(value.value is None for value in values_of(with_a_scan(), "insert").values())
+    assert all(value.value is None for value in registry().values(with_a_scan(), "insert").values())
 
 
 def test_arrivals_are_counted_apart_from_transactions() -> None:
@@ -188,7 +189,7 @@ def test_arrivals_are_counted_apart_from_transactions() -> None:
         ("arrivals_dropped", "new_order"): (1, 11),
         ("arrivals_dropped", "payment"): (0, 10),
     }
-    values = values_of(samples(0, 10, counts))
+    values = registry().values(samples(0, 10, counts))
     assert values["arrivals_per_s"].value == pytest.approx(20.0)
     assert values["transactions_per_s"].value == pytest.approx(18.0)
     assert values["late_share"].value == pytest.approx(0.05)
@@ -197,37 +198,37 @@ def test_arrivals_are_counted_apart_from_transactions() -> None:
 
 def test_in_closed_loop_there_are_no_arrivals_and_no_share_of_them() -> None:
     counts: Counts = {**work(), ("arrivals", "payment"): (0, 0), ("arrivals_late", "payment"): (0, 0)}
-    assert values_of(samples(0, 10, counts))["late_share"].reason == "arrivals is zero in the measured window"
+    assert registry().values(samples(0, 10, counts))["late_share"].reason == "arrivals is zero in the measured window"
 
 
 def test_pages_created_are_told_per_new_order_and_per_transaction() -> None:
-    values = values_of(samples(0, 10, {**work(100, 1, 130), ("pages_created", ""): (40, 86)}))
+    values = registry().values(samples(0, 10, {**work(100, 1, 130), ("pages_created", ""): (40, 86)}))
     assert values["pages_created_per_new_order"].value == pytest.approx(0.46)
     assert values["pages_created_per_transaction"].value == pytest.approx(0.2)
 
 
 def test_a_missing_counter_gives_null_and_its_reason_in_every_figure_made_from_it() -> None:
     counts: Counts = {**work(), ("device_reads", ""): (None, None)}
-    values = values_of(samples(0, 10, counts, reason="overlay has no block device"))
+    values = registry().values(samples(0, 10, counts, reason="overlay has no block device"))
     for name in ("device_reads_per_s", "device_reads_per_new_order"):
         assert values[name].value is None
         assert values[name].reason == "overlay has no block device"
 
 
 def test_a_counter_that_went_backwards_gives_no_number() -> None:
-    values = values_of(samples(0, 10, {**work(), ("pages_read", ""): (500, 400)}))
+    values = registry().values(samples(0, 10, {**work(), ("pages_read", ""): (500, 400)}))
     assert values["reads_per_new_order"].value is None
     assert "pages_read went backwards, from 500 to 400" in (values["reads_per_new_order"].reason or "")
 
 
 def test_dividing_by_no_new_orders_is_a_reason_not_an_error() -> None:
-    values = values_of(samples(0, 10, {**work(0, 0, 5), ("pages_read", ""): (0, 10)}))
+    values = registry().values(samples(0, 10, {**work(0, 0, 5), ("pages_read", ""): (0, 10)}))
     assert values["reads_per_new_order"].value is None
     assert "zero" in (values["reads_per_new_order"].reason or "")
 
 
 def test_a_run_without_edges_has_no_figures_and_says_why() -> None:
-    values = values_of(samples(0, 10, work()).filter(pl.col("edge") == "start"))
+    values = registry().values(samples(0, 10, work()).filter(pl.col("edge") == "start"))
     assert all(value.value is None for value in values.values())
     assert "ended before its measured window did" in (values["new_orders"].reason or "")
 
@@ -239,7 +240,7 @@ def test_a_run_without_edges_has_no_figures_and_says_why() -> None:
 def test_no_figure_is_ever_negative_or_infinite(ends: list[tuple[int, int]], seconds: float) -> None:
     names = ("pages_read", "rows_returned", "pages_created", "arrivals")
     counts: Counts = {**work(), **{(name, ""): pair for name, pair in zip(names, ends, strict=True)}}
-    for value in values_of(samples(0, seconds, counts)).values():
+    for value in registry().values(samples(0, seconds, counts)).values():
         assert value.value is None or (value.value >= 0 and math.isfinite(value.value))
         assert (value.value is None) == (value.reason is not None)
 
@@ -249,7 +250,7 @@ def test_the_figures_of_a_stored_sweep_are_what_it_was_told_to_be(tmp_path: Path
     truths = {truth.pool: truth for truth in BUFFER_SIZE}
     for record in quiet.runs():
         truth = truths[record.run.point.swept["pool_size"]]
-        values = run_metrics(record)
+        values = {name: value.value for name, value in record.values().items()}
         assert values["reads_per_new_order"] == pytest.approx(truth.reads_per_new_order, rel=1e-4)
         assert values["writes_per_new_order"] == pytest.approx(truth.writes_per_new_order, rel=1e-4)
         assert values["page_gets_per_transaction"] == pytest.approx(truth.page_gets_per_transaction, rel=1e-6)
@@ -292,7 +293,7 @@ def test_sparse_samples_are_not_cut_finer_than_they_are() -> None:
 
 
 def test_per_second_rates_follow_the_samples() -> None:
-    seconds = per_second(drifting([10, 30, 20]), ["reads_per_s"])
+    seconds = per_second(drifting([10, 30, 20]), [Rates.reads_per_s])
     assert [second.t_s for second in seconds] == [1.0, 2.0, 3.0]
     assert [second.values["reads_per_s"].value for second in seconds] == pytest.approx([10, 30, 20])
 
@@ -326,27 +327,28 @@ def test_percentiles_never_fall_and_never_pass_the_maximum(times_us: list[int]) 
 def test_a_formula_names_every_metric_that_decides_its_value(tmp_path: Path) -> None:
     kinds = {"sqlite": Sweep(), "innodb": scan_depth(), "postgres": memory_split()}
     made = [build(tmp_path / name, sweep) for name, sweep in kinds.items()]
-    real = [SweepFolder.open(FIXTURES / name) for name in ("prediction/measured", "sweeps/before")]
+    real = [open_sweep(FIXTURES / name) for name in ("prediction/measured", "sweeps/before")]
     for sweep in (*made, *real):
         rows = next(record for record in sweep.runs() if record.ok).samples()
-        whole = Window.of(rows)
-        for name, formula in FORMULAS.items():
-            needed = Window.of(rows.filter(rows["metric"].is_in(formula.reads)))
+        whole = registry().evaluate(registry().window(rows))
+        for name, value in whole.items():
+            formula = registry().metric(name).quantity()
+            needed = registry().window(rows.filter(rows["metric"].is_in(formula.reads)))
             if needed.seconds is not None:
-                assert formula.evaluate(needed) == formula.evaluate(whole), name
+                assert formula.evaluate(needed) == value, name
 
 
 @pytest.mark.parametrize(
-    ("phase", "metric", "subject", "called"),
+    ("phase", "probe", "subject", "called"),
     [
-        ("measure", "transactions_committed", "new_order", "new_order"),
-        ("measure", "transactions_committed", "scan.read", None),
-        ("scan", "transactions_committed", "scan.read", "read"),
-        ("scan", "transactions_committed", "new_order", None),
-        ("scan", "pages_read", "", ""),
-        ("scan", "device_reads", "sda", "sda"),
-        ("measure", "device_reads", "dm.0", "dm.0"),
+        ("measure", "workload", "new_order", "new_order"),
+        ("measure", "workload", "scan.read", None),
+        ("scan", "workload", "scan.read", "read"),
+        ("scan", "workload", "new_order", None),
+        ("scan", "engine", "", ""),
+        ("scan", "device", "sda", "sda"),
+        ("measure", "device", "dm.0", "dm.0"),
     ],
 )
-def test_only_transaction_types_belong_to_a_phase(phase: str, metric: str, subject: str, called: str | None) -> None:
-    assert _subject_in(phase, metric, subject) == called
+def test_only_transaction_types_belong_to_a_phase(phase: str, probe: str, subject: str, called: str | None) -> None:
+    assert _subject_in(phase, probe, subject) == called

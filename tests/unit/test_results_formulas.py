@@ -11,9 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-import bufferlab.engines.registry  # noqa: F401  (hands in the engines' metrics)
+from bufferlab.registry import registry
 from bufferlab.results import metrics
-from bufferlab.results.derive import FORMULAS
 from bufferlab.results.gaps import Gaps
 from bufferlab.results.window import Edge, Reading, Window
 
@@ -25,13 +24,16 @@ SUBJECTS = {
 }
 
 
+FORMULAS = {name: metric.formula for name, metric in registry().derived.items() if metric.formula}
+
+
 def primes() -> Iterator[int]:
     """Primes from 101 on."""
     return (number for number in range(101, 10_000) if all(number % factor for factor in range(2, 100)))
 
 
-COUNTERS = [metric.name for metric in metrics.RAW.values() if metric.kind == "counter"]
-GAUGES = [metric.name for metric in metrics.RAW.values() if metric.kind == "gauge"]
+COUNTERS = [metric.name for metric in registry().raw.values() if metric.kind == "counter"]
+GAUGES = [metric.name for metric in registry().raw.values() if metric.kind == "gauge"]
 PRIMES = primes()
 CHANGES = {name: {subject: next(PRIMES) for subject in SUBJECTS.get(name, ("",))} for name in COUNTERS}
 LEVELS = {name: next(PRIMES) for name in GAUGES}

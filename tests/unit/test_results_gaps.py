@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import bufferlab.engines.registry  # noqa: F401  (hands in the engines' metrics)
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import answer
 from bufferlab.report.analyse import analysis_of
@@ -83,6 +82,7 @@ def samples(window: list[float], late_us: list[int] | None = None) -> pl.DataFra
             "count": late,
             "value": pl.Series([None] * len(times), dtype=pl.Float64),
             "reason": pl.Series([None] * len(times), dtype=pl.String),
+            "probe": ["pulse"] * len(times),
         }
     )
 

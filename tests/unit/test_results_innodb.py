@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.innodb import formulas
-from bufferlab.engines.innodb.metrics import METRIC_PREFIX
-from bufferlab.results import metrics
+from bufferlab.engines.innodb.metrics import METRIC_PREFIX, NO_LOOPS, NO_SINGLE_PAGE
+from bufferlab.registry import registry
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.schema import StoredSetting
 from bufferlab.results.window import Reading, Window
@@ -104,8 +103,8 @@ def test_redo_doublewrite_splits_and_the_servers_cpu_are_told(quiet: dict[int, M
 @pytest.mark.parametrize(
     ("engine", "version", "lacks", "why"),
     [
-        ("mysql", "5.6.24", LACKS_56, formulas.NO_LOOPS),
-        ("mariadb", "10.11.14-MariaDB", LACKS_1011, formulas.NO_SINGLE_PAGE),
+        ("mysql", "5.6.24", LACKS_56, NO_LOOPS),
+        ("mariadb", "10.11.14-MariaDB", LACKS_1011, NO_SINGLE_PAGE),
     ],
 )
 def test_a_version_that_cannot_tell_the_victim_path_says_why_and_tells_the_rest(
@@ -128,7 +127,7 @@ def test_an_engine_without_innodb_has_none_of_its_figures_and_says_so_plainly(tm
 
 
 def test_every_counter_of_innodb_says_where_its_number_comes_from() -> None:
-    ours = [metric for name, metric in metrics.RAW.items() if name.startswith("innodb_")]
+    ours = [metric for name, metric in registry().raw.items() if name.startswith("innodb_")]
     assert len(ours) >= 50
     assert all(metric.meaning and metric.source for metric in ours)
     levels = {metric.name for metric in ours if metric.kind == "gauge" and metric.name.startswith(METRIC_PREFIX)}

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter.blocks import Table
-from bufferlab.engines.postgres import formulas
+from bufferlab.engines.postgres import metrics
 from bufferlab.engines.postgres.chapters import inside as chapter
+from bufferlab.registry import registry
 from bufferlab.report.analyse import analysis_of
 from bufferlab.report.answer import answer
 from bufferlab.report.chapters import chapters_of
 from bufferlab.report.points_tables import main_table
-from bufferlab.results import metrics
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.schema import StoredSetting
 from support.synthetic import Sweep, build
@@ -58,7 +58,7 @@ def test_where_the_device_read_more_than_was_asked_the_split_is_not_told(tmp_pat
     (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[2:], kind=Postgres(read_ahead=2.0)))
     for name in ("page_cache_share", "page_cache_pages_per_transaction"):
         assert run.values[name].value is None
-        assert run.values[name].reason == formulas.NO_SPLIT
+        assert run.values[name].reason == metrics.NO_SPLIT
     assert value(run, "device_pages_per_transaction") > 0
 
 
@@ -99,13 +99,13 @@ def test_pages_by_which_tables_grow_are_no_reads_on_any_version(tmp_path: Path, 
 
 def test_other_engines_have_none_of_these_figures_and_say_so(tmp_path: Path) -> None:
     (run, *_) = runs(tmp_path, Sweep(blocks=1))
-    assert run.values["page_cache_share"].reason == formulas.NOT_POSTGRES
-    assert run.values["backend_writes_per_s"].reason == formulas.NOT_POSTGRES
+    assert run.values["page_cache_share"].reason == metrics.NOT_POSTGRES
+    assert run.values["backend_writes_per_s"].reason == metrics.NOT_POSTGRES
     assert run.values["heap_pages_read_per_transaction"].value is None
 
 
 def test_every_counter_says_where_its_number_comes_from() -> None:
-    ours = [metric for name, metric in metrics.RAW.items() if name.startswith("postgres_")]
+    ours = [metric for name, metric in registry().raw.items() if name.startswith("postgres_")]
     assert len(ours) == 30 + 12
     assert all(metric.kind == "counter" and metric.meaning and metric.source for metric in ours)
 
@@ -145,7 +145,7 @@ def test_each_check_finds_the_fault_it_is_there_for(tmp_path: Path, check: str, 
 def test_reading_ahead_is_no_fault_and_the_split_is_said_not_to_be_told(tmp_path: Path) -> None:
     found = checks(tmp_path, memory_split(truths=SPLITS[2:], kind=Postgres(read_ahead=3.0)))["postgres_split"]
     assert found.status == "not_applicable"
-    assert found.detail == formulas.NO_SPLIT
+    assert found.detail == metrics.NO_SPLIT
 
 
 def test_the_report_tells_where_pages_came_from_and_that_reads_are_not_the_devices(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.results import derive, keys, metrics, schema
-from bufferlab.results.derive import counted
+from bufferlab.registry import declared, registry
+from bufferlab.results import keys, schema
+from bufferlab.results.metrics import OF_LATENCIES, SECONDS, Engine, derived
 from bufferlab.results.quantity import Unit, UnitMismatchError
 
 #: A field that may be missing, or a further word for one, can be added: old files read as before (test_results_store.py
@@ -41,7 +42,7 @@ def test_rewording_a_description_does_not_change_the_format() -> None:
 
 
 def test_every_metric_has_a_unit_a_meaning_and_a_source() -> None:
-    for metric in metrics.everything():
+    for metric in registry().everything():
         assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
         assert metric.unit, metric.name
         assert metric.meaning, metric.name
@@ -52,47 +53,38 @@ def test_every_metric_has_a_unit_a_meaning_and_a_source() -> None:
 
 @pytest.mark.parametrize(("suffix", "unit"), [("_bytes", "bytes"), ("_us", "us"), ("_ms", "ms"), ("_ns", "ns")])
 def test_a_raw_metric_whose_name_ends_in_a_unit_has_that_unit(suffix: str, unit: str) -> None:
-    named = [metric for metric in metrics.RAW.values() if metric.name.endswith(suffix)]
+    named = [metric for metric in registry().raw.values() if metric.name.endswith(suffix)]
     assert named
     assert {metric.unit for metric in named} == {unit}
 
 
 def test_every_declared_value_has_one_formula_or_comes_from_the_latency_histograms() -> None:
-    assert derive.FORMULAS.keys().isdisjoint(metrics.OF_LATENCIES)
-    assert derive.FORMULAS.keys() | metrics.OF_LATENCIES.keys() == metrics.DERIVED.keys()
+    without = {name for name, metric in registry().derived.items() if metric.formula is None}
+    assert without == OF_LATENCIES.keys()
+    assert not [metric.name for metric in registry().raw.values() if metric.formula]
 
 
 def test_an_unknown_metric_is_named_in_the_error() -> None:
     with pytest.raises(KeyError, match="no metric is called 'reads'"):
-        metrics.get("reads")
+        declared("reads")
 
 
 def test_a_formula_in_the_wrong_unit_is_refused_when_declared() -> None:
-    wrong = metrics.derived("reads_per_second | pages/New-Order | ratio | lower | Reads | | = pages_read / seconds")
-    with pytest.raises(UnitMismatchError, match="reads_per_second"):
-        derive.add(wrong, {})
+    with pytest.raises(UnitMismatchError, match="Reads per second"):
+        derived("pages/New-Order", "ratio", "lower", "Reads per second", "", Engine.pages_read / SECONDS)
 
 
 def test_adding_bytes_to_pages_is_refused() -> None:
     with pytest.raises(UnitMismatchError):
-        counted("pages_read") + counted("db_read_bytes")
+        Engine.pages_read + Engine.db_read_bytes
 
 
-@pytest.mark.parametrize(
-    ("formula", "said"),
-    [
-        ("", "no counter, gauge or quantity is called forgotten"),
-        ("| = pages_raed / seconds", "is called pages_raed"),
-        ("| = pool_frames / seconds", "pool_frames is a gauge: only counters go by difference"),
-        ("| = mean(pages_read)", "pages_read is a counter: only gauges have a level"),
-        ("| = pages_read * 2", r"pages_read \* 2 is no formula"),
-        ("| = open(pages_read)", r"open\(pages_read\) is no formula"),
-    ],
-)
-def test_a_declaration_without_a_formula_that_can_be_computed_is_refused(formula: str, said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
-        derive.add(metrics.derived(f"forgotten | pages | ratio | lower | Forgotten | why {formula}"), {})
-    assert "forgotten" not in derive.FORMULAS
+def test_a_gauge_has_no_growth_and_a_counter_no_level() -> None:
+    with pytest.raises(AssertionError, match="pool_frames is a gauge: only counters go by difference"):
+        Engine.pool_frames / SECONDS
+    for level in ("mean", "lowest", "first", "last"):
+        with pytest.raises(AssertionError, match="pages_read is a counter: only gauges have a level"):
+            getattr(Engine.pages_read, level)
 
 
 @pytest.mark.parametrize(

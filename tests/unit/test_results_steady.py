@@ -57,6 +57,7 @@ def test_a_run_without_samples_inside_its_window_is_not_judged() -> None:
 
 
 def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
+    from bufferlab.registry import registry
     from bufferlab.results.check import MeasuredRun
     from bufferlab.results.integrity import check_sweep
     from bufferlab.results.schema import Point, Run, WarmUp
@@ -73,7 +74,7 @@ def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
         warm_up=WarmUp(gate="pool_turnover", seconds=1.0, transactions=1),
     )
     measured = MeasuredRun(
-        run, Window.of(table), {"cpu_steal_share": Value(None, "not counted")}, {}, 0, {}, drift(table)
+        run, registry(), Window.of(table), {"cpu_steal_share": Value(None, "not counted")}, {}, 0, {}, drift(table)
     )
     found = next(check for check in check_sweep([measured]) if check.name == "steady_window")
     assert found.status == "failed"

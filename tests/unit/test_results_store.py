@@ -18,8 +18,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-import bufferlab.workloads.registry  # noqa: F401  (Hands in the parameters against which runs are checked.)
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
+from bufferlab.registry import open_sweep, registry
 from bufferlab.results import decoding, store
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from support.fake_disks import tiny_disk
@@ -40,7 +40,7 @@ def a_run(sweep: SweepFolder, run_id: str = "ab" * 8) -> dict[str, Any]:
 
 
 def test_a_published_run_comes_back_as_it_was_written(sweep: SweepFolder) -> None:
-    reopened = SweepFolder.open(sweep.path)
+    reopened = open_sweep(sweep.path)
     record = reopened.runs()[0]
     assert [run.run_id for run in reopened.runs()] == [run.run_id for run in sweep.runs()]
     assert record.ok
@@ -121,7 +121,7 @@ def test_a_damaged_run_is_refused_and_the_file_is_named(sweep: SweepFolder, name
         flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
         path.write_bytes({"truncated": whole[:-7], "flipped": flipped, "emptied": b""}[damage])
     with pytest.raises(DataFileError) as error:
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
     assert error.value.exit_code == 65
     assert error.value.where == str(path)
     assert error.value.hint
@@ -133,14 +133,14 @@ def test_a_number_edited_in_run_json_is_noticed(sweep: SweepFolder) -> None:
     document["seed"] += 1
     path.write_text(json.dumps(document))
     with pytest.raises(DataFileError, match="changed after it was written"):
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
 
 
 def test_a_run_in_another_runs_folder_is_refused(sweep: SweepFolder) -> None:
     folder = sweep.runs()[0].folder
     folder.rename(folder.with_name("0123456789abcdef"))
     with pytest.raises(DataFileError, match="another run's folder"):
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
 
 
 @pytest.mark.parametrize("version", [1, 3])
@@ -150,7 +150,7 @@ def test_another_format_is_refused_and_the_hint_says_what_to_use(sweep: SweepFol
     document = {**json.loads(path.read_text()), "format_version": version}
     path.write_text(json.dumps(document))
     with pytest.raises(DataFileError, match=f"{name} has format version {version}") as error:
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
     assert "version that wrote it" in (error.value.hint or "")
 
 
@@ -159,7 +159,7 @@ def test_another_format_is_refused_and_the_hint_says_what_to_use(sweep: SweepFol
 def test_a_foreign_folder_is_refused_and_the_file_is_named(sweep: SweepFolder, name: str, content: str) -> None:
     (sweep.path / name).write_text(content)
     with pytest.raises(DataFileError) as error:
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
     assert name in (error.value.where or "")
 
 
@@ -168,7 +168,7 @@ def test_a_plan_with_a_run_of_no_point_or_block_is_refused(sweep: SweepFolder, d
     path = sweep.path / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "runs": [damaged]}))
     with pytest.raises(DataFileError, match="plan"):
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
 
 
 @pytest.mark.parametrize("missing", ["plan.json", "host.json", "experiment.toml", "runs"])
@@ -176,12 +176,12 @@ def test_a_folder_that_lacks_a_part_is_refused(sweep: SweepFolder, missing: str)
     path = sweep.path / missing
     path.rename(sweep.path / "elsewhere")
     with pytest.raises(DataFileError):
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
 
 
 def test_a_folder_that_does_not_exist_is_refused_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="no such sweep folder") as error:
-        SweepFolder.open(tmp_path / "nowhere")
+        open_sweep(tmp_path / "nowhere")
     assert "bufferlab run" in (error.value.hint or "")
 
 
@@ -190,7 +190,7 @@ def test_an_interrupted_publication_is_ignored_and_cleaned(sweep: SweepFolder) -
     leftover.mkdir()
     (leftover / "run.json").write_text('{"half": ')
     leave_marked(leftover)
-    reopened = SweepFolder.open(sweep.path)
+    reopened = open_sweep(sweep.path)
     assert len(reopened.runs()) == 2
     assert reopened.clean_temporaries() == [".tmp-0123456789abcdef"]
     assert not leftover.exists()
@@ -200,9 +200,8 @@ def test_a_report_removes_what_a_killed_one_left(sweep: SweepFolder) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "import bufferlab.workloads.registry\n"
-        "from bufferlab.results.store import SweepFolder\n"
-        "sweep = SweepFolder.open(Path(sys.argv[1]))\n"
+        "from bufferlab.registry import open_sweep\n"
+        "sweep = open_sweep(Path(sys.argv[1]))\n"
         "Path.rename = lambda *names: os.kill(os.getpid(), 9)\n"
         "sweep.write_derived('figures/reads.svg', '<svg/>')\n"
     )
@@ -230,7 +229,7 @@ def test_a_crash_while_publishing_leaves_no_half_run(
             patched.setattr(Path, "rename", crash)
         with pytest.raises(KeyboardInterrupt):
             sweep.publish_run(a_run(sweep), [], [], "")
-    assert len(SweepFolder.open(sweep.path).runs()) == 2
+    assert len(open_sweep(sweep.path).runs()) == 2
 
 
 def test_files_are_on_disk_before_the_run_gets_its_name(sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,14 +367,14 @@ def test_a_disk_that_fills_at_any_page_keeps_earlier_runs_and_says_how_to_go_on(
             assert error is None or f"free some space, then: bufferlab {command} {sweep.path}" in (error.hint or "")
         assert left_kib > 40 or any(ends.values())
         assert not list(sweep.path.rglob(".tmp-*"))
-        assert len(SweepFolder.open(sweep.path).runs()) >= 2
+        assert len(open_sweep(sweep.path).runs()) >= 2
 
 
 def test_a_sweep_folder_that_cannot_be_made_is_the_environments(tmp_path: Path) -> None:
     with tiny_disk(tmp_path / "disk", size_kib=256) as disk:
         fill_but(disk, 0)
         with pytest.raises(EnvironmentLackingError, match="the sweep folder cannot be written: No space left"):
-            SweepFolder.create(disk, "", {"experiment": "x"}, {})
+            SweepFolder.create(disk, registry(), "", {"experiment": "x"}, {})
         assert [entry.name for entry in disk.iterdir()] == ["filler"]
 
 
@@ -428,7 +427,7 @@ def replaced(sweep: SweepFolder, name: str, content: bytes) -> None:
 
 
 def read_all(sweep: SweepFolder) -> None:
-    for record in SweepFolder.open(sweep.path).runs():
+    for record in open_sweep(sweep.path).runs():
         record.samples()
         record.latency()
 
@@ -467,7 +466,7 @@ def test_a_run_that_says_what_cannot_be_is_refused_though_its_seal_fits(
 ) -> None:
     resealed(sweep, change)
     with pytest.raises(DataFileError, match="damaged"):
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
 
 
 @pytest.mark.parametrize("name", ["plan.json", "host.json", "run.json"])
@@ -488,7 +487,7 @@ def test_a_hostile_document_is_refused(sweep: SweepFolder, name: str, content: b
     path = sweep.runs()[0].folder / name if name == "run.json" else sweep.path / name
     path.write_bytes(content)
     with pytest.raises(DataFileError, match=why) as error:
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
     assert error.value.where == str(path)
 
 
@@ -507,14 +506,14 @@ def test_a_plan_of_another_shape_is_refused(sweep: SweepFolder, change: dict[str
     path = sweep.path / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(DataFileError, match=r"plan\.json is damaged at"):
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"a = [", b"a = " + b"[" * 5000, b"a = " + b"9" * 5000])
 def test_an_experiment_toml_that_is_none_is_refused(sweep: SweepFolder, content: bytes) -> None:
     (sweep.path / "experiment.toml").write_bytes(content)
     with pytest.raises(DataFileError, match=r"experiment\.toml is truncated or damaged"):
-        SweepFolder.open(sweep.path)
+        open_sweep(sweep.path)
 
 
 @pytest.mark.parametrize(
@@ -612,7 +611,7 @@ def test_no_change_of_a_table_ends_in_anything_but_a_refusal(
             changed[chance.randrange(len(whole) - 4000, len(whole))] = chance.randrange(256)
         path.write_bytes(bytes(changed))
         try:
-            store._table(path, store.SAMPLE_COLUMNS, store.wrong_samples)
+            store._table(path, store.SAMPLE_COLUMNS, lambda rows: store.wrong_samples(rows, sweep.registry.raw))
         except DataFileError:
             refused += 1
     assert refused > 50

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from bufferlab.results.metrics import PerWork
 from bufferlab.results.store import RunRecord
 from bufferlab.results.timeline import BETWEEN, instants, measured_instants, per_second
 from support.fake import Bench
@@ -43,7 +44,7 @@ def test_a_window_whose_edge_belongs_to_two_phases_has_no_instants(record: RunRe
 
 
 def test_every_stretch_has_the_figures_of_its_own_phase(record: RunRecord) -> None:
-    stretches = per_second(record.samples(), ["page_gets_per_transaction"])
+    stretches = per_second(record.samples(), [PerWork.page_gets["transaction"]])
     gets = {
         phase: [each.values["page_gets_per_transaction"].value for each in stretches if each.phase == phase]
         for phase in ("measure", "scan")

@@ -11,7 +11,6 @@ from bufferlab.chapter.blocks import Table
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
 from bufferlab.report.build import build
-from bufferlab.results import derive
 from bufferlab.spec import Overrides
 from bufferlab.workloads import registry as workloads
 from support.fake import Bench
@@ -77,7 +76,7 @@ def test_no_warm_up_is_a_cold_pool_and_neither_a_cap_nor_a_failed_check(bench: B
     assert all(run["measured"]["transactions"] == 2 for run in runs)
     sweep = bench.sweep()
     for record in sweep.runs():
-        values = derive.run_values(record)
+        values = record.values()
         assert values["seconds_per_transaction"].value == pytest.approx((values["measured_seconds"].value or 0) / 2)
     report = build(sweep)
     checks = {check.name: check for check in report.checks}

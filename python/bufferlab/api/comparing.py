@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 
 from bufferlab.api.sweep import Sweep
-from bufferlab.chapter import words
 from bufferlab.errors import SpecError
+from bufferlab.registry import declared, open_sweep
 from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.compare_rules import parse
@@ -96,7 +96,7 @@ class Comparison:
         """
         matched = zip(self._compared.sides.matched, self._document["points"], strict=True)
         rows = [
-            {"setting": match.label, "title": words.title_of(figure["metric"]), **figure}
+            {"setting": match.label, "title": declared(figure["metric"]).label, **figure}
             for match, point in matched
             for figure in point["figures"]
         ]
@@ -125,4 +125,4 @@ def compare(
 
 
 def _folder(side: Sweep | Path | str) -> SweepFolder:
-    return SweepFolder.open(side.path if isinstance(side, Sweep) else side)
+    return open_sweep(side.path if isinstance(side, Sweep) else side)

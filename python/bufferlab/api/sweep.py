@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.registry import open_sweep
 from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import comparisons, summaries
 from bufferlab.report.predicted import predictions
-from bufferlab.results import metrics
 from bufferlab.results.metrics import qualified
 from bufferlab.results.schema import LATENCY_COLUMNS, SAMPLE_COLUMNS
 from bufferlab.results.store import RunRecord, SweepFolder, polars_schema
@@ -49,7 +49,7 @@ def read(folder: Path | str) -> Sweep:
     Raises a BufferlabError, which says what is wrong, where, and what to try, for a folder that is foreign, damaged,
     or of another version of the format.
     """
-    return Sweep(SweepFolder.open(folder))
+    return Sweep(open_sweep(folder))
 
 
 class Sweep:
@@ -147,8 +147,8 @@ class Sweep:
         """
         source = {point.index: run.run.source for point in self._analysis.points for run in point.ok}
         rows = [
-            (one.point_index, one.point_label, one.metric, metrics.get(one.metric).label, one.value, one.ci_low,
-             one.ci_high, one.n, one.unit, source[one.point_index])
+            (one.point_index, one.point_label, one.metric, self._analysis.metric(one.metric).label, one.value,
+             one.ci_low, one.ci_high, one.n, one.unit, source[one.point_index])
             for one in summaries(self._analysis)
             if one.statistic == "mean"
         ]  # fmt: skip
@@ -170,7 +170,7 @@ class Sweep:
     @cached_property
     def samples(self) -> pl.DataFrame:
         """Return the stored samples of every run, with the metric's unit: counters raw and cumulative."""
-        units = {name: metric.unit for name, metric in metrics.RAW.items()}
+        units = {name: metric.unit for name, metric in self._folder.registry.raw.items()}
         found = self._of_runs(SAMPLE_COLUMNS, lambda record: record.samples())
         return found.with_columns(pl.col("metric").replace_strict(units, return_dtype=pl.String).alias("unit"))
 
@@ -209,7 +209,7 @@ class Sweep:
     def metrics(self) -> pl.DataFrame:
         """Return what the metrics of `figures` and `runs` mean: title, unit, kind, which way is better."""
         names = dict.fromkeys(self.figures["metric"])
-        found = [metrics.get(name) for name in names]
+        found = [self._analysis.metric(name) for name in names]
         rows = [
             (name, one.label, one.unit, one.kind, one.better, one.meaning)
             for name, one in zip(names, found, strict=True)

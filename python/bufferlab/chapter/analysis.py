@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from bufferlab.chapter import words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
-from bufferlab.results.check import SettingWords, results_of
+from bufferlab.results.check import SettingWords
 from bufferlab.results.gaps import Gaps
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
@@ -143,7 +143,10 @@ class Analysis:
         `question_of` returns the question of a workload by its name; None if nobody knows the workload.
         """
         points = _points(sweep)
-        engines = [results_of(name) for name in sorted({run.run.engine for point in points for run in point.records})]
+        known = sweep.registry
+        engines = [
+            known.of_engine(name) for name in sorted({run.run.engine for point in points for run in point.records})
+        ]
         knob_words = {name: words for engine in engines for name, words in engine.knob_words.items()}
         axis = _axis(points)
         fixed = _fixed(points)
@@ -153,13 +156,17 @@ class Analysis:
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
         if logs := {engine.log for engine in engines} - {""}:
-            compared = tuple(_of_servers(metrics.get(name), min(logs)) for name in compared)
-        told = metrics.get(headline)
+            compared = tuple(_of_servers(known.metric(name), min(logs)) for name in compared)
+        told = known.metric(headline)
         reads = "reads"
         if told.count == reads and told.work and (of_device := _device_reads(points)):
             reads, headline = of_device, metrics.per_work(of_device, told.work)
             compared = (headline, *compared)
         return cls(sweep, points, axis, groups, headline, compared, reads, knob_words, fixed)
+
+    def metric(self, name: str) -> metrics.Metric:
+        """Return the declaration of a metric."""
+        return self.sweep.registry.metric(name)
 
     @property
     def runs(self) -> list[MeasuredRun]:
@@ -182,7 +189,7 @@ class Analysis:
     @property
     def unit_of_work(self) -> metrics.Work:
         """Return the unit of work that this workload's counts are told per."""
-        return metrics.get(self.headline).work or "transaction"
+        return self.metric(self.headline).work or "transaction"
 
     @property
     def work_noun(self) -> str:
@@ -224,7 +231,7 @@ class Analysis:
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
-            scale = metrics.get(metric).scale
+            scale = self.metric(metric).scale
             self._fits[metric] = fit(values, comparisons=comparisons, scale=scale) if values else None
         return self._fits[metric]
 
@@ -235,7 +242,7 @@ class Analysis:
 
     def cell(self, metric: str, point: PointRuns) -> str:
         """Return the mean of a point's runs as every table shows it."""
-        return words.cell(metric, self.mean(metric, point))
+        return words.cell(self.metric(metric), self.mean(metric, point))
 
     def verdicts(self, metric: str, group: Group) -> SweepVerdict | None:
         """Return the verdicts along one group; None when fewer than two of its points have the metric."""
@@ -271,13 +278,13 @@ class Analysis:
 
     def claim_blocked(self, metric: str) -> str | None:
         """Return why nothing may be claimed about this metric, at any interval; None when claims are allowed."""
-        if metrics.get(metric).is_timed and (broken := self.with_gaps(phase_of(metric)[0])):
+        if self.metric(metric).is_timed and (broken := self.with_gaps(phase_of(metric)[0])):
             worst = max(gaps.sum_s for _, gaps in broken)
             return f"gaps of {words.number(worst)} s, in {len(broken)} of {words.plural(len(self.runs), 'run')}"
         if not all(run.engine.needs_long_windows for run in self.runs):
             return None
         window_s = self._shortest_s(metric)
-        if metrics.get(metric).needs_long_window and window_s is not None and window_s < LONG_WINDOW_SECONDS:
+        if self.metric(metric).needs_long_window and window_s is not None and window_s < LONG_WINDOW_SECONDS:
             shown = f"{window_s:.0f}" if window_s >= 1 else f"{window_s:.1g}"
             return f"window {shown} s, needs {LONG_WINDOW_SECONDS:.0f} s"
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -55,12 +55,13 @@ def point_rows(
     return tuple(rows)
 
 
-def headed(metrics: Sequence[str]) -> dict[str, str]:
+def headed(analysis: Analysis, metrics: Iterable[str]) -> dict[str, str]:
     """Return heads for metrics: their titles without the unit of work, with the unit of what is counted."""
     heads = {}
     for metric in metrics:
-        unit = _UNITS_IN_HEADS.get(words.unit_of(metric).partition("/")[0])
-        heads[f"{words.heading(metric)} ({unit})" if unit else words.heading(metric)] = metric
+        declared = analysis.metric(metric)
+        unit, title = _UNITS_IN_HEADS.get(declared.top_unit), words.heading(declared)
+        heads[f"{title} ({unit})" if unit else title] = metric
     return heads
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Column, Dot, Figure, PanelsPlot, PointsPlot, Row, Series, Table
-from bufferlab.results import metrics
-from bufferlab.results.metrics import phase_of
+from bufferlab.results.metrics import Metric, phase_of
 
 #: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
 _LOG_FROM = 12.0
@@ -41,19 +40,20 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
     y_is_log = reads_better_on_a_log_axis(values)
     plot = PointsPlot(
         x_label=axis.label,
-        y_label=words.axis_title(metric),
+        y_label=words.axis_title(analysis.metric(metric)),
         series=series,
         x_is_log=axis.is_log,
         y_is_log=y_is_log,
-        y_from_zero=metrics.get(metric).from_zero,
+        y_from_zero=analysis.metric(metric).from_zero,
         value_labels=value_labels,
         x_in_bytes=axis.in_bytes,
-        y_in_bytes=metrics.get(metric).top_unit == "bytes",
+        y_in_bytes=analysis.metric(metric).top_unit == "bytes",
         x_is_words=not axis.is_numeric,
     )
-    title = f"{_titled(metric)} over {(analysis.axis or 'the points').replace('_', ' ')}"
+    declared = analysis.metric(metric)
+    title = f"{_titled(metric, declared)} over {(analysis.axis or 'the points').replace('_', ' ')}"
     shown, caption = _by_factor(analysis, groups, plot), _caption(analysis, metric, plot)
-    return Figure(id, title, _alt(plot, metric), caption, shown, points_data(plot, id, title))
+    return Figure(id, title, _alt(plot, _titled(metric, declared)), caption, shown, points_data(plot, id, title))
 
 
 def _by_factor(analysis: Analysis, groups: Sequence[Group], plot: PointsPlot) -> PointsPlot | PanelsPlot:
@@ -114,7 +114,7 @@ def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) 
     """Return a point's runs and their mean as they are drawn: shares in per cent."""
     mean = analysis.mean(metric, point)
     assert mean is not None
-    is_share = metrics.get(metric).is_share
+    is_share = analysis.metric(metric).is_share
     factor = 100.0 if is_share else 1.0
     low, high = (None if bound is None else factor * bound for bound in (mean.ci_low, mean.ci_high))
     if is_share and low is not None and high is not None:
@@ -145,10 +145,10 @@ def _axis_label(analysis: Analysis) -> str:
     return name
 
 
-def _titled(metric: str) -> str:
+def _titled(metric: str, declared: Metric) -> str:
     """Return the metric's words, with the phase it belongs to."""
     phase, _ = phase_of(metric)
-    title = words.title_of(metric)
+    title = declared.label
     return f"{phase.replace('_', ' ').capitalize()}: {title[0].lower()}{title[1:]}" if phase else title
 
 
@@ -166,13 +166,13 @@ def _caption(analysis: Analysis, metric: str, plot: PointsPlot) -> str:
     return runs + bars + f"The vertical axis {'starts' if plot.y_from_zero else 'does not start'} at zero."
 
 
-def _alt(plot: PointsPlot, metric: str) -> str:
+def _alt(plot: PointsPlot, title: str) -> str:
     ends = [
         f"{one.label + ': ' if one.label else ''}{words.number(one.dots[0].mean)} at {_flat(one.dots[0].tick)}, "
         f"{words.number(one.dots[-1].mean)} at {_flat(one.dots[-1].tick)}"
         for one in plot.series
     ]
-    return f"{_titled(metric)}: {'; '.join(ends)}."
+    return f"{title}: {'; '.join(ends)}."
 
 
 def _flat(tick: str) -> str:

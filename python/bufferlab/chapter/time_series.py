@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, Level, Row, Section, Table, TimePlot, Trace
-from bufferlab.results import metrics
+from bufferlab.results.metrics import Metric
 from bufferlab.results.timeline import measured_instants, per_second, samples_of
 from bufferlab.results.window import MEASURE
 from bufferlab.stats.series import batch_means, dispersion, regimes
@@ -60,7 +60,7 @@ def time_series(analysis: Analysis) -> Section | None:
         "Whether a window had one level: a mean over two levels is no property of either. "
         "Samples that follow one another are alike, so intervals come from batches of them."
     )
-    intro += _not_drawn(runs, rates)
+    intro += _not_drawn(analysis, runs, rates)
     blocks: tuple[Table | Figure, ...] = (*figures, *([scatter] if scatter.rows else []))
     return Section("time", "Over time", intro, blocks) if runs else None
 
@@ -77,7 +77,7 @@ def _rates(analysis: Analysis) -> Mapping[str, str]:
     if own:
         return own
     first, *rest = _OF_A_DATABASE
-    return {metric: words.axis_title(metric) for metric in (first, analysis.work_per_s, *rest)}
+    return {metric: words.axis_title(analysis.metric(metric)) for metric in (first, analysis.work_per_s, *rest)}
 
 
 def _read_all(analysis: Analysis, names: Sequence[str]) -> list[_Run]:
@@ -85,13 +85,14 @@ def _read_all(analysis: Analysis, names: Sequence[str]) -> list[_Run]:
     return [_read(point, record, names) for point in shown for record in point.records if record.ok]
 
 
-def _not_drawn(runs: Sequence[_Run], rates: Mapping[str, str]) -> str:
+def _not_drawn(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str]) -> str:
     """Return which rates no run has over time, with the reason that a sample gives."""
     missing = [metric for metric in rates if not any(_is_drawn(run.traces[metric]) for run in runs)]
     if not missing or not runs:
         return ""
     reasons = dict.fromkeys(run.reasons.get(metric, "") or _TOO_SHORT for metric in missing for run in runs)
-    titles = [words.title_of(metric)[0].lower() + words.title_of(metric)[1:] for metric in missing]
+    labels = [analysis.metric(metric).label for metric in missing]
+    titles = [label[0].lower() + label[1:] for label in labels]
     return f" Not drawn: {words.listing(titles)} ({'; '.join(reasons)})."
 
 
@@ -108,8 +109,9 @@ def _spread_out(points: list[PointRuns]) -> list[PointRuns]:
 
 
 def _read(point: PointRuns, record: RunRecord, names: Sequence[str]) -> _Run:
-    samples = samples_of(record.samples(), names)
-    seconds = [second for second in per_second(samples, names) if second.phase in ("warm_up", MEASURE)]
+    derived = [record.registry.metric(name) for name in names]
+    samples = samples_of(record.samples(), derived)
+    seconds = [second for second in per_second(samples, derived) if second.phase in ("warm_up", MEASURE)]
     instants = measured_instants(samples)
     label, start_s = f"block {record.run.block + 1}", instants[0].t_s if instants else None
     times = [second.t_s for second in seconds]
@@ -147,7 +149,7 @@ def _figures(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str],
     """Return a figure for each rate that some run has over time: a panel for each point, its runs as lines."""
     figures = []
     for metric, label in rates.items():
-        factor = 100.0 if metrics.get(metric).is_share else 1.0
+        factor = 100.0 if analysis.metric(metric).is_share else 1.0
         panels: dict[str, list[Trace]] = {}
         for run in runs:
             if _is_drawn(run.traces[metric]):
@@ -202,11 +204,11 @@ def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) ->
                     (
                         analysis.name_of(run.point),
                         run.label,
-                        words.title_of(metric),
+                        analysis.metric(metric).label,
                         str(len(values)),
-                        words.cell(metric, batch_means(values)),
+                        words.cell(analysis.metric(metric), batch_means(values)),
                         _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),
-                        _said(trace.levels, metric),
+                        _said(trace.levels, analysis.metric(metric)),
                     ),
                     "differs" if trace.levels else "",
                 )
@@ -231,7 +233,7 @@ def _per_cent(value: float, low: float | None, high: float | None) -> str:
     return f"{words.share(value)} ({100 * low:.1f}–{100 * high:.1f})"
 
 
-def _said(levels: Sequence[Level], metric: str) -> str:
+def _said(levels: Sequence[Level], metric: Metric) -> str:
     if not levels:
         return "one"
     # Windows of a second or two have levels that whole seconds could not tell apart.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from bufferlab.results import metrics
+from bufferlab.results.metrics import WORK, Metric
 from bufferlab.results.schema import StoredSetting
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.verdict import Verdict
@@ -107,7 +107,7 @@ def ratio(estimate: Estimate) -> str:
     return f"{estimate.value:,.{decimals}f} ({low:,.{decimals}f}–{high:,.{decimals}f})"
 
 
-def cell(metric: str, found: Estimate | float | None) -> str:
+def cell(metric: Metric, found: Estimate | float | None) -> str:
     """Return a metric's value as every table shows it: a share in per cent, bytes with their unit, else a number.
 
     An estimate brings its interval, if it has one.
@@ -117,8 +117,7 @@ def cell(metric: str, found: Estimate | float | None) -> str:
     estimate = found if isinstance(found, Estimate) else Estimate(found, None, None, 0)
     if not math.isfinite(estimate.value):
         return NOTHING
-    declared = metrics.get(metric)
-    return share_interval(estimate) if declared.is_share else interval(estimate, declared.unit)
+    return share_interval(estimate) if metric.is_share else interval(estimate, metric.unit)
 
 
 def setting_value(setting: StoredSetting) -> str:
@@ -262,45 +261,29 @@ def outward_range(low: float, high: float) -> str:
     return f"{low:,.{decimals}f}–{high:,.{decimals}f}"
 
 
-def unit_of(metric: str) -> str:
-    """Return the unit of a metric as the registry declares it."""
-    return metrics.get(metric).unit
-
-
-def unit_of_change(metric: str) -> str:
+def unit_of_change(metric: Metric) -> str:
     """Return the unit in which a difference of the metric is told: of shares percentage points, of ratios none."""
-    declared = metrics.get(metric)
-    return POINTS if declared.is_share else declared.unit if declared.unit != "1" else ""
+    return POINTS if metric.is_share else metric.unit if metric.unit != "1" else ""
 
 
-def title_of(metric: str) -> str:
-    """Return the words for a metric."""
-    return metrics.get(metric).label
-
-
-def heading(metric: str) -> str:
+def heading(metric: Metric) -> str:
     """Return a metric's title without the unit it is told per, where a table's title says that.
 
-    >>> heading("reads_per_new_order"), heading("transactions_per_s")
+    >>> from bufferlab.results.metrics import PerWork, Rates
+    >>> heading(PerWork.reads["new_order"]), heading(Rates.transactions_per_s)
     ('Reads', 'Transactions per second')
     """
-    declared = metrics.get(metric)
-    if declared.top_unit in (*metrics.WORK.values(), "rows"):
-        return declared.label
-    return declared.label.removesuffix(f" per {'second' if declared.per == 's' else declared.per}")
+    if metric.top_unit in (*WORK.values(), "rows"):
+        return metric.label
+    return metric.label.removesuffix(f" per {'second' if metric.per == 's' else metric.per}")
 
 
-def axis_title(metric: str) -> str:
+def axis_title(metric: Metric) -> str:
     """Return a metric's title with the unit of the numbers at an axis; shares stand there in per cent."""
-    declared = metrics.get(metric)
-    if declared.is_share:
-        return f"{declared.label} (%)"
-    unit = declared.top_unit.replace("us", "µs")
-    return (
-        declared.label
-        if unit in (*metrics.WORK.values(), "1", "rows", "arrivals", "bytes")
-        else f"{declared.label} ({unit})"
-    )
+    if metric.is_share:
+        return f"{metric.label} (%)"
+    unit = metric.top_unit.replace("us", "µs")
+    return metric.label if unit in (*WORK.values(), "1", "rows", "arrivals", "bytes") else f"{metric.label} ({unit})"
 
 
 def listing(items: list[str]) -> str:

@@ -8,6 +8,7 @@ import click
 
 from bufferlab.cli.options import common
 from bufferlab.cli.output import print_json, put, write
+from bufferlab.registry import open_sweep
 
 
 @click.command("accuracy")
@@ -26,13 +27,10 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
     \b
       bufferlab accuracy runs/buffer-size-20260101-120000 runs/buffer-size-20260101-130000
     """
-    # Reading a run needs the families' metrics, which the registry hands to `results`.
-    import bufferlab.engines.registry  # noqa: F401
     from bufferlab.report import accuracy_page, plain
     from bufferlab.report.accuracy import accuracy
-    from bufferlab.results.store import SweepFolder
 
-    found = accuracy(SweepFolder.open(measured), SweepFolder.open(predicted))
+    found = accuracy(open_sweep(measured), open_sweep(predicted))
     report = accuracy_page.as_report(found)
     if html:
         from bufferlab.report.html import render_html

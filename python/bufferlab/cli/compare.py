@@ -9,7 +9,7 @@ import click
 from bufferlab.cli.options import common
 from bufferlab.cli.output import draw, print_json, write
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 
 _WIDTH_WITHOUT_TERMINAL = 120
 
@@ -67,12 +67,12 @@ def command(
             "see `bufferlab compare --help`",
         )
     asked = [parse(rule) for rule in rules]
-    first = SweepFolder.open(a)
+    first = open_sweep(a)
     if between:
         sides = of_one_folder(first, *between)
     else:
         assert b is not None
-        sides = of_two_folders(first, SweepFolder.open(b))
+        sides = of_two_folders(first, open_sweep(b))
     compared = compare_sides(sides, force=force, rules=asked)
     code = EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in compared.rules) else 0
     if html or md:

@@ -60,8 +60,6 @@ def command(
       bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
-    # Reading a run needs the families' metrics, which the registry hands to `results`.
-    import bufferlab.engines.registry  # noqa: F401
     from bufferlab.report import curve_page, plain
     from bufferlab.traces import files, page_trace
     from bufferlab.traces.curve import curve, misses_of_objects

@@ -18,7 +18,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError, runnable
 from bufferlab.knob import AUTO, Knob, KnobKind
 from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
-from bufferlab.results import metrics
+from bufferlab.registry import registry
 from bufferlab.spec import builtin_experiments, load
 from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
@@ -54,7 +54,7 @@ def command(kind: str | None, folder: Path | None, everything: bool, as_json: bo
         put(_TEXT[kind](everything))
     else:
         put("\n\n".join(_TEXT[name](everything) for name in KINDS if name != "metrics"))
-        put(runnable(f"\n{len(metrics.everything())} metrics: bufferlab list metrics"))
+        put(runnable(f"\n{len(registry().everything())} metrics: bufferlab list metrics"))
     return 0
 
 
@@ -146,7 +146,7 @@ def _metrics(everything: bool) -> list[dict[str, Any]]:
             "meaning": metric.meaning,
             "source": metric.source,
         }
-        for metric in metrics.everything()
+        for metric in registry().everything()
     ]
 
 
@@ -205,7 +205,7 @@ def _versions(knob: Knob) -> str:
 
 
 def _metrics_text(everything: bool) -> str:
-    rows = [[metric.name, metric.unit, metric.kind, metric.meaning] for metric in metrics.everything()]
+    rows = [[metric.name, metric.unit, metric.kind, metric.meaning] for metric in registry().everything()]
     return columns(("metric", "unit", "kind", "meaning"), rows)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bufferlab.cli.output import columns
 from bufferlab.errors import BufferlabError, DataFileError
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 
 _NEVER_WRAPPED = 1 << 20
 #: Files of a sweep folder: a folder with none of them is no sweep, and no damaged one.
@@ -85,7 +85,7 @@ def _past(folder: Path) -> Past:
     from bufferlab.report.analyse import analysis_of
     from bufferlab.report.answer import answer
 
-    sweep = SweepFolder.open(folder)
+    sweep = open_sweep(folder)
     records = sweep.runs()
     made_at = datetime.fromtimestamp((folder / "plan.json").stat().st_mtime, UTC).isoformat()
     return Past(

@@ -47,8 +47,6 @@ def command(
       bufferlab predict runs/buffer-size-20260101-120000 --sweep pool_size=10%,20%,30%,40%,50%
       bufferlab predict runs/scan-depth-20260101-120000 --set pool_size=30% --sweep lru_scan_depth=100,400
     """
-    # Reading a run needs the families' metrics, which the registry hands to `results`.
-    import bufferlab.engines.registry  # noqa: F401
     from bufferlab.cli.answer import show_answer
     from bufferlab.cli.progress import progress
     from bufferlab.execute.predicted_sweep import predict_sweep

@@ -7,15 +7,11 @@ from typing import Literal
 
 import click
 
-# They hand in metrics and parameters. Without these the formats that need no report could not read the samples, and
-# would believe any parameter.
-import bufferlab.engines.registry
-import bufferlab.workloads.registry  # noqa: F401
 from bufferlab.cli.blkparse_format import BLKPARSE, print_traces
 from bufferlab.cli.options import common
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import SpecError
-from bufferlab.results.store import SweepFolder
+from bufferlab.registry import open_sweep
 
 
 @click.command("report")
@@ -33,7 +29,7 @@ def command(
     require_printable(form, as_json)
     if form != TEXT and (html or md):
         raise SpecError(f"--format {form} is text", "--html, --md", "leave them out; pages are made without --format")
-    folder = SweepFolder.open(sweep)
+    folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)
     elif form == BLKPARSE:

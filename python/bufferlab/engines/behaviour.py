@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bufferlab.engines.native import failure_of_core
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
 
 if TYPE_CHECKING:
@@ -202,6 +203,4 @@ def failure_of(error: Exception) -> Failure:
         return Failure(error.what, error.where, error.hint, error.kind)
     if isinstance(error, OSError):
         return Failure(str(error.strerror or error), error.filename, None, "full_disk" if is_full(error) else "io")
-    if len(error.args) == 4 and all(isinstance(part, str | None) for part in error.args):
-        return Failure.told(dict(zip(("kind", "what", "where", "hint"), error.args, strict=True)))
-    return Failure(f"{type(error).__name__}: {error}")
+    return failure_of_core(error) or Failure(f"{type(error).__name__}: {error}")

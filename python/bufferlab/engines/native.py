@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.errors import EnvironmentLackingError, Failure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +60,7 @@ class Curve(Protocol):
 class Native(Protocol):
     """The functions of `bufferlab._native`: they take and return JSON, and release the GIL.
 
-    They raise NativeError(kind, what, where, hint), which `behaviour.failure_of` understands.
+    They raise NativeError(kind, what, where, hint): see `failure_of_core`.
     """
 
     def run(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
@@ -175,13 +176,22 @@ def ask_host(lacking: str, ask: Callable[[], T]) -> T:
     """Return what the core answers about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
     try:
         return ask()
-    except BufferlabError:
-        raise
-    except Exception as error:  # The core makes its class of errors when it is loaded, so it cannot be named here.
-        if len(error.args) != 4:
+    except Exception as error:
+        failure = failure_of_core(error)
+        if failure is None:
             raise
-        _, what, where, hint = error.args
-        raise EnvironmentLackingError(f"{lacking}: {what}", where, hint) from error
+        raise EnvironmentLackingError(f"{lacking}: {failure.what}", failure.where, failure.hint) from error
+
+
+def failure_of_core(error: Exception) -> Failure | None:
+    """Return the failure in a NativeError; None for an error of any other type.
+
+    Only a loaded core has the type and can have raised it, so nothing is imported here.
+    """
+    core = sys.modules.get("bufferlab._native")
+    if core is None or not isinstance(error, core.NativeError):
+        return None
+    return Failure.told(dict(zip(("kind", "what", "where", "hint"), error.args, strict=True)))
 
 
 def run_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""The engines of the catalog by name: declarations, chapters, behaviours.
+"""The list of engines, one line per engine: their declarations, chapters and behaviours by name.
 
-Declarations are pure data. When this module is imported, it hands their part on results in to `results`.
-Behaviour (which may need the native core) is loaded only when an engine is used, so that `bufferlab list` works where
-an engine cannot.
+Each is loaded when it is asked for. Declarations are pure data. Behaviour may need the native core: `bufferlab list`
+works where an engine cannot.
 """
 
 from __future__ import annotations
@@ -10,18 +9,36 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from bufferlab.engines.catalog import ENGINES, behaviour, declaration
-from bufferlab.results import handed_in
+from bufferlab.engines.behaviour import Behaviour
 
 if TYPE_CHECKING:
     from bufferlab.chapter.own import OwnChapters
+    from bufferlab.engines.declaration import EngineDeclaration
 
-__all__ = ["ENGINES", "behaviour", "chapters", "declaration", "names"]
+ENGINES: dict[str, str] = {
+    "sqlite": "bufferlab.engines.sqlite",
+    "mysql": "bufferlab.engines.mysql",
+    "mariadb": "bufferlab.engines.mariadb",
+    "file": "bufferlab.engines.file",
+    "postgres": "bufferlab.engines.postgres",
+    "fake": "bufferlab.engines.fake",
+    "fake_server": "bufferlab.engines.fake_server",
+}
 
 
 def names(*, hidden: bool = False) -> list[str]:
     """Return the engines' names; with `hidden`, also of those that exist for tests."""
     return [name for name in ENGINES if hidden or not declaration(name).hidden]
+
+
+def declaration(name: str) -> EngineDeclaration:
+    """Return the engine's declaration; raise KeyError for an unknown name."""
+    return cast("EngineDeclaration", import_module(f"{ENGINES[name]}.declaration").DECLARATION)
+
+
+def behaviour(name: str) -> Behaviour:
+    """Return the engine's behaviour, imported as late as possible; raise KeyError for an unknown name."""
+    return cast(Behaviour, import_module(f"{ENGINES[name]}.behaviour").BEHAVIOUR)
 
 
 def chapters(name: str) -> OwnChapters:
@@ -31,6 +48,3 @@ def chapters(name: str) -> OwnChapters:
 
     module = declaration(name).chapters if name in ENGINES else ""
     return cast(OwnChapters, import_module(module).CHAPTERS) if module else OwnChapters()
-
-
-handed_in.hand_in({name: declaration(name).results for name in ENGINES})

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.native import ask_host, native
-from bufferlab.errors import SpecError
+from bufferlab.engines.native import ask_host, failure_of_core, native
+from bufferlab.errors import Failure, SpecError
 from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
 from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
@@ -99,8 +99,8 @@ def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -
     try:
         decoded = json.loads(native().block_trace_decode(told["spool"], str(records)))
     except Exception as error:
-        what, hint = (error.args[1], error.args[3]) if len(error.args) == 4 else (str(error), None)
-        return _failed(stored, str(what), hint), None
+        failure = failure_of_core(error) or Failure(str(error))
+        return _failed(stored, failure.what, failure.hint), None
     stored |= {name: decoded[name] for name in ("events", "actions", "plugs_elsewhere")}
     if decoded["events_read"] != told["events_read"]:
         reason = f"the kernel handed over {told['events_read']:,} events, and {decoded['events_read']:,} were found"

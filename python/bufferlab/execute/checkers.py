@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, cast
 
-from bufferlab.engines import catalog as engines
+from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import ChecksItself, EngineFailure
 from bufferlab.execute import consistency_by_sqlite3
 

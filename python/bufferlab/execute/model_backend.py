@@ -17,7 +17,7 @@ from bufferlab.execute.backend import Gathered, OnStage
 from bufferlab.execute.stop import StopRequest
 from bufferlab.models.predict import Target, predict
 from bufferlab.plan import PlannedRun, Point
-from bufferlab.results import metrics
+from bufferlab.registry import declared
 from bufferlab.results.keys import actual_key
 from bufferlab.results.schema import Prediction
 
@@ -130,7 +130,7 @@ def _why_null(prediction: Prediction) -> str:
 
 
 def _rows(metric: str, subject: str, number: float | None, why: str) -> Iterator[dict[str, Any]]:
-    is_counter = metrics.RAW[metric].kind == "counter"
+    is_counter = declared(metric).kind == "counter"
     for edge in ("start", "end"):
         row = {"t_s": 0.0, "phase": "measure", "edge": edge, "metric": metric, "subject": subject, "probe": PROBE}
         if number is None:

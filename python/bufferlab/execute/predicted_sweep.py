@@ -16,6 +16,7 @@ from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.models import source
 from bufferlab.models.predict import Target, target
+from bufferlab.registry import registry
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides, to_toml
 
@@ -56,7 +57,7 @@ def predict_sweep(
             storage.clean_temporaries(out)
             if folder is None:
                 host = {key: told for key, told in found.source.folder.host.items() if key != "noise"}
-                folder = SweepFolder.create(out, to_toml(found.plan.experiment), document, host)
+                folder = SweepFolder.create(out, registry(), to_toml(found.plan.experiment), document, host)
         pace = Pace(0.0, _POINT_S, len(found.plan.runs))
         backend = ModelBackend(found, folder.path, versions, stop)
         return SweepRuns(found.plan, folder, backend, progress, stop, pace).do()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import DataFileError, Problem, SpecError
+from bufferlab.registry import registry
 from bufferlab.results.store import RunRecord, SweepFolder, own_folder
 from bufferlab.spec import Experiment, loads
 
@@ -25,7 +26,7 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
 
     Raises SpecError for a folder of the other kind: measured runs are not added to predictions, nor the reverse.
     """
-    folder = SweepFolder.open(path)
+    folder = SweepFolder.open(path, registry())
     if (PREDICTED_FROM in folder.plan) != predicted:
         kinds = ("measured", f"bufferlab run --resume {path}"), ("predicted", f"bufferlab predict RUN --resume {path}")
         kind, command = kinds[not predicted]

@@ -17,7 +17,6 @@ from typing import Any
 
 from bufferlab.errors import Problem
 from bufferlab.execute.progress import Progress, Silent
-from bufferlab.results.derive import run_metrics
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.stats.noise import Scatter, noise
 from bufferlab.workloads import registry as workloads
@@ -113,13 +112,13 @@ def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
 def _figures(records: list[RunRecord]) -> list[dict[str, Any]]:
     """Return the noise of every metric that the workload compares."""
     declared = workloads.declaration(records[0].run.workload["name"])
-    values = [(record, run_metrics(record)) for record in records]
+    values = [(record, record.values()) for record in records]
     figures = []
     for metric in dict.fromkeys([declared.headline, *declared.compared]):
         cells = [
-            (record.run.point.index, record.run.block, value)
+            (record.run.point.index, record.run.block, value.value)
             for record, of_run in values
-            if (value := of_run.get(metric)) is not None
+            if (value := of_run.get(metric)) is not None and value.value is not None
         ]
         if cells:
             found = noise(cells)

@@ -45,6 +45,7 @@ from bufferlab.plan import (
 )
 from bufferlab.plan.estimate import declared_rates
 from bufferlab.plan.versions import lacking
+from bufferlab.registry import registry
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
@@ -315,7 +316,7 @@ def _context(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Pat
         document: dict[str, Any] = {**plan.as_dict(), "versions": versions}
         with storage.locked(sweep.out):
             known = stored_noise.attach(host_facts, sweep.progress)
-            folder = SweepFolder.create(sweep.out, to_toml(experiment), document, known)
+            folder = SweepFolder.create(sweep.out, registry(), to_toml(experiment), document, known)
     else:
         resume.require_same_plan(folder, plan.as_dict())
         for problem in resume.version_warnings(folder, versions):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines import catalog as engines
+from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import failure_of
 from bufferlab.errors import causes
 from bufferlab.execute.checkers import check

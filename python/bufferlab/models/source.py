@@ -158,7 +158,7 @@ def read(path: Path) -> Source:
     await_ms = trace.values["device_read_await_ms"].value
     return Source(
         trace=trace,
-        folder=SweepFolder.open(record.folder.resolve().parent.parent),
+        folder=SweepFolder.open(record.folder.resolve().parent.parent, record.registry),
         server=Server(run.engine, run.engine_version or ""),
         pool_bytes=pool,
         frames=int(frames),

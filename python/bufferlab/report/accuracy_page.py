@@ -7,10 +7,10 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
+from bufferlab.registry import declared
 from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import doubts, said
-from bufferlab.results import metrics
 
 _YES = {None: words.NOTHING, True: "yes", False: "no"}
 _LIMIT = "The model predicts pages read alone: writes, time and throughput are not judged here."
@@ -53,7 +53,7 @@ def answer(accuracy: Accuracy) -> str:
         return _without_errors(accuracy)
     told = accuracy.summaries[0]
     lines = [
-        f"{words.title_of(accuracy.metric)}: the model errs by {_share(told.mean)} in the mean of "
+        f"{declared(accuracy.metric).label}: the model errs by {_share(told.mean)} in the mean of "
         f"{words.plural(told.n, 'point')} and {words.signed_share(told.largest)} at most; "
         f"LRU of the same bytes by {_share(told.lru_mean)} and {words.signed_share(told.lru_largest)}."
     ]
@@ -73,7 +73,7 @@ def _without_errors(accuracy: Accuracy) -> str:
     told = [point.predicted for point in accuracy.points if point.predicted is not None]
     if not told:
         return "The model gives no prediction at any of these points: reads depend on the speed of the run."
-    title = words.title_of(accuracy.metric)
+    title = declared(accuracy.metric).label
     return f"{title}: none were measured where there is a prediction, which is {max(told):.3g} at most."
 
 
@@ -86,7 +86,7 @@ def as_json(accuracy: Accuracy) -> dict[str, Any]:
         "measured": str(a),
         "predicted": str(b),
         "metric": accuracy.metric,
-        "unit": metrics.get(accuracy.metric).unit,
+        "unit": declared(accuracy.metric).unit,
         "model": {"name": one.model, "version": one.model_version},
         "transactions": {
             one.name.replace("-", "_"): {"traced": one.traced, "measured": list(one.measured), "differ": one.differ}
@@ -154,7 +154,7 @@ def _table(accuracy: Accuracy) -> Table:
         cells = (
             point.label,
             str(point.measured.n),
-            words.cell(accuracy.metric, point.measured),
+            words.cell(declared(accuracy.metric), point.measured),
             model,
             words.signed_share(point.error),
             _YES[point.inside],
@@ -165,7 +165,7 @@ def _table(accuracy: Accuracy) -> Table:
             "seen" if point.in_development else "held out",
         )
         rows.append(Row(cells))
-    caption = f"{words.axis_title(accuracy.metric)}. Measured: mean with its 95 % interval. {_SEEN}"
+    caption = f"{words.axis_title(declared(accuracy.metric))}. Measured: mean with its 95 % interval. {_SEEN}"
     columns = tuple(Column(head, numeric=head not in ("Point", "In the interval", "Development")) for head in heads)
     return Table("accuracy", "Point by point", columns, tuple(rows), caption, brief=heads)
 
@@ -252,7 +252,7 @@ def _figure(accuracy: Accuracy) -> Figure | None:
         panels.append(
             PointsPlot(
                 x_label=axis.label,
-                y_label=words.axis_title(accuracy.metric),
+                y_label=words.axis_title(declared(accuracy.metric)),
                 series=tuple(series),
                 x_is_log=axis.is_log,
                 y_is_log=reads_better_on_a_log_axis(heights),
@@ -264,7 +264,7 @@ def _figure(accuracy: Accuracy) -> Figure | None:
         )
     if not panels:
         return None
-    title = f"{words.title_of(accuracy.metric)}: measured and predicted"
+    title = f"{declared(accuracy.metric).label}: measured and predicted"
     caption = "Measured: each run, and means with 95 % intervals. Lines: predicted from one traced run."
     data = points_data(panels[0], "accuracy-figure", title)
     plot = panels[0] if len(panels) == 1 else PanelsPlot(tuple(panels), is_one_metric=True)

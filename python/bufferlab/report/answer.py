@@ -14,7 +14,6 @@ from bufferlab.chapter.blocks import Banner
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
 from bufferlab.report.analyse import own_chapters
-from bufferlab.results import metrics
 from bufferlab.results.integrity import MeasuredRun
 from bufferlab.results.schema import Run
 from bufferlab.stats.verdict import SweepVerdict
@@ -55,7 +54,7 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
     if told:
         return " ".join(told)
     reasons = [point.reason for point in analysis.points if point.reason]
-    return f"No run gave a figure for {_title(metric)}" + (f": {reasons[0]}." if reasons else ".")
+    return f"No run gave a figure for {_title(analysis, metric)}" + (f": {reasons[0]}." if reasons else ".")
 
 
 def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
@@ -149,8 +148,8 @@ def _unrun(analysis: Analysis) -> str:
     )
 
 
-def _title(metric: str) -> str:
-    title = words.title_of(metric)
+def _title(analysis: Analysis, metric: str) -> str:
+    title = analysis.metric(metric).label
     return title[0].lower() + title[1:]
 
 
@@ -179,17 +178,17 @@ def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
     fit = analysis.fit(metric)
     assert fit is not None
     mean = fit.mean(point.index)
-    shown = words.cell(metric, mean)
+    shown = words.cell(analysis.metric(metric), mean)
     tail = "95 % interval" if mean.has_interval else "no interval"
-    title, place = words.title_of(metric), _place(analysis, point)
+    title, place = analysis.metric(metric).label, _place(analysis, point)
     if words.is_unknown(mean):
         return f"{title} at {place}: {shown}."
     return f"{title} at {place}: {shown} ({tail}, n = {mean.n}); there is nothing to compare it with."
 
 
 def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: SweepVerdict) -> str:
-    title, span, shape = words.title_of(metric), found.span, found.shape
-    unit = words.unit_of_change(metric)
+    title, span, shape = analysis.metric(metric).label, found.span, found.shape
+    unit = words.unit_of_change(analysis.metric(metric))
     blocked = analysis.claim_blocked(metric)
     if blocked:
         return f"{title}: not resolved ({blocked})."
@@ -221,9 +220,9 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
 
 
 def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) -> str:
-    fit, noun = analysis.fit(metric), metrics.get(metric).top_unit
+    fit, noun = analysis.fit(metric), analysis.metric(metric).top_unit
     assert fit is not None
-    start, end = (words.cell(metric, fit.mean(point.index).value) for point in (first, last))
+    start, end = (words.cell(analysis.metric(metric), fit.mean(point.index).value) for point in (first, last))
     return f"from {start} to {end}" + (f" {noun}" if noun in ("pages", "gets", "requests") else "")
 
 
@@ -279,10 +278,11 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
     sizes = [size for size in could if size is not None]
     if not sizes or fit.contrast != "ratio":
         return None
+    title = _title(analysis, metric)
     if max(sizes) > words.WIDEST_FACTOR:
-        return f"So few runs scatter too much to find any step of {_title(metric)} (n = {len(fit.blocks)} blocks)."
+        return f"So few runs scatter too much to find any step of {title} (n = {len(fit.blocks)} blocks)."
     return (
-        f"A step of {_title(metric)} smaller than about {words.two_digits(max(sizes) - 1)} % "
+        f"A step of {title} smaller than about {words.two_digits(max(sizes) - 1)} % "
         f"would be missed more often than once in five such sweeps (n = {len(fit.blocks)} blocks)."
     )
 
@@ -293,7 +293,7 @@ def _uneven(analysis: Analysis, metric: str) -> str | None:
         return None
     point = next(point for point in analysis.points if point.index == fit.points[fit.spread.place])
     seen = f"Runs at {analysis.short_label(point)} scatter more than the rest (p = {fit.spread.p_value:.2g})"
-    return f"{seen}; each interval leans on its own runs, so those of {_title(metric)} are wider there."
+    return f"{seen}; each interval leans on its own runs, so those of {_title(analysis, metric)} are wider there."
 
 
 def _long_window(analysis: Analysis) -> str | None:

@@ -36,7 +36,7 @@ from bufferlab.report.points_tables import (
 )
 from bufferlab.report.predicted import predictions
 from bufferlab.report.setup_tables import setup_tables
-from bufferlab.results import metrics
+from bufferlab.results.metrics import qualified
 from bufferlab.results.store import SweepFolder
 from bufferlab.workloads import registry as workloads
 
@@ -224,12 +224,13 @@ def _status(analysis: Analysis) -> str:
 def summaries(analysis: Analysis) -> list[Summary]:
     """Return the means of every derived metric, and the comparison of each point with the one before."""
     found: list[Summary] = []
-    phases = (metrics.qualified(phase, name) for phase in analysis.phases for name in metrics.DERIVED)
-    for metric in (*metrics.DERIVED, *phases):
+    names = list(analysis.sweep.registry.derived)
+    phases = (qualified(phase, name) for phase in analysis.phases for name in names)
+    for metric in (*names, *phases):
         fit = analysis.fit(metric)
         if fit is None:
             continue
-        unit = words.unit_of(metric)
+        unit = analysis.metric(metric).unit
         for point in analysis.points:
             if point.index in fit.points:
                 mean = fit.mean(point.index)

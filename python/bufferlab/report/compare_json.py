@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.registry import declared
 from bufferlab.report.compare_guard import differing_settings
 from bufferlab.report.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.report.compare_rules import RuleJudged
@@ -77,7 +77,7 @@ def _figure(figure: MetricCompared) -> dict[str, Any]:
     estimate = found.verdict.estimate if found else None
     return {
         "metric": figure.metric,
-        "unit": words.unit_of(figure.metric),
+        "unit": declared(figure.metric).unit,
         "outcome": figure.outcome,
         "reason": figure.reason,
         "a": found.value_a if found else None,

@@ -15,7 +15,7 @@ from bufferlab.errors import Problem, SpecError
 from bufferlab.report.compare_guard import objections, require_same_source, warnings
 from bufferlab.report.compare_rules import Rule, RuleJudged, judge, refuse
 from bufferlab.report.compare_sides import MatchedPoint, Sides
-from bufferlab.results.metrics import OF_LATENCIES, get, qualified
+from bufferlab.results.metrics import OF_LATENCIES, qualified
 from bufferlab.stats.comparison import Compared, Match, Method, compare, method_for, single_level
 from bufferlab.stats.fit import Cell
 
@@ -117,7 +117,7 @@ def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[t
         [_match(match, metric) for match in sides.matched if _has(match, metric)],
         method=method,
         level=level,
-        scale=get(metric).scale,
+        scale=sides.a.metric(metric).scale,
         context=_context(sides, metric),
     )
     by_place = {found.name: found for found in judged.compared}

@@ -10,6 +10,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Banner, Column, Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data
+from bufferlab.registry import declared
 from bufferlab.report.answer import banners
 from bufferlab.report.compare_guard import differing_settings
 from bufferlab.report.compare_metrics import SidesCompared
@@ -126,9 +127,9 @@ def _figure(compared: SidesCompared) -> Figure | None:
     if not all(one.dots for one in series):
         return None
     y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
-    title = words.title_of(metric)
+    title = declared(metric).label
     plot = PointsPlot(
-        "Setting", words.axis_title(metric), tuple(series), x_is_log=False, y_is_log=y_is_log, x_is_words=True
+        "Setting", words.axis_title(declared(metric)), tuple(series), x_is_log=False, y_is_log=y_is_log, x_is_words=True
     )
     caption = (
         "Open dots: the runs. Filled: mean with its 95 % interval for another run like them. Whether two means differ "

@@ -14,8 +14,9 @@ from typing import Literal
 
 from bufferlab.chapter import words
 from bufferlab.errors import SpecError
+from bufferlab.registry import declared, registry
 from bufferlab.report.compare_sides import MatchedPoint
-from bufferlab.results import metrics
+from bufferlab.results.metrics import phase_of
 from bufferlab.stats.comparison import Compared
 
 Word = Literal["worse", "higher", "lower"]
@@ -39,7 +40,7 @@ class Rule:
     @property
     def rises(self) -> bool:
         """Return whether a larger value is bad."""
-        return self.word == "higher" or (self.word == "worse" and metrics.get(self.metric).better == "lower")
+        return self.word == "higher" or (self.word == "worse" and declared(self.metric).better == "lower")
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,10 @@ def parse(text: str) -> Rule:
     if match is None:
         raise SpecError("this is not METRIC worse LIMIT%", where, _EXAMPLE)
     name, word, unit = match["metric"], match["word"], match["unit"]
-    metric = metrics.DERIVED.get(metrics.phase_of(name)[1])
+    derived = registry().derived
+    metric = derived.get(phase_of(name)[1])
     if metric is None:
-        close = get_close_matches(name, metrics.DERIVED, n=1)
+        close = get_close_matches(name, derived, n=1)
         hint = f"did you mean {close[0]}?" if close else "see `bufferlab list metrics`"
         raise SpecError(f'no metric "{name}"', where, hint)
     if word not in _WORDS:
@@ -122,7 +124,7 @@ def _at(rule: Rule, match: MatchedPoint, compared: Compared | None) -> RuleAtPoi
         return RuleAtPoint(match, "undecided", None, None, verdict.estimate.note or "there is no interval")
     if verdict.contrast == "ratio":
         low, high = low - 1, high - 1
-    elif not metrics.get(rule.metric).is_share:
+    elif not declared(rule.metric).is_share:
         # Zeros among the runs: the difference is told as a share of A's mean, without bound where that is zero.
         whole = compared.value_a or min(abs(end) for end in (low, high)) * 1e-9 or 1e-9
         low, high = low / whole, high / whole
@@ -151,7 +153,7 @@ def span(judged: RuleJudged, point: RuleAtPoint) -> str:
     """Return the interval of the change towards bad: "+5.1 to +6.3 % higher"; or why there is none."""
     if point.low is None or point.high is None:
         return str(point.reason)
-    unit = "percentage points" if metrics.get(judged.rule.metric).is_share else "%"
+    unit = "percentage points" if declared(judged.rule.metric).is_share else "%"
     way = judged.rule.word
     low, high = (f"{'−' if end < 0 else '+'}{words.number(100 * abs(end))}" for end in (point.low, point.high))
     return f"{low} to {high} {unit} {way}"

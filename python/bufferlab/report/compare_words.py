@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.registry import declared
 from bufferlab.report.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.verdict import Verdict
@@ -134,11 +135,12 @@ def unmatched(compared: SidesCompared) -> list[str]:
 
 
 def _single(compared: SidesCompared, figure: MetricCompared) -> str:
-    title, unit, sides = _title(figure.metric), words.unit_of_change(figure.metric), compared.sides
+    title, metric, sides = _title(figure.metric), declared(figure.metric), compared.sides
     if figure.found is None or figure.outcome == "not_claimed":
         return f"No claim: {title} of {sides.name_a} and {sides.name_b} cannot be compared ({figure.reason})."
     verdict, basis = figure.found.verdict, _basis(compared, [figure])
-    values = f"{words.cell(figure.metric, figure.found.value_a)} to {words.cell(figure.metric, figure.found.value_b)}"
+    values = f"{words.cell(metric, figure.found.value_a)} to {words.cell(metric, figure.found.value_b)}"
+    unit = words.unit_of_change(metric)
     if figure.outcome == "same":
         return f"The same: {title} are identical in every run ({basis})."
     if figure.outcome == "different":
@@ -161,7 +163,7 @@ def _several(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
     for figure in different:
         assert figure.found is not None
         verdict = figure.found.verdict
-        change = f"{words.change(verdict, words.unit_of_change(figure.metric))} {_FOUND[verdict.direction]}"
+        change = f"{words.change(verdict, words.unit_of_change(declared(figure.metric)))} {_FOUND[verdict.direction]}"
         steps.append(f"{change} at {figure.match.label}")
     where = f"all {count}" if len(different) == count else f"{len(different)} of {count}"
     said = f"Different at {where} settings: with {sides.name_b}, {title} are {words.listing(steps)}"
@@ -198,7 +200,7 @@ def _largest(figures: Sequence[MetricCompared]) -> str:
     worst = max(verdicts, key=lambda verdict: verdict.detectable or 0.0)
     if not _could(worst, figures[0].metric):
         return words.nothing_known(worst.estimate.n)
-    return words.could_find(worst, words.unit_of_change(figures[0].metric)).removeprefix("; ")
+    return words.could_find(worst, words.unit_of_change(declared(figures[0].metric))).removeprefix("; ")
 
 
 def _basis(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
@@ -223,18 +225,27 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
     n = str(found.n_a) if found.n_a == found.n_b else f"{found.n_a}, {found.n_b}"
     change = could = words.NOTHING
     if figure.outcome == "different":
-        change = f"{words.change(found.verdict, words.unit_of_change(metric))} {_FOUND[found.verdict.direction]}"
+        change = (
+            f"{words.change(found.verdict, words.unit_of_change(declared(metric)))} {_FOUND[found.verdict.direction]}"
+        )
     elif figure.outcome == "not_distinguishable":
-        change = words.signed_change(found.verdict, words.unit_of_change(metric))
+        change = words.signed_change(found.verdict, words.unit_of_change(declared(metric)))
     if found.verdict.detectable is not None:
         could = _could(found.verdict, metric) or _TOO_MUCH
-    return (words.cell(metric, found.value_a), words.cell(metric, found.value_b), n, verdict, change, could)
+    return (
+        words.cell(declared(metric), found.value_a),
+        words.cell(declared(metric), found.value_b),
+        n,
+        verdict,
+        change,
+        could,
+    )
 
 
 def _could(verdict: Verdict, metric: str) -> str:
     """Return "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
     return (
-        words.could_find(verdict, words.unit_of_change(metric))
+        words.could_find(verdict, words.unit_of_change(declared(metric)))
         .removeprefix("; ")
         .removesuffix(" would have been found")
     )
@@ -244,8 +255,8 @@ def title_of(metric: str) -> str:
     """Return the words for a figure, with the phase it belongs to: "Range scan: reads per row"."""
     phase, _ = phase_of(metric)
     if not phase:
-        return words.title_of(metric)
-    said = f"{phase.replace('_', ' ')}: {_lower(words.title_of(metric))}"
+        return declared(metric).label
+    said = f"{phase.replace('_', ' ')}: {_lower(declared(metric).label)}"
     return said[0].upper() + said[1:]
 
 

@@ -10,10 +10,10 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.point_table import point_table
-from bufferlab.results import metrics
-from bufferlab.results.derive import cpu_shares
 from bufferlab.results.integrity import Check
 from bufferlab.results.latency import PERCENTILES, LatencyValues, latency_values
+from bufferlab.results.metrics import CPU_COLUMNS, Metric, cpu_shares
+from bufferlab.results.window import Value, Window
 from bufferlab.units import format_bytes, format_count
 
 _DEVICE = (
@@ -86,18 +86,18 @@ def _latency_cells(values: LatencyValues) -> tuple[str, ...]:
 
 def device_table(analysis: Analysis) -> Table:
     """Return iostat -x of the measured windows, means over the runs of a point."""
-    heads = {words.title_of(metric): partial(_plain_mean, metric) for metric in _DEVICE}
+    heads = {metric.label: partial(_plain_mean, metric) for metric in map(analysis.metric, _DEVICE)}
     reasons = {run.values["device_reads_per_s"].reason for run in analysis.runs} - {None}
     caption = "The whole disk that holds the data, columns as iostat -x has them (kB are 1024 bytes, awaits in ms)."
     caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
     return point_table(analysis, "device", "Device", heads, caption, folded=True)
 
 
-def _plain_mean(metric: str, point: PointRuns) -> str:
-    return _mean_cell(metric, [value for _, _, value in point.values(metric)])
+def _plain_mean(metric: Metric, point: PointRuns) -> str:
+    return _mean_cell(metric, [value for _, _, value in point.values(metric.name)])
 
 
-def _mean_cell(metric: str, values: Sequence[float]) -> str:
+def _mean_cell(metric: Metric, values: Sequence[float]) -> str:
     return words.cell(metric, sum(values) / len(values) if values else None)
 
 
@@ -107,19 +107,27 @@ def cpu_table(analysis: Analysis) -> Table:
     for point in analysis.points:
         totals: dict[str, dict[str, list[float]]] = {}
         for record in (record for record in point.records if record.ok):
-            for core, columns in cpu_shares(record.samples()).items():
+            for core, columns in shares_of_cores(record.registry.window(record.samples())).items():
                 for column, figure in columns.items():
                     if figure.value is not None:
                         totals.setdefault(core, {}).setdefault(column, []).append(figure.value)
         for core, shares in sorted(totals.items()):
-            cells = (_mean_cell(f"cpu_{name}_share", shares.get(name, [])) for name in metrics.CPU_COLUMNS)
+            cells = (_mean_cell(analysis.metric(f"cpu_{name}_share"), shares.get(name, [])) for name in CPU_COLUMNS)
             rows.append(Row((analysis.name_of(point), core, *cells)))
     heads = (
         Column("Point", numeric=False),
         Column("CPU", numeric=False),
-        *(Column(f"%{c}") for c in metrics.CPU_COLUMNS),
+        *(Column(f"%{c}") for c in CPU_COLUMNS),
     )
     return Table("cpu", "CPU", heads, tuple(rows), "Columns as mpstat has them.", folded=True)
+
+
+def shares_of_cores(window: Window) -> dict[str, dict[str, Value]]:
+    """Return mpstat's table: core -> column -> share of that core's time."""
+    return {
+        core: {column: share.evaluate(window) for column, share in cpu_shares(core).items()}
+        for core in window.subjects("cpu_idle_us")
+    }
 
 
 def consistency_table(analysis: Analysis) -> Table | None:
@@ -178,7 +186,7 @@ def run_table(analysis: Analysis) -> Table:
     words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
     heads = (
         "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
-        words.title_of(analysis.headline), "Database grew by", "Started", "Run",
+        analysis.metric(analysis.headline).label, "Database grew by", "Started", "Run",
     )  # fmt: skip
     columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
@@ -187,15 +195,15 @@ def run_table(analysis: Analysis) -> Table:
 
 def disturbance_table(analysis: Analysis) -> Table | None:
     """Return the gaps of every measured window, and the share of time that its threads waited for a processor."""
-    shown = ("longest_gap_s", "gaps_s", "processor_wait_share")
+    shown = [analysis.metric(name) for name in ("longest_gap_s", "gaps_s", "processor_wait_share")]
     rows = tuple(
-        Row((run.label, *(words.cell(name, run.values[name].value) for name in shown)))
+        Row((run.label, *(words.cell(one, run.values[one.name].value) for one in shown)))
         for run in analysis.runs
-        if any(run.values[name].value is not None for name in shown)
+        if any(run.values[one.name].value is not None for one in shown)
     )
     if not rows:
         return None
-    heads = (words.title_of(name) if metrics.get(name).is_share else words.axis_title(name) for name in shown)
+    heads = (one.label if one.is_share else words.axis_title(one) for one in shown)
     columns = (Column("Run", numeric=False), *map(Column, heads))
     caption = (
         "A gap is how much further than the interval two samples lie apart, from 1.5 intervals on, or how late the "

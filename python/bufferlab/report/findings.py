@@ -15,8 +15,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.report.analyse import own_chapters
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
-from bufferlab.results import metrics
-from bufferlab.results.metrics import qualified
+from bufferlab.results.metrics import Metric, phase_of, qualified
 from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.knee import Knee, knee_of_curve
 from bufferlab.units import format_bytes
@@ -45,8 +44,8 @@ def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
     points = analysis.distinct(group, metric)
     if fit is None or len(points) < 2 or analysis.claim_blocked(metric) or not _is_engines(analysis):
         return
-    if metrics.get(metric).better in ("lower", "higher") and len(points) > 2:
-        better: Literal["less", "more"] = "less" if metrics.get(metric).better == "lower" else "more"
+    if analysis.metric(metric).better in ("lower", "higher") and len(points) > 2:
+        better: Literal["less", "more"] = "less" if analysis.metric(metric).better == "lower" else "more"
         best = equivalence_set(fit, better, [point.index for point in points])
         if len(best.members) > 1 and best.others and not best.note:
             yield _best(analysis, points, best, metric, "less" if better == "less" else "more")
@@ -55,7 +54,7 @@ def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
     }
     is_pool = analysis.axis_in_bytes and analysis.axis != "page_size"
     if is_pool and len(points) > 2 and len(set(sizes.values())) == len(points):
-        said = _marginal(knee_of_curve(fit, sizes), metric)
+        said = _marginal(knee_of_curve(fit, sizes), analysis.metric(metric))
         if said:
             yield said
 
@@ -83,16 +82,15 @@ def _span(analysis: Analysis, group: Group, metric: str) -> str | None:
     found = analysis.verdicts(metric, group)
     if found is None or analysis.claim_blocked(metric):
         return None
-    phase, _ = metrics.phase_of(metric)
-    title = words.title_of(metric)
+    phase, _ = phase_of(metric)
+    declared = analysis.metric(metric)
+    title, unit = declared.label, words.unit_of_change(declared)
     title = f"in {phase.replace('_', ' ')} {title[0].lower()}{title[1:]}" if phase else f"{title[0].lower()}{title[1:]}"
     span = found.span
     if span.direction == "rises" and span.contrast == "ratio" and (span.estimate.ci_low or 0) >= _MANY_TIMES:
         times = words.outward_range(span.estimate.ci_low or 0, span.estimate.ci_high or 0)
         return f"{title} rise to {times} times as many"
-    return (
-        f"{title} {words.verdict(span, words.unit_of_change(metric)).replace('rises', 'rise').replace('falls', 'fall')}"
-    )
+    return f"{title} {words.verdict(span, unit).replace('rises', 'rise').replace('falls', 'fall')}"
 
 
 def _moves(group: Group, metric: str) -> bool:
@@ -150,11 +148,9 @@ def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric
     return f"{said}; each of the rest is beaten by at least one of them."
 
 
-def _marginal(found: Knee, metric: str) -> str | None:
+def _marginal(found: Knee, metric: Metric) -> str | None:
     """Return a sentence: the saving of the last useful step per MiB, and the most that the next one may save."""
-    unit = words.unit_of(metric)
-    noun, _, per = unit.partition("/")
-    what = f"{noun} per {per}" if per else noun
+    what = f"{metric.top_unit} per {metric.per}" if metric.per else metric.top_unit
     if any(not step.benefit.has_interval for step in found.steps):
         return None
     if found.size_bytes is None:

@@ -9,8 +9,7 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.point_table import headed, point_table
 from bufferlab.report.analyse import own_chapters
-from bufferlab.results.derive import FORMULAS
-from bufferlab.results.metrics import per_work
+from bufferlab.results.metrics import Metric, per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part, samples_of
 from bufferlab.units import format_bytes, format_count
 
@@ -37,7 +36,10 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
         rows.append(Row((step, *(verdict_cell(analysis, metric, a.index, b.index) for metric in metrics))))
     if not rows:
         return None
-    columns = (Column("Step", numeric=False), *(Column(words.title_of(metric), numeric=False) for metric in metrics))
+    columns = (
+        Column("Step", numeric=False),
+        *(Column(analysis.metric(metric).label, numeric=False) for metric in metrics),
+    )
     caption = "95 % intervals that hold together for all steps of a column (Šidák). n counts runs on each side."
     return Table("steps", "Step by step", columns, tuple(rows), caption)
 
@@ -56,7 +58,7 @@ def spans_table(analysis: Analysis) -> Table | None:
         rows.append(Row((": ".join(filter(None, [group.label, ends])), said)))
     if not rows:
         return None
-    columns = (Column("Points", numeric=False), Column(words.title_of(analysis.headline), numeric=False))
+    columns = (Column("Points", numeric=False), Column(analysis.metric(analysis.headline).label, numeric=False))
     caption = "95 % intervals that hold together for all steps and ends (Šidák). n counts runs on each side."
     return Table("steps", "From end to end", columns, tuple(rows), caption)
 
@@ -69,7 +71,7 @@ def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
     blocked = analysis.claim_blocked(metric)
     if blocked and found.direction != "identical":
         return f"not resolved ({blocked})"
-    return words.verdict(found, words.unit_of_change(metric))
+    return words.verdict(found, words.unit_of_change(analysis.metric(metric)))
 
 
 def main_table(analysis: Analysis) -> Table:
@@ -88,7 +90,7 @@ def main_table(analysis: Analysis) -> Table:
     if blocked := analysis.claim_blocked(analysis.work_per_s):
         caption += f" Differences of throughput are not resolved ({blocked})."
     id = f"per-{analysis.unit_of_work.replace('_', '-')}"
-    return point_table(analysis, id, f"Per {analysis.work_noun}", headed(metrics), caption, brief=_BRIEF)
+    return point_table(analysis, id, f"Per {analysis.work_noun}", headed(analysis, metrics), caption, brief=_BRIEF)
 
 
 def per_transaction(analysis: Analysis) -> Table | None:
@@ -96,8 +98,10 @@ def per_transaction(analysis: Analysis) -> Table | None:
     metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction", "processor_wait_share")
     if analysis.unit_of_work == "transaction":
         title = "CPU per transaction"
-        return point_table(analysis, "cpu-per-transaction", title, headed(metrics), "Rolled back ones included.")
-    heads = headed((*(per_work(name, "transaction") for name in _IO), *metrics))
+        return point_table(
+            analysis, "cpu-per-transaction", title, headed(analysis, metrics), "Rolled back ones included."
+        )
+    heads = headed(analysis, (*(per_work(name, "transaction") for name in _IO), *metrics))
     return point_table(analysis, "per-transaction", "Per transaction of any type", heads, "Rolled back ones included.")
 
 
@@ -111,7 +115,7 @@ def per_second(analysis: Analysis) -> Table:
         "transactions_rolled_back_per_s",
     )
     title = "Per second of the measured window"
-    return point_table(analysis, "per-second", title, headed(metrics), "Rates of this host.")
+    return point_table(analysis, "per-second", title, headed(analysis, metrics), "Rates of this host.")
 
 
 def sizes(analysis: Analysis) -> Table | None:
@@ -152,12 +156,12 @@ def _frames(point: PointRuns, pool: int) -> str:
 def parts_of_window(analysis: Analysis) -> Table | None:
     """Return start, middle and end of the measured window: they show whether figures moved while they were measured."""
     rows, shares, skipped = [], set(), 0
-    names = ("hit_ratio", analysis.headline)
+    derived = [analysis.metric(name) for name in ("hit_ratio", analysis.headline)]
     for point in analysis.points:
         per_part: dict[tuple[str, int], list[float]] = {}
         used = 0
         for record in (record for record in point.records if record.ok):
-            instants = measured_instants(samples_of(record.samples(), names))
+            instants = measured_instants(samples_of(record.samples(), derived))
             share = finest_share(instants)
             if share is None:
                 skipped += 1
@@ -166,25 +170,25 @@ def parts_of_window(analysis: Analysis) -> Table | None:
             used += 1
             for place, start in enumerate((0.0, 0.5 - share / 2, 1.0 - share)):
                 window = part(instants, start, start + share)
-                for name in names:
-                    value = FORMULAS[name].evaluate(window).value
+                for metric in derived:
+                    value = metric.quantity().evaluate(window).value
                     if value is not None:
-                        per_part.setdefault((name, place), []).append(value)
-        rows += [_parts_row(analysis.name_of(point), used, names, per_part)] if used else []
+                        per_part.setdefault((metric.name, place), []).append(value)
+        rows += [_parts_row(analysis.name_of(point), used, derived, per_part)] if used else []
     if not shares:
         return None
-    heads = ("n", "Hit ratio, start", "50 %", "end", f"{words.title_of(analysis.headline)}, start", "50 %", "end")
+    heads = ("n", "Hit ratio, start", "50 %", "end", f"{derived[1].label}, start", "50 %", "end")
     columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
     return Table("parts", "Start, 50 % and end", columns, tuple(rows), _parts_caption(shares, skipped))
 
 
-def _parts_row(label: str, used: int, names: tuple[str, ...], per_part: dict[tuple[str, int], list[float]]) -> Row:
+def _parts_row(label: str, used: int, derived: Sequence[Metric], per_part: dict[tuple[str, int], list[float]]) -> Row:
     cells = [label, str(used)]
-    for name in names:
+    for metric in derived:
         for place in range(3):
-            values = per_part.get((name, place), [])
+            values = per_part.get((metric.name, place), [])
             mean = sum(values) / len(values) if values else None
-            cells.append(words.cell(name, mean))
+            cells.append(words.cell(metric, mean))
     return Row(tuple(cells))
 
 

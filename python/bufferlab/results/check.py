@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
-from bufferlab.results.derive import FORMULAS, values_of
 from bufferlab.results.latency import percentiles_us, total_us
 from bufferlab.results.metrics import OF_LATENCIES, Metric
-from bufferlab.results.quantity import Quantity
 from bufferlab.results.steady import MIN_MISSES, device_drift, drift
 from bufferlab.results.window import Value, Window
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from bufferlab.results.registry import Registry
     from bufferlab.results.schema import Run, StoredSetting
     from bufferlab.results.store import RunRecord
 
@@ -45,6 +44,7 @@ class MeasuredRun:
     """A run whose samples have been read: the input of every check and table."""
 
     run: Run
+    registry: Registry
     window: Window
     values: dict[str, Value]
     latency_us: dict[str, float]
@@ -62,14 +62,15 @@ class MeasuredRun:
     def read(cls, record: RunRecord) -> MeasuredRun:
         """Read a run's samples and latencies from disk."""
         samples = record.samples()
-        window = Window.of(samples)
+        registry = record.registry
+        window = registry.window(samples)
         latency = _of_window(record.latency())
         n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
-        values = {name: formula.evaluate(window) for name, formula in FORMULAS.items()} | _latencies(latency)
-        phases = {phase.name: values_of(samples, phase.name) for phase in record.run.phases}
-        late = results_of(record.run.engine).late_work
+        values = registry.evaluate(window) | _latencies(latency)
+        phases = {phase.name: registry.values(samples, phase.name) for phase in record.run.phases}
+        late = registry.of_engine(record.run.engine).late_work
         drifts = drift(samples, late), device_drift(samples)
-        return cls(record.run, window, values, total_us(latency), n, phases, *drifts)
+        return cls(record.run, registry, window, values, total_us(latency), n, phases, *drifts)
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
@@ -94,7 +95,7 @@ class MeasuredRun:
     @property
     def engine(self) -> EngineResults:
         """Return what the run's engine owns of its results."""
-        return results_of(self.run.engine)
+        return self.registry.of_engine(self.run.engine)
 
     @property
     def engine_and_version(self) -> str:
@@ -149,8 +150,6 @@ class EngineResults:
     raw: tuple[Metric, ...] = ()
     """The metrics that it counts in addition to those that every engine may have."""
     derived: tuple[Metric, ...] = ()
-    quantities: Mapping[str, Quantity] = field(default_factory=dict)
-    """What formulas of `derived` may name besides counters."""
     words: Mapping[str, str] = field(default_factory=dict)
     """By a metric that every engine may have: what this engine counts as it."""
     source: str = ""
@@ -194,20 +193,6 @@ class EngineResults:
     """The rates drawn over time, each with the words beside its axis; none for those of a database."""
     late_work: tuple[str, ...] = ()
     """Counters of transactions that lag as misses do, where the engine publishes both late."""
-
-
-#: The results by engine's name; `handed_in` fills it.
-ENGINES: dict[str, EngineResults] = {}
-
-
-def results_of(engine: str) -> EngineResults:
-    """Return the part of the results that an engine owns: nothing, for a name that no engine has.
-
-    Raises AssertionError when no engine has handed in its part: then every number of an engine's own would be missing.
-    """
-    if not ENGINES:
-        raise AssertionError("no engine has handed in its results: import bufferlab.engines.registry")
-    return ENGINES.get(engine, EngineResults())
 
 
 def _of_window(latency: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,8 @@ A missing number stays missing and carries its reason through every formula.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from bufferlab.results.window import Value, Window
 
@@ -75,8 +76,47 @@ def _single(name: str) -> Unit:
     return Unit(((base, 1),), scale)
 
 
+class Term:
+    """A part of a formula: a counter stands for its growth in the window, a quantity for itself."""
+
+    __slots__ = ()
+
+    def quantity(self) -> Quantity:
+        """Return this part as a quantity."""
+        raise NotImplementedError
+
+    def __truediv__(self, other: Term) -> Quantity:
+        top, bottom = self.quantity(), other.quantity()
+
+        def divided(first: float, second: float) -> Value:
+            return Value(first / second) if second else Value(None, f"{bottom.name} is zero in the measured window")
+
+        return _of_two(top, bottom, top.unit / bottom.unit, f"{top.name} / {bottom.name}", divided)
+
+    def __add__(self, other: Term) -> Quantity:
+        first, second = self.quantity(), other.quantity()
+        factor, name = second.unit.factor_to(first.unit), f"({first.name} + {second.name})"
+        return _of_two(first, second, first.unit, name, lambda a, b: Value(a + factor * b))
+
+    def __sub__(self, other: Term) -> Quantity:
+        first, second = self.quantity(), other.quantity()
+        factor, name = second.unit.factor_to(first.unit), f"({first.name} - {second.name})"
+        return _of_two(first, second, first.unit, name, lambda a, b: Value(a - factor * b))
+
+    def __rsub__(self, whole: Literal[1]) -> Quantity:
+        """Return one minus a share."""
+        share = self.quantity()
+        factor = share.unit.factor_to(Unit(()))
+
+        def rest(window: Window) -> Value:
+            found = share.evaluate(window)
+            return found if found.value is None else Value(whole - factor * found.value)
+
+        return replace(share, unit=Unit(()), evaluate=rest, name=f"1 - {share.name}")
+
+
 @dataclass(frozen=True)
-class Quantity:
+class Quantity(Term):
     """A formula over a measured window, and the unit of its result."""
 
     unit: Unit
@@ -84,53 +124,15 @@ class Quantity:
     name: str
     reads: frozenset[str]
     """The metrics whose samples decide its value, or the reason for its absence."""
+    is_timed: bool = False
+    """Whether the window's seconds are part of it."""
 
-    def __truediv__(self, other: Quantity) -> Quantity:
-        def divide(window: Window) -> Value:
-            top, bottom = self.evaluate(window), other.evaluate(window)
-            if top.value is None or bottom.value is None:
-                return Value(None, top.reason or bottom.reason)
-            if bottom.value == 0:
-                return Value(None, f"{other.name} is zero in the measured window")
-            return Value(top.value / bottom.value)
-
-        return Quantity(self.unit / other.unit, divide, f"{self.name} / {other.name}", self.reads | other.reads)
-
-    def __add__(self, other: Quantity) -> Quantity:
-        factor = other.unit.factor_to(self.unit)
-
-        def add(window: Window) -> Value:
-            first, second = self.evaluate(window), other.evaluate(window)
-            if first.value is None or second.value is None:
-                return Value(None, first.reason or second.reason)
-            return Value(first.value + factor * second.value)
-
-        return Quantity(self.unit, add, f"({self.name} + {other.name})", self.reads | other.reads)
-
-    def __sub__(self, other: Quantity) -> Quantity:
-        factor = other.unit.factor_to(self.unit)
-
-        def subtract(window: Window) -> Value:
-            first, second = self.evaluate(window), other.evaluate(window)
-            if first.value is None or second.value is None:
-                return Value(None, first.reason or second.reason)
-            return Value(first.value - factor * second.value)
-
-        return Quantity(self.unit, subtract, f"({self.name} - {other.name})", self.reads | other.reads)
-
-    def complement(self) -> Quantity:
-        """Return one minus a share."""
-        factor = self.unit.factor_to(Unit(()))
-
-        def subtract(window: Window) -> Value:
-            share = self.evaluate(window)
-            return share if share.value is None else Value(1.0 - factor * share.value)
-
-        return Quantity(Unit(()), subtract, f"1 - {self.name}", self.reads)
+    def quantity(self) -> Quantity:
+        return self
 
     def counted_as(self, unit: str) -> Quantity:
         """Return the same number under another name, where each of these is one of those (a page read is a read)."""
-        return Quantity(Unit.parse(unit), self.evaluate, self.name, self.reads)
+        return replace(self, unit=Unit.parse(unit))
 
     def in_unit(self, unit: str) -> Quantity:
         """Return the same quantity in the declared unit; refuse a unit of another kind."""
@@ -141,7 +143,30 @@ class Quantity:
             value = self.evaluate(window)
             return value if value.value is None else Value(factor * value.value)
 
-        return Quantity(target, convert, self.name, self.reads)
+        return replace(self, unit=target, evaluate=convert)
+
+
+def _of_two(one: Quantity, other: Quantity, unit: Unit, name: str, of: Callable[[float, float], Value]) -> Quantity:
+    def evaluate(window: Window) -> Value:
+        first, second = one.evaluate(window), other.evaluate(window)
+        if first.value is None or second.value is None:
+            return Value(None, first.reason or second.reason)
+        return of(first.value, second.value)
+
+    return Quantity(unit, evaluate, name, one.reads | other.reads, one.is_timed or other.is_timed)
+
+
+def elapsed() -> Quantity:
+    """Return the seconds between the two edge samples."""
+
+    def seconds(window: Window) -> Value:
+        if window.seconds is None:
+            return Value(None, "the run has no edge samples: it ended before its measured window did")
+        if window.seconds == 0:
+            return Value(None, "no time passes in this window: it was predicted by a model without time")
+        return Value(window.seconds)
+
+    return Quantity(Unit.parse("s"), seconds, "the window's length", frozenset(), is_timed=True)
 
 
 def checked(name: str, formula: Quantity, unit: str) -> Quantity:

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError
-from bufferlab.results import decoding, metrics
+from bufferlab.results import decoding
 from bufferlab.results.schema import page_trace_words
 from bufferlab.texts import parse_toml
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from bufferlab.results.metrics import Metric
+    from bufferlab.results.registry import Registry
 
 RESUME_HINT = "delete that run's folder and repeat the run command with --resume, or use another copy of the folder"
 COPY_HINT = "it must be as `bufferlab run` wrote it; use another copy of the folder"
@@ -77,10 +80,12 @@ def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
     return document
 
 
-def validated(model: type[_Model], document: Mapping[str, Any], path: Path, hint: str = RESUME_HINT) -> _Model:
+def validated(
+    model: type[_Model], document: Mapping[str, Any], path: Path, hint: str = RESUME_HINT, known: Registry | None = None
+) -> _Model:
     """Return the document as its model has it. Raises DataFileError if it does not fit."""
     try:
-        return model.model_validate(document)
+        return model.model_validate(document, context=known)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -102,11 +107,11 @@ def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str
         return table.collect()
 
 
-def wrong_samples(samples: pl.DataFrame) -> str | None:
+def wrong_samples(samples: pl.DataFrame, raw: Mapping[str, Metric]) -> str | None:
     """Return why rows cannot be samples: counters are exact integers, gauges floats, a missing number has a reason."""
     import polars as pl
 
-    kinds = {name: metric.kind for name, metric in metrics.RAW.items()}
+    kinds = {name: metric.kind for name, metric in raw.items()}
     kind = pl.col("metric").replace_strict(kinds, default=None, return_dtype=pl.String)
     counter, has_count, has_value = kind == "counter", pl.col("count").is_not_null(), pl.col("value").is_not_null()
     number, other = (

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from bufferlab.errors import FailureKind
 from bufferlab.knob import Value
-from bufferlab.results import declared
 from bufferlab.results.keys import canonical_json
+
+if TYPE_CHECKING:
+    from bufferlab.results.registry import Registry
 
 FORMAT_VERSION = 2
 
@@ -93,8 +95,12 @@ _COUNTS = ("version", "connections", "terminals")
 """What every workload may be told with, beside its parameters."""
 
 
-def _named(workload: dict[str, Any]) -> dict[str, Any]:
-    """Refuse a workload without its name, and parameters that it cannot have had; its draws are a table of counts."""
+def _named(workload: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    """Refuse a workload without its name, and parameters that it cannot have had; its draws are a table of counts.
+
+    The registry, which knows the parameters, is the context of the validation.
+    """
+    known: Registry | None = info.context
     drawn = workload.get("drawn")
     if not isinstance(workload.get("name"), str):
         raise ValueError("the workload has no name")
@@ -104,7 +110,7 @@ def _named(workload: dict[str, Any]) -> dict[str, Any]:
     if any(isinstance(value, str) != (name in words) for name, value in (drawn or {}).items()):
         raise ValueError("what was drawn is not counted")
     for name, value in workload.items():
-        if not declared.fits(name, value) or (name in _COUNTS and not _counted(value)):
+        if (known and not known.fits(name, value)) or (name in _COUNTS and not _counted(value)):
             raise ValueError(f"the workload cannot have run with this value of {name}")
     return _flat({name: value for name, value in workload.items() if name != "drawn"}) and workload
 

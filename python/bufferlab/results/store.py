@@ -53,6 +53,9 @@ from bufferlab.results.writing import copy, into, sync_folder, write_bytes, writ
 if TYPE_CHECKING:
     import polars as pl
 
+    from bufferlab.results.registry import Registry
+    from bufferlab.results.window import Value
+
 FORMAT = "bufferlab-sweep"
 _VERSION = {"format_version": str(FORMAT_VERSION)}
 """The format version that every Parquet file carries."""
@@ -109,6 +112,7 @@ class RunRecord:
 
     folder: Path
     run: Run = field(repr=False)
+    registry: Registry = field(repr=False)
 
     @property
     def run_id(self) -> str:
@@ -134,7 +138,13 @@ class RunRecord:
 
     def samples(self) -> pl.DataFrame:
         """Read samples.parquet: one row per sample and metric."""
-        return _table(self.folder / "samples.parquet", SAMPLE_COLUMNS, wrong_samples)
+        return _table(
+            self.folder / "samples.parquet", SAMPLE_COLUMNS, lambda rows: wrong_samples(rows, self.registry.raw)
+        )
+
+    def values(self) -> dict[str, Value]:
+        """Return every derived value of the measured window, or the reason for its absence."""
+        return self.registry.values(self.samples())
 
     def latency(self) -> pl.DataFrame:
         """Read latency.parquet: the histogram buckets of every transaction type."""
@@ -161,9 +171,16 @@ class SweepFolder:
     """The results of one command: how it was asked for, where it ran, and one folder per run."""
 
     def __init__(
-        self, path: Path, plan: dict[str, Any], host: dict[str, Any], experiment_toml: str, asked: dict[str, Any]
+        self,
+        path: Path,
+        registry: Registry,
+        plan: dict[str, Any],
+        host: dict[str, Any],
+        experiment_toml: str,
+        asked: dict[str, Any],
     ) -> None:
         self.path = path
+        self.registry = registry
         self.plan = plan
         self.host = host
         self.experiment_toml = experiment_toml
@@ -179,6 +196,7 @@ class SweepFolder:
     def create(
         cls,
         parent: Path | str,
+        registry: Registry,
         experiment_toml_text: str,
         plan: Mapping[str, Any],
         host: Mapping[str, Any],
@@ -202,11 +220,13 @@ class SweepFolder:
                 sync_folder(temporary)
                 path = _rename_to_free_name(temporary, parent, name)
                 sync_folder(parent)
-        return cls.open(path)
+        return cls.open(path, registry)
 
     @classmethod
-    def open(cls, path: Path | str) -> SweepFolder:
-        """Open a sweep folder. Raises DataFileError, which names the file, for a foreign, truncated or damaged one.
+    def open(cls, path: Path | str, registry: Registry) -> SweepFolder:
+        """Open a sweep folder, whose metrics and parameters are those of the registry.
+
+        Raises DataFileError, which names the file, for a foreign, truncated or damaged one.
 
         Leftovers of an interrupted publication (`.tmp-*`) are not runs and are ignored here.
         """
@@ -223,7 +243,7 @@ class SweepFolder:
         with own_folder(path / "runs"):
             pass
         text, asked = read_toml(toml, COPY_HINT)
-        sweep = cls(path, plan, host, text, asked)
+        sweep = cls(path, registry, plan, host, text, asked)
         sweep.runs()
         return sweep
 
@@ -262,7 +282,7 @@ class SweepFolder:
         final = self.path / "runs" / run_id
         with marked.folder(final.parent, f"{TEMPORARY}{run_id}", 0o777) as temporary:
             sampled, timed = _frame(samples, SAMPLE_COLUMNS), _frame(latency, LATENCY_COLUMNS)
-            if why := wrong_samples(sampled) or wrong_latencies(timed):
+            if why := wrong_samples(sampled, self.registry.raw) or wrong_latencies(timed):
                 raise InternalError(f"rows of a run do not follow the stored format: {why}", str(temporary))
             write_parquet(temporary / "samples.parquet", sampled, _VERSION)
             write_parquet(temporary / "latency.parquet", timed, _VERSION)
@@ -273,7 +293,8 @@ class SweepFolder:
             stored = (path for path in sorted(temporary.iterdir()) if path.name != marked.MARK)
             files = {path.name: _fingerprint(path) for path in stored}
             try:
-                document = Run.model_validate({**run, "format_version": FORMAT_VERSION, "files": files})
+                stored_run = {**run, "format_version": FORMAT_VERSION, "files": files}
+                document = Run.model_validate(stored_run, context=self.registry)
             except ValidationError as error:
                 raise InternalError(f"a run does not follow the stored format: {error}", str(temporary)) from error
             write_bytes(temporary / "run.json", _sealed(document.model_dump(mode="json")))
@@ -284,7 +305,7 @@ class SweepFolder:
             sync_folder(final.parent)
         for name in ("samples.parquet", "latency.parquet"):
             decoding.made_here(files[name]["sha256"])
-        return RunRecord(final, document)
+        return RunRecord(final, document, self.registry)
 
     def runs(self) -> list[RunRecord]:
         """Return every published run in the order they were run.
@@ -292,7 +313,7 @@ class SweepFolder:
         Raises DataFileError, which names it, for a damaged one.
         """
         folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
-        records = [_open_run(folder) for folder in folders]
+        records = [_open_run(folder, self.registry) for folder in folders]
         return sorted(records, key=lambda record: (record.run.started_at, record.run.order, record.run_id))
 
     def clean_temporaries(self) -> list[str]:
@@ -344,7 +365,7 @@ def own_folder(path: Path) -> Iterator[Path]:
         yield Path(f"/proc/self/fd/{descriptor}")
 
 
-def _open_run(folder: Path) -> RunRecord:
+def _open_run(folder: Path, registry: Registry) -> RunRecord:
     path = folder / "run.json"
     document = read_json(path)
     seal = document.pop("seal", None)
@@ -355,14 +376,14 @@ def _open_run(folder: Path) -> RunRecord:
             str(path),
             "use the bufferlab version that wrote it (host and versions are in run.json)",
         )
-    run = validated(Run, document, path)
+    run = validated(Run, document, path, known=registry)
     if seal != _seal(document):
         raise DataFileError("run.json was changed after it was written", str(path), RESUME_HINT)
     if run.run_id != folder.name:
         raise DataFileError(f"this is the run {run.run_id}, in another run's folder", str(folder), RESUME_HINT)
     for name, stored in run.files.items():
         _check_stored(folder / name, stored.bytes, stored.sha256)
-    return RunRecord(folder, run.model_copy(update={"workload": Told(run.workload, path)}))
+    return RunRecord(folder, run.model_copy(update={"workload": Told(run.workload, path)}), registry)
 
 
 def _check_stored(path: Path, size: int, sha256: str) -> None:

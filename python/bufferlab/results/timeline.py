@@ -6,12 +6,12 @@ interpolated. Pure: samples in, values out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bufferlab.results.derive import FORMULAS
+from bufferlab.results.metrics import Metric
 from bufferlab.results.window import MEASURE, Edge, Reading, Value, Window
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Second:
     values: dict[str, Value]
 
 
-def samples_of(samples: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Return the samples that the named derived values need: a small part of all."""
-    needed: set[str] = set().union(*(FORMULAS[name].reads for name in names))
+def samples_of(samples: pl.DataFrame, derived: Iterable[Metric]) -> pl.DataFrame:
+    """Return the samples that these derived values need: a small part of all."""
+    needed = set().union(*(metric.quantity().reads for metric in derived))
     return samples.filter(samples["metric"].is_in(needed))
 
 
@@ -63,8 +63,8 @@ def instants(samples: pl.DataFrame) -> list[Instant]:
     return [at[key] for key in sorted(at)]
 
 
-def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
-    """Return the named derived values of every stretch between samples. Stretches too short to divide by are joined.
+def per_second(samples: pl.DataFrame, derived: Sequence[Metric]) -> list[Second]:
+    """Return these derived values of every stretch between samples. Stretches too short to divide by are joined.
 
     A stretch that ends at a start edge does not belong to that window: it is warm-up, or lies between two windows.
     """
@@ -78,7 +78,7 @@ def per_second(samples: pl.DataFrame, names: Sequence[str]) -> list[Second]:
         if before is not None and long_enough:
             window = Window(before.readings, instant.readings, instant.t_s - before.t_s)
             phase = BETWEEN if before.edge == "end" else before.phase if instant.edge == "start" else instant.phase
-            rows.append(Second(instant.t_s, phase, {name: FORMULAS[name].evaluate(window) for name in names}))
+            rows.append(Second(instant.t_s, phase, {of.name: of.quantity().evaluate(window) for of in derived}))
         if before is None or long_enough or instant.edge:
             before = instant
     return rows

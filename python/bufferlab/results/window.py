@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from bufferlab.results import metrics
 from bufferlab.results.gaps import Gaps, gaps_of, usual_interval
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ Edge = dict[str, dict[str, Reading]]
 Course = Mapping[str, tuple[tuple[float, float], ...]]
 #: The lateness of the worker's pulse.
 PULSE = "pulse_late_us"
-#: Counters whose course is kept too; `handed_in` adds those of engines.
-COURSES: set[str] = {PULSE}
 #: The phase of the samples that bound the main window.
 MEASURE = "measure"
 
@@ -54,20 +51,20 @@ class Window:
     course: Course = field(default_factory=dict)
     """Gauges without a subject, sample by sample; a window cut out between two samples has its edges only."""
     counts: Course = field(default_factory=dict)
-    """The same for the counters of COURSES, summed over their subjects."""
+    """The same for the pulse and the counters asked for, summed over their subjects."""
     gaps: Gaps | None = None
     """The window's gaps; None where too few samples tell, and in a window cut out between two samples."""
 
     @classmethod
-    def of(cls, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
-        """Return the window of a phase in the samples of a run.
+    def of(cls, samples: pl.DataFrame, phase: str = MEASURE, courses: frozenset[str] = frozenset()) -> Window:
+        """Return the window of a phase in the samples of a run, with the course of the counters in `courses`.
 
         Without its edges every value is null with that reason.
         """
         start, start_s = _edge(samples, phase, "start")
         end, end_s = _edge(samples, phase, "end")
         seconds = end_s - start_s if start_s is not None and end_s is not None else None
-        counts = _counts(samples, phase)
+        counts = _counts(samples, phase, courses | {PULSE})
         gaps = _gaps(samples, phase, counts) if seconds else None
         return cls(start, end, seconds, _course(samples, phase), counts, gaps)
 
@@ -166,10 +163,10 @@ def _course(samples: pl.DataFrame, phase: str) -> Course:
     return {metric: tuple(points) for metric, points in found.items()}
 
 
-def _counts(samples: pl.DataFrame, phase: str) -> Course:
+def _counts(samples: pl.DataFrame, phase: str, courses: frozenset[str]) -> Course:
     import polars as pl
 
-    wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(sorted(COURSES)) & pl.col("count").is_not_null()
+    wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(sorted(courses)) & pl.col("count").is_not_null()
     rows = samples.filter(wanted).group_by("metric", "t_s").agg(pl.col("count").sum()).sort("t_s")
     found: dict[str, list[tuple[float, float]]] = {}
     for metric, t_s, count in rows.iter_rows():
@@ -183,7 +180,7 @@ def _edge(samples: pl.DataFrame, phase: str, edge: str) -> tuple[Edge, float | N
     rows = samples.filter((pl.col("edge") == edge) & (pl.col("phase") == phase))
     readings: Edge = {}
     for row in rows.iter_rows(named=True):
-        subject = _subject_in(phase, row["metric"], row["subject"])
+        subject = _subject_in(phase, row["probe"], row["subject"])
         if subject is None:
             continue
         number = row["count"] if row["count"] is not None else row["value"]
@@ -191,16 +188,15 @@ def _edge(samples: pl.DataFrame, phase: str, edge: str) -> tuple[Edge, float | N
     return readings, (float(rows["t_s"][0]) if rows.height else None)
 
 
-def _subject_in(phase: str, metric: str, subject: str) -> str | None:
+def _subject_in(phase: str, probe: str, subject: str) -> str | None:
     """Return a transaction type as its own phase calls it.
 
     The result is None for types of other phases, whose work is not this one's.
 
-    >>> _subject_in("scan", "rows_returned", "scan.read"), _subject_in("measure", "rows_returned", "scan.read")
+    >>> _subject_in("scan", "workload", "scan.read"), _subject_in("measure", "workload", "scan.read")
     ('read', None)
     """
-    declared = metrics.RAW.get(metric)
-    if declared is None or declared.probe != "workload" or not subject:
+    if probe != "workload" or not subject:
         return subject
     owner, _, name = subject.rpartition(".")
     return name if owner == ("" if phase == MEASURE else phase) else None

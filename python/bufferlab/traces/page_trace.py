@@ -13,9 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
-from bufferlab.results.derive import values_of
+from bufferlab.registry import open_sweep
 from bufferlab.results.schema import PagesOfObject, PageTrace, page_trace_words
-from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.results.store import RunRecord
 from bufferlab.results.window import Value
 
 _TOUCHES = ("get", "get_if_in_pool", "create")
@@ -114,7 +114,7 @@ class RunTrace:
     @cached_property
     def values(self) -> dict[str, Value]:
         """Return every derived value of the run."""
-        return values_of(self.samples)
+        return self.record.registry.values(self.samples)
 
     @cached_property
     def work(self) -> dict[str, int]:
@@ -161,9 +161,9 @@ class RunTrace:
 def read(folder: Path) -> RunTrace:
     """Return the page trace of a run's folder, or of the only traced run of a sweep folder. Raises DataFileError."""
     if (folder / "run.json").exists():
-        runs = [run for run in SweepFolder.open(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
+        runs = [run for run in open_sweep(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
     else:
-        runs = SweepFolder.open(folder).runs()
+        runs = open_sweep(folder).runs()
     traces = [(run, run.run.page_trace) for run in runs if run.run.page_trace]
     good = [(run, trace) for run, trace in traces if trace.status == "ok"]
     if len(good) > 1:

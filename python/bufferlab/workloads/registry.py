@@ -1,4 +1,4 @@
-"""The registry of workloads: one line for each. When it is imported, it hands their parameters in to `results`."""
+"""The registry of workloads: one line for each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from importlib import import_module
 from typing import cast
 
-from bufferlab.results import declared
 from bufferlab.workloads.declaration import WorkloadDeclaration
 
 WORKLOADS: dict[str, str] = {
@@ -44,6 +43,3 @@ def on_data(workload: WorkloadDeclaration, data: str) -> WorkloadDeclaration:
         estimate_bytes=other.estimate_bytes,
         estimate_shape=other.estimate_shape,
     )
-
-
-declared.hand_in(knob for name in WORKLOADS for knob in declaration(name).parameters)

@@ -152,7 +152,7 @@ class Script:
     def sample(self, edge: str | None) -> dict[str, Any]:
         """Return a sample event with every raw metric: a number, or the reason why there is none."""
         values: list[dict[str, Any]] = []
-        for metric in metrics.RAW.values():
+        for metric in metrics.RAW:
             values += self._values(metric)
         return {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": edge, "values": values}
 
@@ -281,4 +281,4 @@ def _shared(transactions: int, types: Mapping[str, int]) -> dict[str, int]:
 
 
 def _engine_counters() -> list[str]:
-    return [name for name, metric in metrics.RAW.items() if metric.probe == "engine" and metric.kind == "counter"]
+    return [metric.name for metric in metrics.RAW if metric.probe == "engine" and metric.kind == "counter"]

@@ -1,44 +1,91 @@
-"""Metrics of random reads: asked for, covered, expected, done. Tables only.
+# ruff: noqa: E501  (a table reads best in one line per row)
+"""Metrics of random reads: asked for, covered, expected, done; and how much their rate scatters within a window.
 
 Four words that must not be confused: logical reads (asked by the driver), pages touched (covered by their ranges),
 pages first touched (of these, missing in the page cache), requests (asked of the device).
+
+Scatter is taken from neighbouring samples (von Neumann and others, Annals of Mathematical Statistics 12, 1941): half
+the mean square of successive differences is the variance of a series without a trend, and hardly changes with one. A
+cache that fills makes every later read cheaper; that drift does not mean that the device is erratic. Steps between
+levels count once each.
 """
 
 from __future__ import annotations
 
-from bufferlab.results.metrics import derived, raw
+from itertools import pairwise
 
-_SOURCE = "the driver of random reads, from its own offsets"
-_CACHE_SOURCE = "mincore(2)"
+from bufferlab.results.metrics import SECONDS, Device, Metric, Table, counter, derived, gauge
+from bufferlab.results.quantity import Quantity, Unit
+from bufferlab.results.window import Value, Window
 
-_COUNTERS = """
-logical_reads       | reads    | neither | reads that the driver asked for and got
-logical_read_bytes  | bytes    | neither | bytes of these reads
-pages_touched       | pages    | neither | 4 KiB pages that the reads covered, whole or in part
-pages_first_touched | pages    | neither | of these, pages that were not in the page cache: a replay of the offsets over a set of cached pages
-requests_expected   | requests | neither | requests the device must get: one a direct read; without read-ahead one for each page first touched
-"""  # noqa: E501
 
-_GAUGES = """
-resident_pages | pages | neither | 4 KiB pages of the file in the page cache
-"""
+# fmt: off
+class Reads(Table, probe="engine", source="the driver of random reads, from its own offsets"):
+    """Counters of the driver, and the page cache's level."""
 
-#: Rows as `derived` takes them: name | unit | kind | which way is better | title | meaning [| = formula].
-_DERIVED = """
-iops                         | reads/s       | ratio | higher  | Reads per second (IOPS)     | logical reads | = logical_reads / seconds
-read_mb_per_s                | MB/s          | ratio | higher  | MB read per second          | logical bytes, in millions | = logical_read_bytes / seconds
-requests_per_read            | requests/read | ratio | lower   | Device requests per read    | read requests the device completed | = device_reads / logical_reads
-requests_expected_per_read   | requests/read | ratio | neither | Expected requests per read  | from the offsets themselves | = requests_expected / logical_reads
-requests_over_expected       | 1             | ratio | neither | Requests over expected      | device requests over those expected | = device_reads / requests_expected
-pages_touched_per_read       | pages/read    | ratio | neither | Pages touched per read      | covered, whole or in part | = pages_touched / logical_reads
-pages_first_touched_per_read | pages/read    | ratio | neither | Pages missed per read       | touched and not cached | = pages_first_touched / logical_reads
-logical_bytes_per_read       | bytes/read    | ratio | neither | Bytes asked per read        | of the file | = logical_read_bytes / logical_reads
-device_bytes_per_read        | bytes/read    | ratio | lower   | Device bytes per read       | read by the device | = device_read_bytes / logical_reads
-read_amplification           | 1             | ratio | lower   | Amplification               | device bytes over bytes asked for | = device_read_bytes / logical_read_bytes
-reads_cv                     | 1             | ratio | lower   | Dispersion of reads         | coefficient of variation of reads per second between neighbouring samples
-reads_dispersion_index       | 1             | ratio | lower   | Dispersion index of reads   | variance over mean of the reads of a sample interval
-requests_cv                  | 1             | ratio | lower   | Dispersion of requests      | coefficient of variation of device requests per second between neighbouring samples
-"""  # noqa: E501
+    logical_reads = counter("reads", "neither", "reads that the driver asked for and got")
+    logical_read_bytes = counter("bytes", "neither", "bytes of these reads")
+    pages_touched = counter("pages", "neither", "4 KiB pages that the reads covered, whole or in part")
+    pages_first_touched = counter("pages", "neither", "of these, pages that were not in the page cache: a replay of the offsets over a set of cached pages")
+    requests_expected = counter("requests", "neither", "requests the device must get: one a direct read; without read-ahead one for each page first touched")
+    resident_pages = gauge("pages", "neither", "4 KiB pages of the file in the page cache", source="mincore(2)")
+# fmt: on
 
-RAW = (*raw("engine", _SOURCE, "counter", _COUNTERS), *raw("engine", _CACHE_SOURCE, "gauge", _GAUGES))
-DERIVED = tuple(derived(_DERIVED))
+
+#: The least number of stretches that tell their scatter.
+MIN_STRETCHES = 5
+#: Stretches cut by an edge of the window are shorter than the rest, and so scatter more.
+_ODD_LENGTH = 0.5
+
+
+def _scatter(counter: Metric, *, index: bool = False) -> Quantity:
+    metric = counter.name
+
+    def evaluate(window: Window) -> Value:
+        # Without the driver's counter this is another workload, whose device has other values.
+        if Reads.logical_reads.name not in window.end:
+            return Value(None, f"{Reads.logical_reads.name} was not sampled")
+        stretches = _stretches(window, metric)
+        if len(stretches) < MIN_STRETCHES:
+            return Value(None, f"fewer than {MIN_STRETCHES} whole sample intervals in the window")
+        rates = [growth / length_s for length_s, growth in stretches]
+        mean = sum(rates) / len(rates)
+        if mean <= 0:
+            return Value(None, f"{metric} did not grow in the window")
+        squares = sum((b - a) ** 2 for a, b in pairwise(rates))
+        variance = squares / (2 * (len(rates) - 1))
+        if index:
+            length_s = sum(length for length, _ in stretches) / len(stretches)
+            return Value(variance * length_s / mean)
+        return Value(float(variance**0.5 / mean))
+
+    return Quantity(Unit.parse("1"), evaluate, f"scatter of {metric}", frozenset({Reads.logical_reads.name, metric}))
+
+
+def _stretches(window: Window, metric: str) -> list[tuple[float, float]]:
+    """Return (seconds, growth) between neighbouring samples, without stretches of odd length."""
+    points = window.counts.get(metric, ())
+    found = [(b - a, of_b - of_a) for (a, of_a), (b, of_b) in pairwise(points)]
+    lengths = sorted(length for length, _ in found)
+    usual = lengths[len(lengths) // 2] if lengths else 0.0
+    return [(length, growth) for length, growth in found if abs(length - usual) <= _ODD_LENGTH * usual and length > 0]
+
+
+# fmt: off
+class Rates(Table):
+    """What a reader sees of random reads."""
+
+    iops = derived("reads/s", "ratio", "higher", "Reads per second (IOPS)", "logical reads", Reads.logical_reads / SECONDS)
+    read_mb_per_s = derived("MB/s", "ratio", "higher", "MB read per second", "logical bytes, in millions", Reads.logical_read_bytes / SECONDS)
+    requests_per_read = derived("requests/read", "ratio", "lower", "Device requests per read", "read requests the device completed", Device.device_reads / Reads.logical_reads)
+    requests_expected_per_read = derived("requests/read", "ratio", "neither", "Expected requests per read", "from the offsets themselves", Reads.requests_expected / Reads.logical_reads)
+    requests_over_expected = derived("1", "ratio", "neither", "Requests over expected", "device requests over those expected", Device.device_reads / Reads.requests_expected)
+    pages_touched_per_read = derived("pages/read", "ratio", "neither", "Pages touched per read", "covered, whole or in part", Reads.pages_touched / Reads.logical_reads)
+    pages_first_touched_per_read = derived("pages/read", "ratio", "neither", "Pages missed per read", "touched and not cached", Reads.pages_first_touched / Reads.logical_reads)
+    logical_bytes_per_read = derived("bytes/read", "ratio", "neither", "Bytes asked per read", "of the file", Reads.logical_read_bytes / Reads.logical_reads)
+    device_bytes_per_read = derived("bytes/read", "ratio", "lower", "Device bytes per read", "read by the device", Device.device_read_bytes / Reads.logical_reads)
+    read_amplification = derived("1", "ratio", "lower", "Amplification", "device bytes over bytes asked for", Device.device_read_bytes / Reads.logical_read_bytes)
+    reads_cv = derived("1", "ratio", "lower", "Dispersion of reads", "coefficient of variation of reads per second between neighbouring samples", _scatter(Reads.logical_reads))
+    reads_dispersion_index = derived("1", "ratio", "lower", "Dispersion index of reads", "variance over mean of the reads of a sample interval", _scatter(Reads.logical_reads, index=True))
+    requests_cv = derived("1", "ratio", "lower", "Dispersion of requests", "coefficient of variation of device requests per second between neighbouring samples", _scatter(Device.device_reads))
+# fmt: on

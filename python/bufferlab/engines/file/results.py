@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from bufferlab.engines.file.checks import CHECKS
-from bufferlab.engines.file.formulas import QUANTITIES, READS, REQUESTS
-from bufferlab.engines.file.metrics import DERIVED, RAW
+from bufferlab.engines.file.metrics import Rates, Reads
 from bufferlab.engines.file.words import OVER_TIME, SETTING_WORDS
 from bufferlab.results.check import EngineResults
+from bufferlab.results.metrics import Device
 
 RESULTS = EngineResults(
-    raw=RAW,
-    derived=DERIVED,
-    quantities=QUANTITIES,
-    courses=frozenset({READS, REQUESTS}),
+    raw=Reads.rows,
+    derived=Rates.rows,
+    courses=frozenset({Reads.logical_reads.name, Device.device_reads.name}),
     checks=CHECKS,
     knob_words=SETTING_WORDS,
     over_time=OVER_TIME,

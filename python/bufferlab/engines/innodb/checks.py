@@ -1,7 +1,7 @@
 """Checks of InnoDB's own counters: do numbers that the server counts in different places agree?
 
 Each says on which versions it does not apply and why. Sources are storage/innobase of MySQL 5.7, where not said
-otherwise; S, L, W and F are those of `formulas`.
+otherwise; S, L, W and F are those of `metrics`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bufferlab.engines.innodb import formulas
-from bufferlab.engines.innodb.metrics import METRIC_PREFIX
+from bufferlab.engines.innodb.metrics import LRU_SCAN, METRIC_PREFIX, SEARCHES
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
 from bufferlab.results.window import Value
 
@@ -98,7 +97,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
             usual.setdefault(_work(run), []).append(value)
 
     def off(run: MeasuredRun) -> Off:
-        searches, transactions = run.window.change(formulas.SEARCHES).value, run.values["transactions"].value
+        searches, transactions = run.window.change(SEARCHES).value, run.values["transactions"].value
         found = surplus[id(run)]
         if found.value is None or not searches or not transactions:
             return Off(run, None, found.reason)
@@ -114,7 +113,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
 
 def _given_back(run: MeasuredRun) -> Value:
     """Return the frames searched for per transaction that neither a page nor another use kept."""
-    parts = [run.window.change(name) for name in (formulas.SEARCHES, "pages_read", "pages_created")]
+    parts = [run.window.change(name) for name in (SEARCHES, "pages_read", "pages_created")]
     missing = next((part.reason for part in parts if part.value is None), None)
     transactions = run.values["transactions"]
     if missing or not transactions.value:
@@ -192,7 +191,7 @@ def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
 def _no_scan_count(run: MeasuredRun) -> str | None:
     if run.run.engine == "mysql" and run.version >= (8,):
         return "MySQL 8.0 may not count a scan that frees the first page it looks at (buffer_LRU_search_num_scan)"
-    return formulas.LRU_SCAN.evaluate(run.window).reason
+    return LRU_SCAN.evaluate(run.window).reason
 
 
 def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
@@ -200,7 +199,7 @@ def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
     names = ("search_num_scan", "batch_num_scan", "get_free_waits", "single_flush_failure_count")
     counts = [run.window.change(f"{_LRU}{name}").value for name in names]
     listed = run.window.change(f"{METRIC_PREFIX}buffer_flush_batch_num_scan").value
-    hits = formulas.LRU_SCAN.evaluate(run.window).value
+    hits = LRU_SCAN.evaluate(run.window).value
     if hits is None or listed is None or any(count is None for count in counts):
         return None
     scans, batches, waits, failures = (count or 0.0 for count in counts)

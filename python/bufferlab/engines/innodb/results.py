@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bufferlab.engines.innodb import checks
-from bufferlab.engines.innodb.formulas import QUANTITIES
 from bufferlab.engines.innodb.metrics import DERIVED, RAW
 from bufferlab.results.check import EngineResults, MeasuredRun, SettingWords
 
@@ -15,7 +14,6 @@ def _reads_directly(run: MeasuredRun) -> bool:
 RESULTS = EngineResults(
     raw=RAW,
     derived=DERIVED,
-    quantities=QUANTITIES,
     source="InnoDB's status variables (docs/innodb-metrics.md)",
     words={
         "page_gets": "InnoDB's buffer_pool_read_requests",

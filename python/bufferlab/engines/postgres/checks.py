@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bufferlab.engines.postgres.formulas import TABLES_GETS
+from bufferlab.engines.postgres.metrics import TABLES_GETS
 from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
 
 #: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So the

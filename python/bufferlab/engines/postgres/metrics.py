@@ -1,95 +1,208 @@
-"""PostgreSQL's metrics: which column of which view each is, its unit and what it means. Tables only.
+# ruff: noqa: E501  (a table reads best in one line per row)
+"""PostgreSQL's metrics: which column of which view each is, its unit and meaning; and the values made of them.
 
 A counter is called postgres_<view>_<column>, the view without pg_stat_. Meanings follow the manual's chapter "The
 Cumulative Statistics System" and src/backend/utils/activity; where a column moved to another view with a version, the
 newer view names it: pg_stat_checkpointer (17) holds what pg_stat_bgwriter did before.
+
+A page get is served by shared buffers, by the kernel's page cache, or by the device. The server tells the first from
+the other two (pg_stat_database: blks_hit, blks_read). It cannot tell those two apart, because it reads files through
+the page cache. The kernel tells what it read from storage for each of the server's processes (read_bytes in
+/proc/PID/io). Where the kernel does not, the device tells what it read for all programs. So a page from the page cache
+is one that the server read and no device did. Where the kernel reads ahead, the device may read more than the server
+asks for, and the split cannot be told.
 """
 
 from __future__ import annotations
 
-from bufferlab.results.metrics import counts_per_work, derived, raw
+from bufferlab.results.metrics import (
+    SECONDS,
+    Better,
+    Device,
+    Engine,
+    Metric,
+    Server,
+    Table,
+    counted,
+    counter,
+    derived,
+    named,
+)
+from bufferlab.results.quantity import Quantity, Unit
+from bufferlab.results.window import Value, Window
 
 _SOURCE = "PostgreSQL's statistics views, forced out at the window's edges (docs/postgres-metrics.md)"
 
+
+# fmt: off
+class Views(Table, probe="engine", source=_SOURCE):
+    """Columns of the statistics views."""
+
+    postgres_bgwriter_buffers_checkpoint = counter("pages", "lower", "pages that checkpoints wrote (17: pg_stat_checkpointer.buffers_written)")
+    postgres_bgwriter_buffers_clean = counter("pages", "lower", "pages that the background writer wrote ahead of the clock hand")
+    postgres_bgwriter_maxwritten_clean = counter("rounds", "lower", "rounds of the background writer that ended at bgwriter_lru_maxpages")
+    postgres_bgwriter_buffers_backend = counter("pages", "lower", "pages that connections' own processes wrote, longer files included; until 16 (from 17 on: pg_stat_io)")
+    postgres_bgwriter_buffers_backend_fsync = counter("syncs", "lower", "syncs that connections made themselves because the checkpointer's queue was full; until 16")
+    postgres_bgwriter_buffers_alloc = counter("frames", "neither", "buffers taken by the clock, for pages read and for new ones; a ring's own are not counted")
+    postgres_checkpointer_num_timed = counter("checkpoints", "neither", "checkpoints begun because checkpoint_timeout had passed, those skipped included")
+    postgres_checkpointer_num_requested = counter("checkpoints", "lower", "checkpoints asked for: by max_wal_size, or by a command")
+    postgres_wal_records = counter("records", "neither", "records of the write-ahead log")
+    postgres_wal_fpi = counter("pages", "lower", "whole pages in the write-ahead log: first changes after a checkpoint")
+    postgres_wal_bytes = counter("bytes", "lower", "bytes of the write-ahead log")
+    postgres_database_xact_commit = counter("transactions", "neither", "transactions committed in the database, those of bufferlab's watching connection included")
+    postgres_database_blks_read = counter("pages", "lower", "pages that were not in shared buffers; until 15 pages by which tables and indexes grew are among them")
+    postgres_database_blks_hit = counter("gets", "higher", "pages that were in shared buffers")
+    postgres_growth_pages = counter("pages", "neither", "pages of growth that postgres_database_blks_read counts: tables and indexes by their sizes until 15, none from 16 on")
+    postgres_growth_heap_pages = counter("pages", "neither", "the same of postgres_statio_heap_blks_read")
+    postgres_growth_idx_pages = counter("pages", "neither", "the same of postgres_statio_idx_blks_read")
+    postgres_database_xact_rollback = counter("transactions", "neither", "transactions rolled back in the database")
+    postgres_database_tup_returned = counter("rows", "neither", "rows that scans of tables read, and entries that scans of indexes returned")
+    postgres_database_tup_fetched = counter("rows", "neither", "rows that were fetched through an index")
+    postgres_database_tup_inserted = counter("rows", "neither", "rows inserted")
+    postgres_database_tup_updated = counter("rows", "neither", "rows updated")
+    postgres_database_tup_deleted = counter("rows", "neither", "rows deleted")
+    postgres_database_deadlocks = counter("deadlocks", "lower", "deadlocks found")
+    postgres_database_temp_bytes = counter("bytes", "lower", "bytes written to temporary files by sorts and hashes larger than work_mem")
+    postgres_io_pages_read = counter("pages", "lower", "pages that connections' own processes and their parallel workers read (pg_stat_io, all contexts); from 16 on")
+    postgres_statio_heap_blks_read = counter("pages", "lower", "pages of the workload's tables that were not in shared buffers, until 15 with growth")
+    postgres_statio_heap_blks_hit = counter("gets", "higher", "pages of the workload's tables that were")
+    postgres_statio_idx_blks_read = counter("pages", "lower", "pages of its indexes that were not in shared buffers, until 15 with growth")
+    postgres_statio_idx_blks_hit = counter("gets", "higher", "pages of its indexes that were")
+
+
 #: The two contexts of pg_stat_io in which a workload's own connections read and write.
 IO_CONTEXTS = ("normal", "bulkread")
-_IO_COLUMNS = """
-reads     | operations | lower   | reads by connections' own processes and parallel workers; before 18 of one page each
-writes    | operations | lower   | writes by the same, to free a buffer they need
-extends   | operations | neither | times they made a table or an index longer
-hits      | hits       | higher  | times they found the page in shared buffers
-evictions | evictions  | lower   | pages they put out of shared buffers, by the clock, to take their place
-reuses    | reuses     | neither | buffers of a scan's own ring that they used again
-"""
+_IO_COLUMNS: dict[str, tuple[str, Better, str]] = {
+    "reads": ("operations", "lower", "reads by connections' own processes and parallel workers; before 18 of one page each"),
+    "writes": ("operations", "lower", "writes by the same, to free a buffer they need"),
+    "extends": ("operations", "neither", "times they made a table or an index longer"),
+    "hits": ("hits", "higher", "times they found the page in shared buffers"),
+    "evictions": ("evictions", "lower", "pages they put out of shared buffers, by the clock, to take their place"),
+    "reuses": ("reuses", "neither", "buffers of a scan's own ring that they used again"),
+}
+_IO = {
+    f"postgres_io_{context}_{name}": counter(unit, better, f"{meaning}, context {context}; from 16 on")
+    for context in IO_CONTEXTS
+    for name, (unit, better, meaning) in _IO_COLUMNS.items()
+}
+RAW = (*Views.rows, *named(_IO, "engine", _SOURCE))
+# fmt: on
 
-#: Rows in the format of `raw`: name | unit | which way is better | meaning.
-_COUNTERS = """
-postgres_bgwriter_buffers_checkpoint | pages | lower | pages that checkpoints wrote (17: pg_stat_checkpointer.buffers_written)
-postgres_bgwriter_buffers_clean | pages | lower | pages that the background writer wrote ahead of the clock hand
-postgres_bgwriter_maxwritten_clean | rounds | lower | rounds of the background writer that ended at bgwriter_lru_maxpages
-postgres_bgwriter_buffers_backend | pages | lower | pages that connections' own processes wrote, longer files included; until 16 (from 17 on: pg_stat_io)
-postgres_bgwriter_buffers_backend_fsync | syncs | lower | syncs that connections made themselves because the checkpointer's queue was full; until 16
-postgres_bgwriter_buffers_alloc | frames | neither | buffers taken by the clock, for pages read and for new ones; a ring's own are not counted
-postgres_checkpointer_num_timed | checkpoints | neither | checkpoints begun because checkpoint_timeout had passed, those skipped included
-postgres_checkpointer_num_requested | checkpoints | lower | checkpoints asked for: by max_wal_size, or by a command
-postgres_wal_records | records | neither | records of the write-ahead log
-postgres_wal_fpi | pages | lower | whole pages in the write-ahead log: first changes after a checkpoint
-postgres_wal_bytes | bytes | lower | bytes of the write-ahead log
-postgres_database_xact_commit | transactions | neither | transactions committed in the database, those of bufferlab's watching connection included
-postgres_database_blks_read | pages | lower | pages that were not in shared buffers; until 15 pages by which tables and indexes grew are among them
-postgres_database_blks_hit | gets | higher | pages that were in shared buffers
-postgres_growth_pages | pages | neither | pages of growth that postgres_database_blks_read counts: tables and indexes by their sizes until 15, none from 16 on
-postgres_growth_heap_pages | pages | neither | the same of postgres_statio_heap_blks_read
-postgres_growth_idx_pages | pages | neither | the same of postgres_statio_idx_blks_read
-postgres_database_xact_rollback | transactions | neither | transactions rolled back in the database
-postgres_database_tup_returned | rows | neither | rows that scans of tables read, and entries that scans of indexes returned
-postgres_database_tup_fetched | rows | neither | rows that were fetched through an index
-postgres_database_tup_inserted | rows | neither | rows inserted
-postgres_database_tup_updated | rows | neither | rows updated
-postgres_database_tup_deleted | rows | neither | rows deleted
-postgres_database_deadlocks | deadlocks | lower | deadlocks found
-postgres_database_temp_bytes | bytes | lower | bytes written to temporary files by sorts and hashes larger than work_mem
-postgres_io_pages_read | pages | lower | pages that connections' own processes and their parallel workers read (pg_stat_io, all contexts); from 16 on
-postgres_statio_heap_blks_read | pages | lower | pages of the workload's tables that were not in shared buffers, until 15 with growth
-postgres_statio_heap_blks_hit | gets | higher | pages of the workload's tables that were
-postgres_statio_idx_blks_read | pages | lower | pages of its indexes that were not in shared buffers, until 15 with growth
-postgres_statio_idx_blks_hit | gets | higher | pages of its indexes that were
-"""  # noqa: E501  (a table reads best in one line per row)
+PAGE_BYTES = 8192
+#: Metrics that every run of PostgreSQL has and no other.
+MARK = Views.postgres_database_xact_commit.name
+NOT_POSTGRES = "the engine is not PostgreSQL"
+NO_SPLIT = (
+    "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
+    "what the page cache served cannot be told"
+)
+#: The surplus that makes the split be given up: pages more than the server asked for, and their share of its reads.
+_STRAY_PAGES, _STRAY_SHARE = 256, 0.02
+_BACKEND_WRITES_UNTIL_16 = Views.postgres_bgwriter_buffers_backend.name
+_BACKEND_WRITES_SINCE_17 = tuple(f"postgres_io_{context}_writes" for context in IO_CONTEXTS)
 
 
-def _counters() -> str:
-    """Return the rows of every counter, those of pg_stat_io by context."""
-    rows = [line.split("|", 1) for line in _IO_COLUMNS.strip().splitlines()]
-    of_io = [
-        f"postgres_io_{context}_{name.strip()} |{rest}, context {context}; from 16 on"
-        for context in IO_CONTEXTS
-        for name, rest in rows
-    ]
-    return "\n".join((*_COUNTERS.strip().splitlines(), *of_io))
+def _of_postgres(unit: str, name: str, *counters: Metric) -> Quantity:
+    """Return the change of the first counter less those of the others, in runs of PostgreSQL."""
+
+    def evaluate(window: Window) -> Value:
+        if MARK not in window.end:
+            return Value(None, NOT_POSTGRES)
+        found = [window.change(counter.name) for counter in counters]
+        missing = next((value.reason for value in found if value.value is None), None)
+        if missing:
+            return Value(None, missing)
+        first, *others = (value.value or 0.0 for value in found)
+        return Value(first - sum(others))
+
+    return Quantity(Unit.parse(unit), evaluate, name, frozenset({MARK, *(counter.name for counter in counters)}))
 
 
-#: Rows in the format of `counts_per_work`: count | unit | which way is better | title | meaning [| = formula].
-_PER_WORK = """
-shared_buffer_hits | gets   | higher  | Shared-buffer hits | page gets that found their page in shared buffers
-page_cache_pages   | pages  | neither | Pages from the page cache | pages the server read less those the device did
-device_pages       | pages  | lower   | Pages from the device | bytes read from storage for the server, in pages of 8 KiB; the kernel's read-ahead is among them
-heap_pages_read    | pages  | lower   | Heap pages read   | pages of tables read into shared buffers
-index_pages_read   | pages  | lower   | Index pages read  | pages of indexes read into shared buffers
-buffers_taken      | frames | lower   | Buffers taken     | buffers taken by the clock | = postgres_bgwriter_buffers_alloc
-wal_log_bytes      | bytes  | lower   | Log bytes         | bytes of the write-ahead log
-full_page_images   | pages  | lower   | Whole pages logged | first changes of a page after a checkpoint | = postgres_wal_fpi
-backend_writes     | pages  | lower   | Pages written by connections | dirty pages a connection wrote to take their place
-"""  # noqa: E501
+def _device_pages(window: Window) -> Value:
+    if MARK not in window.end:
+        return Value(None, NOT_POSTGRES)
+    read = window.change(Server.server_read_bytes.name)
+    if read.value is None:
+        read = window.change(Device.device_read_bytes.name)
+    return read if read.value is None else Value(read.value / PAGE_BYTES)
 
-#: Rows in the format of `derived`: name | unit | kind | which way is better | title | meaning [| = formula].
-_DERIVED = """
-page_cache_share  | 1 | share | neither | Page-cache share of reads | of the pages that were not in shared buffers, those that the page cache had
-checkpoint_writes_per_s | pages/s | ratio | lower | Checkpoint writes per second | pages written by checkpoints | = postgres_bgwriter_buffers_checkpoint / seconds
-cleaner_writes_per_s | pages/s | ratio | lower | Background writer's writes per second | pages written ahead of the clock hand | = postgres_bgwriter_buffers_clean / seconds
-backend_writes_per_s | pages/s | ratio | lower | Connections' writes per second | pages written by connections' own processes | = backend_writes / seconds
-wal_log_bytes_per_s | bytes/s | ratio | lower | Log bytes per second | bytes of the write-ahead log | = wal_log_bytes / seconds
-checkpoints_in_window | checkpoints | counter | neither | Checkpoints | begun in the window, by time or on request | = postgres_checkpointer_num_timed + postgres_checkpointer_num_requested
-"""  # noqa: E501
 
-RAW = tuple(raw("engine", _SOURCE, "counter", _counters()))
-DERIVED = (*counts_per_work(_PER_WORK), *derived(_DERIVED))
+def _page_cache_pages(window: Window) -> Value:
+    device, read = _device_pages(window), window.change(Engine.pages_read.name)
+    if device.value is None or read.value is None:
+        return Value(None, device.reason or read.reason)
+    left = read.value - device.value
+    if left < -max(_STRAY_PAGES, _STRAY_SHARE * read.value):
+        return Value(None, NO_SPLIT)
+    return Value(max(0.0, left))
+
+
+def _page_cache_share(window: Window) -> Value:
+    cached, read = _page_cache_pages(window), window.change(Engine.pages_read.name)
+    if cached.value is None or not read.value:
+        return Value(None, cached.reason or read.reason or "nothing was read in the measured window")
+    return Value(cached.value / read.value)
+
+
+def _backend_writes(window: Window) -> Value:
+    """Return the pages that backends wrote.
+
+    Until 16 the background writer's view counts them; from 17 on pg_stat_io does.
+    """
+    if MARK not in window.end:
+        return Value(None, NOT_POSTGRES)
+    old = window.change(_BACKEND_WRITES_UNTIL_16)
+    if old.value is not None:
+        return old
+    parts = [window.change(metric) for metric in _BACKEND_WRITES_SINCE_17]
+    missing = next((part.reason for part in parts if part.value is None), None)
+    return Value(None, missing) if missing else Value(sum(part.value or 0.0 for part in parts))
+
+
+SHARED_BUFFER_HITS = _of_postgres("gets", "shared-buffer hits", Engine.page_gets, Engine.demand_misses)
+_PAGES = Unit.parse("pages")
+_DEVICE = frozenset({MARK, Server.server_read_bytes.name, Device.device_read_bytes.name})
+_CACHE = _DEVICE | {Engine.pages_read.name}
+_WRITERS = frozenset({MARK, _BACKEND_WRITES_UNTIL_16, *_BACKEND_WRITES_SINCE_17})
+DEVICE_PAGES = Quantity(_PAGES, _device_pages, "pages from the device", _DEVICE)
+PAGE_CACHE_PAGES = Quantity(_PAGES, _page_cache_pages, "pages from the page cache", _CACHE)
+BACKEND_WRITES = Quantity(_PAGES, _backend_writes, "pages written by connections", _WRITERS)
+PAGE_CACHE_SHARE = Quantity(Unit.parse("1"), _page_cache_share, "page-cache share", _CACHE)
+HEAP_PAGES_READ = Views.postgres_statio_heap_blks_read - Views.postgres_growth_heap_pages
+INDEX_PAGES_READ = Views.postgres_statio_idx_blks_read - Views.postgres_growth_idx_pages
+TABLES_GETS = (
+    (HEAP_PAGES_READ + INDEX_PAGES_READ).counted_as("gets")
+    + Views.postgres_statio_heap_blks_hit
+    + Views.postgres_statio_idx_blks_hit
+)
+WAL_LOG_BYTES = _of_postgres("bytes", "log bytes", Views.postgres_wal_bytes)
+
+
+# fmt: off
+class PerWork(Table):
+    """Counts over each unit of work."""
+
+    shared_buffer_hits = counted("gets", "higher", "Shared-buffer hits", "page gets that found their page in shared buffers", SHARED_BUFFER_HITS)
+    page_cache_pages = counted("pages", "neither", "Pages from the page cache", "pages the server read less those the device did", PAGE_CACHE_PAGES)
+    device_pages = counted("pages", "lower", "Pages from the device", "bytes read from storage for the server, in pages of 8 KiB; the kernel's read-ahead is among them", DEVICE_PAGES)
+    heap_pages_read = counted("pages", "lower", "Heap pages read", "pages of tables read into shared buffers", HEAP_PAGES_READ)
+    index_pages_read = counted("pages", "lower", "Index pages read", "pages of indexes read into shared buffers", INDEX_PAGES_READ)
+    buffers_taken = counted("frames", "lower", "Buffers taken", "buffers taken by the clock", Views.postgres_bgwriter_buffers_alloc)
+    wal_log_bytes = counted("bytes", "lower", "Log bytes", "bytes of the write-ahead log", WAL_LOG_BYTES)
+    full_page_images = counted("pages", "lower", "Whole pages logged", "first changes of a page after a checkpoint", Views.postgres_wal_fpi)
+    backend_writes = counted("pages", "lower", "Pages written by connections", "dirty pages a connection wrote to take their place", BACKEND_WRITES)
+
+
+class Rates(Table):
+    """Rates and shares of a run."""
+
+    page_cache_share = derived("1", "share", "neither", "Page-cache share of reads", "of the pages that were not in shared buffers, those that the page cache had", PAGE_CACHE_SHARE)
+    checkpoint_writes_per_s = derived("pages/s", "ratio", "lower", "Checkpoint writes per second", "pages written by checkpoints", Views.postgres_bgwriter_buffers_checkpoint / SECONDS)
+    cleaner_writes_per_s = derived("pages/s", "ratio", "lower", "Background writer's writes per second", "pages written ahead of the clock hand", Views.postgres_bgwriter_buffers_clean / SECONDS)
+    backend_writes_per_s = derived("pages/s", "ratio", "lower", "Connections' writes per second", "pages written by connections' own processes", BACKEND_WRITES / SECONDS)
+    wal_log_bytes_per_s = derived("bytes/s", "ratio", "lower", "Log bytes per second", "bytes of the write-ahead log", WAL_LOG_BYTES / SECONDS)
+    checkpoints_in_window = derived("checkpoints", "counter", "neither", "Checkpoints", "begun in the window, by time or on request", Views.postgres_checkpointer_num_timed + Views.postgres_checkpointer_num_requested)
+
+
+DERIVED = (*PerWork.rows, *Rates.rows)
+# fmt: on

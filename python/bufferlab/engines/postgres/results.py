@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bufferlab.engines.postgres import checks
-from bufferlab.engines.postgres.formulas import QUANTITIES
 from bufferlab.engines.postgres.metrics import DERIVED, RAW
 from bufferlab.engines.read_ahead_knob import READ_AHEAD_WORDS
 from bufferlab.results.check import EngineResults, MeasuredRun, SettingWords
@@ -16,7 +15,6 @@ def _reads_directly(run: MeasuredRun) -> bool:
 RESULTS = EngineResults(
     raw=RAW,
     derived=DERIVED,
-    quantities=QUANTITIES,
     source="PostgreSQL's statistics views (docs/postgres-metrics.md)",
     words={
         "page_gets": "PostgreSQL's blks_hit + blks_read, growth never among them",

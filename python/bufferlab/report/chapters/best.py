@@ -13,7 +13,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group
 from bufferlab.chapter.blocks import Column, Row, Section, Table
 from bufferlab.engines import registry as engines
-from bufferlab.results import metrics
+from bufferlab.results.metrics import Metric
 from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit
@@ -46,16 +46,16 @@ def _sets(analysis: Analysis) -> Table:
             places = [point.index for point in group.points if fit and point.index in fit.points]
             if fit is None or len(places) < 2 or analysis.claim_blocked(metric):
                 continue
-            better: Literal["less", "more"] = "less" if metrics.get(metric).better == "lower" else "more"
+            better: Literal["less", "more"] = "less" if analysis.metric(metric).better == "lower" else "more"
             found = equivalence_set(fit, better, places)
             rows.append(
                 Row(
                     (
                         *((group.label,) if len(analysis.groups) > 1 else ()),
-                        words.title_of(metric),
+                        analysis.metric(metric).label,
                         _names(analysis, group, (found.observed,)),
                         _names(analysis, group, found.members),
-                        _behind(found, fit, metric),
+                        _behind(found, fit, analysis.metric(metric)),
                         _names(analysis, group, found.others) if found.others else "none",
                     ),
                     "quiet" if found.note else "",
@@ -75,7 +75,7 @@ def _names(analysis: Analysis, group: Group, places: tuple[object, ...]) -> str:
     return ", ".join(analysis.short_label(point) for point in group.points if point.index in places)
 
 
-def _behind(found: BestSet, fit: Fit, metric: str) -> str:
+def _behind(found: BestSet, fit: Fit, metric: Metric) -> str:
     if found.note:
         return f"not known: {found.note}"
     worst = max(found.behind.values(), default=0.0)
@@ -83,7 +83,7 @@ def _behind(found: BestSet, fit: Fit, metric: str) -> str:
         return "it is the best"
     if fit.contrast == "ratio":
         return f"{words.two_digits(worst - 1)} %"
-    factor = 100.0 if metrics.get(metric).is_share else 1.0
+    factor = 100.0 if metric.is_share else 1.0
     return f"{words.number(factor * worst)} {words.unit_of_change(metric)}".strip()
 
 
@@ -106,8 +106,8 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
         rows += [_step_row(analysis, group, step) for step in found.steps]
         sentence = _sentence(analysis, group, found)
         said.append(f"{sentence[0].upper()}{sentence[1:]}")
-    unit = metrics.get(analysis.headline).top_unit
-    heads = ("From", "To", "MiB more", f"{words.title_of(analysis.headline)} saved per MiB ({unit})")
+    unit = analysis.metric(analysis.headline).top_unit
+    heads = ("From", "To", "MiB more", f"{analysis.metric(analysis.headline).label} saved per MiB ({unit})")
     first = (Column("Points", numeric=False),) if len(analysis.groups) > 1 else ()
     columns = (*first, *map(Column, heads), Column("Resolved", numeric=False))
     caption = "95 % intervals that hold together for all steps. Not resolved: the step may have brought nothing."
@@ -138,7 +138,7 @@ def _interval(found: Estimate) -> str:
 
 def _sentence(analysis: Analysis, group: Group, found: Knee) -> str:
     where = f"With {group.label}: " if group.label else ""
-    title = words.title_of(analysis.headline)
+    title = analysis.metric(analysis.headline).label
     title = f"{title[0].lower()}{title[1:]}"
     if found.size_bytes is None:
         return f"{where}no step was shown to bring fewer {title}."

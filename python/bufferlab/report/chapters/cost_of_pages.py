@@ -159,7 +159,7 @@ def _per_work(analysis: Analysis) -> Table:
     metrics = [*(analysis.per_work(name) for name in _PER_WORK), *cache]
     title = f"Pages created and bytes moved per {analysis.work_noun}"
     caption = "Means over the runs of a point with 95 % intervals for another run like them."
-    return point_table(analysis, "page-costs", title, headed(metrics), caption)
+    return point_table(analysis, "page-costs", title, headed(analysis, metrics), caption)
 
 
 def _of_phase(analysis: Analysis, phase: str) -> Iterator[Table | Figure | None]:
@@ -170,7 +170,7 @@ def _of_phase(analysis: Analysis, phase: str) -> Iterator[Table | Figure | None]
     caption = f"Phase {phase}: {_work_done(analysis, phase)}. Means with 95 % intervals."
     if blocked := analysis.claim_blocked(metrics[0]):
         caption += f" Differences of rates and of writes are not resolved ({blocked})."
-    yield point_table(analysis, f"phase-{phase}", title, headed(metrics), caption)
+    yield point_table(analysis, f"phase-{phase}", title, headed(analysis, metrics), caption)
     slug = phase.replace("_", "-")
     yield points_figure(analysis, metrics[0], f"{slug}-rate")
     moved = max((metrics[2], metrics[4]), key=lambda metric: _largest(analysis.points, metric))

@@ -205,7 +205,7 @@ def _figure(analysis: Analysis, lines: Sequence[_Line], fitted: Fit | None) -> F
             marks.append(Mark(fitted.mean(line.place).value, label, place))
     plot = PointsPlot(
         x_label="Hot rows",
-        y_label=words.title_of(_MISSES),
+        y_label=analysis.metric(_MISSES).label,
         series=tuple(series),
         x_is_log=True,
         y_is_log=False,

@@ -247,4 +247,4 @@ def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) 
 
 def _mean(analysis: Analysis, point: PointRuns, metric: str) -> str:
     mean = analysis.mean(metric, point)
-    return words.cell(metric, mean.value if mean else None)
+    return words.cell(analysis.metric(metric), mean.value if mean else None)

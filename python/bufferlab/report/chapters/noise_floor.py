@@ -15,6 +15,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Row, Section, Table
+from bufferlab.registry import declared
 from bufferlab.stats.noise import Noise, Scatter, clearly_more, detectable, noise, scatter
 
 REPETITIONS = (3, 5, 10)
@@ -114,7 +115,7 @@ def _warnings(analysis: Analysis, floor: Mapping[str, Any], lines: Sequence[_Lin
     days = (datetime.fromisoformat(run.started_at) - datetime.fromisoformat(floor["measured_at"])).days
     if days > OLD_DAYS:
         found.append(f"Warning: the floor was {days} days old; `bufferlab run noise` measures it again.")
-    worse = [words.title_of(line.metric) for line in lines if line.worse]
+    worse = [declared(line.metric).label for line in lines if line.worse]
     if worse:
         named = words.listing([title[0].lower() + title[1:] for title in worse])
         found.append(f"Warning: this sweep scatters clearly more than the floor in {named}: was the host busy?")
@@ -141,7 +142,7 @@ def _section(lines: Sequence[_Line], intro: str, *, beside: bool) -> Section:
 def _cells(line: _Line, beside: bool) -> tuple[str, ...]:
     shown = [line.floor.within, line.floor.across, *([line.here] if beside else [])]
     return (
-        words.title_of(line.metric),
+        declared(line.metric).label,
         *(_scatter_text(one) for one in shown),
         *(
             f"{_found(line.floor.within, count, True)} / {_found(line.floor.across, count, False)}"

@@ -8,18 +8,8 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Row, Section, Table
 from bufferlab.chapter.point_table import headed, point_table
 
-_COST = {
-    **headed(("seconds_per_transaction", "device_reads_per_transaction")),
-    "Size of a request (KiB)": "device_read_size_kib",
-    **headed(
-        (
-            "reads_per_transaction",
-            "misses_per_transaction",
-            "page_gets_per_transaction",
-            "cpu_us_per_transaction",
-        )
-    ),
-}
+_TIME = ("seconds_per_transaction", "device_reads_per_transaction")
+_PAGES = ("reads_per_transaction", "misses_per_transaction", "page_gets_per_transaction", "cpu_us_per_transaction")
 _DEVICE = (
     "device_reads_per_s",
     "device_read_kib_per_s",
@@ -38,9 +28,11 @@ def query_cost(analysis: Analysis) -> Section | None:
     if plans is None:
         return None
     caption = "Means over the runs of a point, with 95 % intervals."
-    cost = point_table(analysis, "query-cost", "What one query costs", _COST, caption)
+    size = {"Size of a request (KiB)": "device_read_size_kib"}
+    heads = {**headed(analysis, _TIME), **size, **headed(analysis, _PAGES)}
+    cost = point_table(analysis, "query-cost", "What one query costs", heads, caption)
     title = "The device while queries ran"
-    device = point_table(analysis, "query-device", title, headed(_DEVICE), "Over the whole window.")
+    device = point_table(analysis, "query-device", title, headed(analysis, _DEVICE), "Over the whole window.")
     intro = "The plan is forced; that the engine takes it is checked before the window, every answer in it."
     return Section("query-costs", "What a query costs by its plan", intro, (cost, device, plans))
 

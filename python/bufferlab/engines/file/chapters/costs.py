@@ -34,7 +34,7 @@ def random_reads(analysis: Analysis) -> Section:
 
 
 def _costs(analysis: Analysis) -> Table:
-    of_driver, of_kernel = ({words.heading(metric): metric for metric in costs} for costs in (_ASKED, _DONE))
+    of_driver, of_kernel = ({words.heading(analysis.metric(name)): name for name in of} for of in (_ASKED, _DONE))
     heads: Heads = {**of_driver, _MODEL: _modelled, **of_kernel}
     caption = (
         "Per read, means with 95 % intervals for another run. Pages touched are counted from the offsets that were "
@@ -48,7 +48,7 @@ def _costs(analysis: Analysis) -> Table:
 
 
 def _rates(analysis: Analysis) -> Table:
-    heads = {words.title_of(metric): metric for metric in _RATES}
+    heads = {analysis.metric(metric).label: metric for metric in _RATES}
     caption = (
         "Scatter is that between neighbouring samples of a window, so that the drift of a filling cache is not counted "
         "as scatter. The dispersion index is variance over mean of the reads of one sample interval: one for "

@@ -95,7 +95,7 @@ def _figure(analysis: Analysis, swept: dict[str, list[str]]) -> Figure | None:
         tuple(tuple(_ratio(found.get((metric, name))) for name in names) for found in places.values())
         for metric in panels
     )
-    titles = tuple(words.title_of(metric) for metric in panels)
+    titles = tuple(analysis.metric(metric).label for metric in panels)
     plot = EffectsPlot(rows, names, titles, ratios)
     title = "The effect of each factor"
     caption = (
@@ -154,12 +154,12 @@ def _table(analysis: Analysis, id: str, title: str, within: tuple[str, str] | No
     columns = (
         Column("From → to", numeric=False),
         Column("n (blocks)"),
-        *(Column(words.title_of(metric), numeric=False) for metric in _FIGURES),
+        *(Column(analysis.metric(metric).label, numeric=False) for metric in _FIGURES),
     )
     caption = (
         "Ratios with 95 % intervals that hold together for all effects of a column. Without an interval: one block."
     )
-    brief = ("From → to", words.title_of("iops"), words.title_of(SCATTER), words.title_of(COST))
+    brief = ("From → to", analysis.metric("iops").label, analysis.metric(SCATTER).label, analysis.metric(COST).label)
     return Table(id, title, columns, tuple(rows), caption, brief=brief if within is None else ())
 
 
@@ -200,7 +200,7 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
         return ""
     does, way = _ASKED[metric]
     found = [_oriented(effect, way) for effect in found]
-    title = words.title_of(metric)
+    title = analysis.metric(metric).label
     title = f"{title[0].lower()}{title[1:]}"
     n = min(effect.ratio.n for effect in found)
     if not any(effect.ratio.has_interval or effect.ratio.identical for effect in found):

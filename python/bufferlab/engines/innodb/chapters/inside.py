@@ -96,8 +96,9 @@ def _writers(analysis: Analysis) -> Table:
 
 
 def _work(analysis: Analysis) -> Table:
+    counts = map(analysis.per_work, ("pages_created", *OWN_COUNTS))
     heads = {
-        **{words.heading(metric): metric for metric in map(analysis.per_work, ("pages_created", *OWN_COUNTS))},
+        **{words.heading(analysis.metric(name)): name for name in counts},
         "Doublewritten pages / pages written": "doublewrite_share",
         "Read-ahead of all reads": "read_ahead_share",
         "Server CPU per transaction (µs)": "server_cpu_us_per_transaction",

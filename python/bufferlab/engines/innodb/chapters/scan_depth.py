@@ -19,7 +19,7 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
 from bufferlab.chapter.point_table import Heads, point_table
 from bufferlab.chapter.points_figure import points_figure
-from bufferlab.results.metrics import get
+from bufferlab.results.metrics import Metric
 from bufferlab.stats.best import equivalence_set
 from bufferlab.stats.comparison import single_level
 from bufferlab.stats.trend import MIN_POINTS, Trend, trend
@@ -36,7 +36,7 @@ class FoundTrend:
     """The trend of one figure over the depth."""
 
     group: Group
-    metric: str
+    metric: Metric
     trend: Trend
     first: float
     last: float
@@ -65,7 +65,8 @@ def found_trends(analysis: Analysis) -> list[FoundTrend]:
         assert fit is not None
         first, last = (fit.mean(point.index).value for point in (ends[0], ends[-1]))
         turned = turn(fit, [point.index for point in ends if point.index in fit.points], level)
-        found.append(FoundTrend(group, metric, trend(rows, level=level, scale=get(metric).scale), first, last, turned))
+        of = analysis.metric(metric)
+        found.append(FoundTrend(group, of, trend(rows, level=level, scale=of.scale), first, last, turned))
     return found
 
 
@@ -85,7 +86,7 @@ def answer(analysis: Analysis) -> list[str]:
     told = []
     for group in analysis.groups:
         mine = [one for one in trends if one.group is group]
-        if mine and mine[0].metric == analysis.headline and mine[0].trend.direction != "no_interval":
+        if mine and mine[0].metric.name == analysis.headline and mine[0].trend.direction != "no_interval":
             told.append(_sentence(analysis, group, mine))
     return told
 
@@ -111,26 +112,26 @@ def _told(found: FoundTrend) -> str:
 
 
 def _subject(found: FoundTrend) -> str:
-    title = words.title_of(found.metric)
+    title = found.metric.label
     title = title if title.startswith("LRU") else f"{title[0].lower()}{title[1:]}"
     return title if "per" in title.split() else f"the {title}"
 
 
 def _of_several(found: FoundTrend, said: str) -> str:
     """Return a phrase for one of several figures: "Reads rise", "the share rises"."""
-    several = "per" in words.title_of(found.metric).split()
+    several = "per" in found.metric.label.split()
     return said.replace("rises", "rise").replace("falls", "fall") if several else said
 
 
 def turn_words(analysis: Analysis, found: FoundTrend) -> str:
     """Return "fall by 12-15 % from 128 (34.0 pages) to 512 (29.4) and rise by 78-88 % from there to 8,192 (53.8)"."""
-    one, fit = found.turn, analysis.fit(found.metric)
+    one, fit = found.turn, analysis.fit(found.metric.name)
     assert one is not None
     assert fit is not None
     unit = _unit_of_change(found.metric)
     ticks: dict[Hashable, str] = {point.index: analysis.tick(point) for point in found.group.points}
     places = (one.before.a, one.point, one.after.b)
-    factor = 100 if get(found.metric).is_share else 1
+    factor = 100 if found.metric.is_share else 1
     at = [f"{ticks[place]} ({words.number(factor * fit.mean(place).value)})" for place in places]
     before, after = (f"{side.direction} by {words.change(side, unit)}" for side in (one.before, one.after))
     return _of_several(found, f"{before} from {at[0]} to {at[1]} and {after} from there to {at[2]}")
@@ -148,12 +149,12 @@ def slope_words(found: FoundTrend) -> str:
     return f"not resolved ({words.signed_change(slope, unit)})"
 
 
-def _unit_of_change(metric: str) -> str:
+def _unit_of_change(metric: Metric) -> str:
     return words.unit_of_change(metric).partition("/")[0]
 
 
 def _ends(found: FoundTrend) -> str:
-    if get(found.metric).is_share:
+    if found.metric.is_share:
         return f"{words.number(100 * found.first)} to {words.number(100 * found.last)} % of the searches"
     return f"{words.number(found.first)} to {words.number(found.last)} pages"
 
@@ -167,7 +168,7 @@ def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
 
 
 def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
-    if any(get(one.metric).is_share for one in trends):
+    if any(one.metric.is_share for one in trends):
         return ""
     reasons = {run.values["lru_scan_share"].reason for run in analysis.runs} - {None}
     return f"Where frames came from is not measurable: {min(map(str, reasons))}." if reasons else ""
@@ -240,7 +241,7 @@ def found_columns() -> tuple[Column, ...]:
 
 
 def _points(analysis: Analysis) -> Table:
-    headline = words.title_of(analysis.headline)
+    headline = analysis.metric(analysis.headline).label
     heads: Heads = {
         "Of the pool": lambda point: _of_pool(_share_of_pool(analysis, point)),
         headline: analysis.headline,
@@ -279,7 +280,7 @@ def _trend_table(analysis: Analysis, trends: Sequence[FoundTrend]) -> Table:
         Row(
             (
                 *((one.group.label,) if several else ()),
-                words.title_of(one.metric),
+                one.metric.label,
                 str(one.trend.slope.n),
                 f"turns: {turn_words(analysis, one)}" if one.turn else slope_words(one),
                 words.NOTHING if one.trend.order_p is None else f"{one.trend.order_p:.2g}",
@@ -312,7 +313,7 @@ def _findable(found: FoundTrend) -> str:
         return words.NOTHING
     if found.trend.contrast == "ratio":
         return f"{words.number(100 * (size - 1))} %"
-    return words.number((100 if get(found.metric).is_share else 1) * size)
+    return words.number((100 if found.metric.is_share else 1) * size)
 
 
 def _apart(analysis: Analysis) -> Table:
@@ -338,7 +339,7 @@ def _apart(analysis: Analysis) -> Table:
             rows.append(Row((analysis.name_of(point), analysis.cell(metric, point), names)))
     columns = (
         Column("Scan depth", numeric=False),
-        Column(words.title_of(metric)),
+        Column(analysis.metric(metric).label),
         Column("Cannot be told apart from", numeric=False),
     )
     caption = "All pairs of depths hold together at 95 % (Šidák). Not told apart is not the same as equal."

@@ -1,6 +1,6 @@
 """The chapter on where threads of an InnoDB server got their frames: free list, LRU tail scan or single-page flush.
 
-The definition and its source are in `engines.innodb.formulas`; versions that cannot tell it say why.
+The definition and its source are in `engines.innodb.metrics`; versions that cannot tell it say why.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _table(analysis: Analysis) -> Table:
         "LRU scan": "lru_scan_share",
         "Single page": "single_page_share",
         "Given back": "frames_given_back_share",
-        **{words.heading(metric): metric for metric in map(analysis.per_work, _COUNTS)},
+        **{words.heading(analysis.metric(metric)): metric for metric in map(analysis.per_work, _COUNTS)},
         "Single-page flushes per second": "single_page_flushes_per_s",
     }
     caption = (

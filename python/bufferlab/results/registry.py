@@ -1,0 +1,96 @@
+"""The registry: all metrics, what each engine owns of the results, and the parameters of all workloads, as one object.
+
+It is made once, by `bufferlab.registry`, from the declarations of engines and workloads, and handed down with a sweep's
+folder. It knows no engine by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bufferlab.knob import Knob
+from bufferlab.results import metrics
+from bufferlab.results.check import EngineResults
+from bufferlab.results.metrics import Metric
+from bufferlab.results.window import MEASURE, Value, Window
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Everything declared of results, each by its name."""
+
+    raw: Mapping[str, Metric]
+    """The metrics that probes and engines emit."""
+    derived: Mapping[str, Metric]
+    """The values of a run: of its edge samples, all but those of histograms."""
+    engines: Mapping[str, EngineResults]
+    parameters: Mapping[str, tuple[Knob, ...]]
+    """By the name in run.json: workloads may share a name, and each has words of its own for it."""
+
+    @classmethod
+    def of(cls, engines: Mapping[str, EngineResults], parameters: Iterable[Knob]) -> Registry:
+        """Return the registry of these engines' results, and of parameters of workloads.
+
+        AssertionError if a metric is declared twice, or an engine has words for one that no other engine may have.
+        """
+        owners = list({id(owned): owned for owned in engines.values()}.values())  # Engines of one family share theirs.
+        raw = [*metrics.RAW, *(metric for owned in owners for metric in owned.raw)]
+        derived = [*metrics.DERIVED, *(metric for owned in owners for metric in owned.derived)]
+        names: set[str] = set()
+        for metric in (*raw, *derived):
+            if metric.name in names:
+                raise AssertionError(f"{metric.name} is declared twice")
+            names.add(metric.name)
+        shared = {metric.name for metric in metrics.RAW if not metric.source}
+        if unknown := {name for owned in owners for name in owned.words} - shared:
+            raise AssertionError(f"words for {sorted(unknown)}, which no other engine may have")
+        named: dict[str, tuple[Knob, ...]] = {}
+        for knob in parameters:
+            named[knob.native_name] = (*named.get(knob.native_name, ()), knob)
+        told = {metric.name: _told(metric, owners) if metric.name in shared else metric for metric in raw}
+        return cls(told, {metric.name: metric for metric in derived}, engines, named)
+
+    def metric(self, name: str) -> Metric:
+        """Return the declaration of one metric, raw or derived; a phase's value is declared as any other."""
+        _, bare = metrics.phase_of(name)
+        found = self.raw.get(bare) or self.derived.get(bare)
+        if found is None:
+            raise KeyError(f"no metric is called {name!r}")
+        return found
+
+    def everything(self) -> list[Metric]:
+        """Return all metrics, raw first, in the order declared."""
+        return [*self.raw.values(), *self.derived.values()]
+
+    def of_engine(self, name: str) -> EngineResults:
+        """Return the part of the results that an engine owns: nothing, for a name that no engine has."""
+        return self.engines.get(name, EngineResults())
+
+    def fits(self, name: str, told: object) -> bool:
+        """Return whether some workload may have run with this value; true of a name that no workload declares."""
+        knobs = self.parameters.get(name, ())
+        return not knobs or any(knob.fits(told) for knob in knobs)
+
+    def window(self, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
+        """Return the window of a run, with the courses that any engine's values need."""
+        return Window.of(samples, phase, frozenset().union(*(owned.courses for owned in self.engines.values())))
+
+    def evaluate(self, window: Window) -> dict[str, Value]:
+        """Return every derived value of a window, or the reason for its absence."""
+        return {name: metric.formula.evaluate(window) for name, metric in self.derived.items() if metric.formula}
+
+    def values(self, samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Value]:
+        """Return every derived value of a run's window: of the measured one, or of a phase's."""
+        return self.evaluate(self.window(samples, phase))
+
+
+def _told(metric: Metric, owners: list[EngineResults]) -> Metric:
+    """Return a metric that every engine may have, with what each engine counts as it."""
+    said = "; ".join(owned.words[metric.name] for owned in owners if metric.name in owned.words)
+    source = "; ".join(owned.source for owned in owners if owned.source)
+    return replace(metric, meaning=f"{metric.meaning} ({said})" if said else metric.meaning, source=source)
